@@ -23,6 +23,9 @@ func nightly(ctx context.Context, secret []byte) error {
 		return err
 	}
 	defer mesh.Leave(context.Background())
+	if err := mesh.Ready(ctx); err != nil { // until locks can be granted
+		return err
+	}
 
 	lease, err := mesh.Lock(ctx, "billing/nightly") // blocks until held or ctx ends
 	if err != nil {

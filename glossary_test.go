@@ -9,11 +9,55 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+	"unicode"
 )
 
 // glossaryName is a name in the code as docs/glossary.md writes it: the package's folder, and one or
 // two identifiers.
 var glossaryName = regexp.MustCompile("`([a-z/]+)((?:\\.[A-Za-z]+){0,2})`")
+
+// folderOf returns the folder of a package as pages name it.
+func folderOf(name string) string {
+	switch name {
+	case "lockmesh":
+		return "."
+	case "vote", "node", "engine", "discovery", "electorate", "statedir":
+		return "internal/" + name
+	case "fault", "check":
+		return "sim/" + name
+	}
+	return name
+}
+
+// identifiers has the identifiers of the Go files of a folder, by folder; those of tests left out.
+type identifiers map[string]map[string]bool
+
+func (ids identifiers) of(t *testing.T, folder string) map[string]bool {
+	t.Helper()
+	if known := ids[folder]; known != nil {
+		return known
+	}
+	known := make(map[string]bool)
+	ids[folder] = known
+	files, _ := filepath.Glob(filepath.Join(folder, "*.go"))
+	for _, name := range files {
+		if strings.HasSuffix(name, "_test.go") {
+			continue
+		}
+		file, err := parser.ParseFile(token.NewFileSet(), name, nil, parser.SkipObjectResolution)
+		if err != nil {
+			t.Fatal(err)
+		}
+		known[""] = true
+		ast.Inspect(file, func(n ast.Node) bool {
+			if id, ok := n.(*ast.Ident); ok {
+				known[id.Name] = true
+			}
+			return true
+		})
+	}
+	return known
+}
 
 // TestTheNamesInTheGlossaryExist : each name in the column "in the code" is an identifier of the
 // package that the glossary names.
@@ -22,54 +66,48 @@ func TestTheNamesInTheGlossaryExist(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	identifiers := make(map[string]map[string]bool) // by folder
-	of := func(folder string) map[string]bool {
-		if known := identifiers[folder]; known != nil {
-			return known
-		}
-		known := make(map[string]bool)
-		identifiers[folder] = known
-		files, _ := filepath.Glob(filepath.Join(folder, "*.go"))
-		for _, name := range files {
-			if strings.HasSuffix(name, "_test.go") {
-				continue
-			}
-			file, err := parser.ParseFile(token.NewFileSet(), name, nil, parser.SkipObjectResolution)
-			if err != nil {
-				t.Fatal(err)
-			}
-			known[""] = true
-			ast.Inspect(file, func(n ast.Node) bool {
-				if id, ok := n.(*ast.Ident); ok {
-					known[id.Name] = true
-				}
-				return true
-			})
-		}
-		return known
-	}
-	names := 0
+	ids, names := make(identifiers), 0
 	for line := range strings.Lines(string(page)) {
 		columns := strings.Split(line, "|")
 		if len(columns) != 7 {
 			continue
 		}
 		for _, m := range glossaryName.FindAllStringSubmatch(columns[4], -1) {
-			folder := m[1]
-			switch folder {
-			case "lockmesh":
-				folder = "."
-			case "vote":
-				folder = "internal/vote"
-			}
+			folder := folderOf(m[1])
 			for name := range strings.SplitSeq(strings.TrimPrefix(m[2], "."), ".") {
-				if names++; !of(folder)[name] {
+				if names++; !ids.of(t, folder)[name] {
 					t.Errorf("%s: there is no %q in %s", strings.TrimSpace(columns[1]), name, folder)
 				}
 			}
 		}
 	}
 	if names < 50 {
+		t.Errorf("only %d names were looked up", names)
+	}
+}
+
+// TestTheNamesInPagesExist : where a page names an identifier of a package of this module, the
+// package has it.
+func TestTheNamesInPagesExist(t *testing.T) {
+	ids, names := make(identifiers), 0
+	for name, page := range pages(t) {
+		if strings.HasPrefix(name, "docs/from-") {
+			continue // lease is a variable there
+		}
+		for _, m := range glossaryName.FindAllStringSubmatch(page, -1) {
+			folder := folderOf(m[1])
+			metric := folder == "." && len(m[2]) > 1 && !unicode.IsUpper(rune(m[2][1]))
+			if known := ids.of(t, folder); m[2] == "" || !known[""] || metric {
+				continue // no name of a package of this module
+			}
+			for id := range strings.SplitSeq(strings.TrimPrefix(m[2], "."), ".") {
+				if names++; id != "go" && !ids.of(t, folder)[id] {
+					t.Errorf("%s: `%s%s`: there is no %q in %s", name, m[1], m[2], id, folder)
+				}
+			}
+		}
+	}
+	if names < 100 {
 		t.Errorf("only %d names were looked up", names)
 	}
 }

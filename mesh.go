@@ -128,7 +128,8 @@ func (m *Mesh) Addr() string {
 //
 // If ctx ends first, the error is ctx's and also says why the request was still waiting: [ErrHeld]
 // or [ErrNoQuorum]. (If ctx had ended before the call, no voter is asked, and the error is
-// ErrNoQuorum.) Other errors are [ErrKey], [ErrOption], [ErrClash], [ErrRefused], [ErrBusy] and
+// ErrNoQuorum. If the lease is granted as ctx ends, the lease is given back, and the error is ctx's
+// alone.) Other errors are [ErrKey], [ErrOption], [ErrClash], [ErrRefused], [ErrBusy] and
 // [ErrClosed]. On error there is no lease, and none is left behind: a late grant is given back.
 func (m *Mesh) Lock(ctx context.Context, key string, opts ...Option) (*Lease, error) {
 	m.checkUsable("Mesh.Lock")
@@ -285,8 +286,9 @@ func (m *Mesh) leave(ctx context.Context, op string, end func(context.Context) e
 // Drain takes no more locks from now on, and waits until every lease of this node is unlocked, or
 // ctx ends. Waiting calls end with ErrClosed at once, and so do later calls; an upgrade of a held
 // lease and a re-entry still succeed. The node votes as before. After Drain call Stop or Leave; a
-// drained node can't be used for locks again. If ctx ends first, the error is ctx's and ErrHeld,
-// and Stop or Leave then releases the remaining leases.
+// drained node can't be used for locks again. If ctx ends first, the error is ctx's with ErrHeld,
+// or with ErrNoQuorum if only confirmations of released leases are missing; Stop or Leave then
+// releases the remaining leases.
 func (m *Mesh) Drain(ctx context.Context) error {
 	m.checkUsable("Mesh.Drain")
 	ctx = guardContext(ctx, "Mesh.Drain")

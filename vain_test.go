@@ -210,3 +210,17 @@ func TestDrainWithoutAMajorityIsNotHeld(t *testing.T) {
 		w.stall("c", false)
 	})
 }
+
+// Drain with an ended context succeeds on a node that holds no lease and releases none.
+func TestDrainOfAnIdleNodeNeedsNoTime(t *testing.T) {
+	inBubble(t, func(t *testing.T, w *wire) {
+		a, _, _ := w.three()
+		ended, cancel := context.WithCancel(t.Context())
+		cancel()
+		for range 20 {
+			if err := a.Drain(ended); err != nil {
+				t.Fatal(err)
+			}
+		}
+	})
+}

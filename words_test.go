@@ -97,6 +97,37 @@ func TestCommentsNameTheirNouns(t *testing.T) {
 	p.check()
 }
 
+// declared is a declaration with a comment above it.
+var declared = regexp.MustCompile(`(?m)^((?://.*\n)+)(?:func (?:\([^)]*\) )?|type )(\w+)`)
+
+// TestCommentsBeginWithTheNames : the comment of a function or type begins with its name, as go doc
+// has it; after a renaming the old name would stay.
+func TestCommentsBeginWithTheNames(t *testing.T) {
+	sampled.Unraced(t)
+	found := 0
+	for name, text := range repository(t, ".go") {
+		if strings.HasSuffix(name, "_test.go") {
+			continue
+		}
+		for _, m := range declared.FindAllStringSubmatch(text, -1) {
+			first, _, _ := strings.Cut(m[1], "\n")
+			words := strings.Fields(strings.TrimPrefix(first, "//"))
+			if len(words) > 1 && slices.Contains([]string{"A", "An", "The"}, words[0]) {
+				words = words[1:]
+			}
+			if m[2] == "init" || strings.HasPrefix(first, "//go:") {
+				continue
+			}
+			if found++; len(words) == 0 || !strings.HasPrefix(words[0], m[2]) {
+				t.Errorf("%s: the comment of %s begins %q", name, m[2], first)
+			}
+		}
+	}
+	if found < 3000 {
+		t.Errorf("found only %d comments", found)
+	}
+}
+
 // TestPagesNameTheirNouns reads the prose of all pages, without tables and code.
 func TestPagesNameTheirNouns(t *testing.T) {
 	sampled.Unraced(t)

@@ -74,7 +74,7 @@ func TestWhoMayDoWhat(t *testing.T) {
 	})
 }
 
-// serveOnce serves a request as if it had come over the owner's socket, or not.
+// serveOnce serves a request, as over the owner's socket if owner is set.
 func serveOnce(h http.Handler, r *http.Request, owner bool) *httptest.ResponseRecorder {
 	ctx := r.Context()
 	conn := &connection{ownerOnly: owner, serving: ctx}
@@ -83,7 +83,7 @@ func serveOnce(h http.Handler, r *http.Request, owner bool) *httptest.ResponseRe
 	return w
 }
 
-// TestPagesOfOtherSites : a browser sends what a page of any site asks it to send.
+// TestPagesOfOtherSites : a page of any site can have a browser send requests.
 func TestPagesOfOtherSites(t *testing.T) {
 	run(t, func(t *testing.T, m *meshtest.Mesh) {
 		h := New(m.Node("a"), AllowActions(), AllowHosts("status.example"), Logger(slog.New(slog.DiscardHandler)))
@@ -96,7 +96,7 @@ func TestPagesOfOtherSites(t *testing.T) {
 			{"127.0.0.1:80", "", "", 204},
 			{"[::1]:80", "", "", 204},
 			{"Status.example:80", "", "", 204},
-			{"evil.example", "", "", 403}, // a name that its site has resolve to this machine
+			{"evil.example", "", "", 403}, // a name with an address of this machine
 			{"", "", "", 403},
 			{"localhost.evil.example", "", "", 403},
 			{"localhost", "Origin", "http://localhost", 204},
@@ -122,7 +122,7 @@ func TestPagesOfOtherSites(t *testing.T) {
 }
 
 // TestPagesOfOtherSitesAtTheOwnersSocket : a forwarded port leads a browser to the owner's socket,
-// and a site that has its name resolve to that port gets nothing.
+// and a site with a name that resolves to the port gets no access.
 func TestPagesOfOtherSitesAtTheOwnersSocket(t *testing.T) {
 	run(t, func(t *testing.T, m *meshtest.Mesh) {
 		h := New(m.Node("a"), Token(testToken), AllowHosts("status.example"), Logger(slog.New(slog.DiscardHandler)))
@@ -132,8 +132,8 @@ func TestPagesOfOtherSitesAtTheOwnersSocket(t *testing.T) {
 		}{
 			{"localhost:7951", "", 200, 204},
 			{"127.0.0.1:7951", "", 200, 204},
-			{"lockmesh", "", 200, 204}, // made up by a client such as curl
-			{"", "", 200, 204},         // no browser leaves the header out
+			{"lockmesh", "", 200, 204}, // invented by a client such as curl
+			{"", "", 200, 204},         // every browser sends the header
 			{"status.example", "", 200, 204},
 			{"evil.example:7951", "", 403, 403},
 			{"evil.example:7951", "Bearer " + testToken, 200, 204},
@@ -153,7 +153,8 @@ func TestPagesOfOtherSitesAtTheOwnersSocket(t *testing.T) {
 	})
 }
 
-// TestAccess has a row for each kind of handler and of sender, and what the sender learns.
+// TestAccess has a row for each kind of handler and of sender, with the rights reported to the
+// sender.
 func TestAccess(t *testing.T) {
 	run(t, func(t *testing.T, m *meshtest.Mesh) {
 		tok, lock := Token(testToken), AllowLocks(time.Second)
@@ -220,7 +221,7 @@ func TestTokensThatCantBeUsed(t *testing.T) {
 	must(t, CheckToken(strings.Repeat("x", MinTokenLen)))
 }
 
-// TestServeRefusesToBeOpen : a listener on which any process could act isn't served.
+// TestServeRefusesToBeOpen : Serve refuses a listener on which any process could act.
 func TestServeRefusesToBeOpen(t *testing.T) {
 	run(t, func(t *testing.T, m *meshtest.Mesh) {
 		for _, opts := range [][]Option{nil, {AllowActions()}, {AllowActions(), AllowReads()}, {AllowLocks(time.Second)}} {
@@ -229,8 +230,8 @@ func TestServeRefusesToBeOpen(t *testing.T) {
 	})
 }
 
-// TestNoSecretIsTold gives the mesh and the handler secrets that can be recognised, and looks for
-// them, in any of their forms, in all answers and all lines of the log.
+// TestNoSecretIsTold gives the mesh and the handler recognisable secrets, and looks for the
+// secrets, in any form, in all answers and all lines of the log.
 func TestNoSecretIsTold(t *testing.T) {
 	run(t, func(t *testing.T, m *meshtest.Mesh) {
 		var log, answers bytes.Buffer
@@ -265,7 +266,7 @@ func TestNoSecretIsTold(t *testing.T) {
 	})
 }
 
-// tell sends a request with the token, and notes what is answered within a second.
+// tell sends a request with the token, and appends the answer of the first 20 seconds to answers.
 func tell(t *testing.T, s *site, method, path string, answers *bytes.Buffer) {
 	t.Helper()
 	conn := s.raw(request(method+" "+path) + "Connection: close\n\n")
@@ -275,7 +276,7 @@ func tell(t *testing.T, s *site, method, path string, answers *bytes.Buffer) {
 		read <- data
 	}()
 	synctest.Wait()
-	time.Sleep(20 * time.Second) // until nothing more is answered but by streams
+	time.Sleep(20 * time.Second) // until only streams still send
 	conn.Close()
 	answers.Write(<-read)
 }

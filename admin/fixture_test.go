@@ -23,11 +23,11 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 const (
 	testToken  = "0123456789-test-token"
-	testSecret = "SeCrEt-q8Zr3uK1vXw7Yb2LmN4pT6sD" // of the mesh: no answer may have it
+	testSecret = "SeCrEt-q8Zr3uK1vXw7Yb2LmN4pT6sD" // of the mesh; must be in no answer
 )
 
-// pipes is a listener in memory, since a bubble of simulated time has no sockets. It has no buffer:
-// a write waits for its reader.
+// pipes is a listener in memory, since a bubble of simulated time has no sockets. A connection has
+// no buffer: a write waits for its reader.
 type pipes struct {
 	conns chan net.Conn
 	once  sync.Once
@@ -63,7 +63,7 @@ func (p *pipes) dial(ctx context.Context) (net.Conn, error) {
 // site is a handler of a node, served in memory.
 type site struct {
 	t       *testing.T
-	owner   bool // whether connections count as those of the owner's socket
+	owner   bool // connections count as connections over the owner's socket
 	m       *meshtest.Mesh
 	mesh    *lockmesh.Mesh
 	h       *Handler
@@ -80,7 +80,7 @@ func newSite(t *testing.T, m *meshtest.Mesh, node string, opts ...Option) *site 
 	return startSite(t, m, node, false, opts...)
 }
 
-// newOwnerSite is newSite with connections like those of the owner's socket.
+// newOwnerSite is newSite with connections as over the owner's socket.
 func newOwnerSite(t *testing.T, m *meshtest.Mesh, node string, opts ...Option) *site {
 	t.Helper()
 	return startSite(t, m, node, true, opts...)
@@ -116,7 +116,7 @@ func (s *site) client(token string) *Client {
 	return c
 }
 
-// raw sends the text of a request over a connection of its own, which the test ends by closing.
+// raw sends the text of a request over a new connection, which is closed when the test ends.
 func (s *site) raw(text string) net.Conn {
 	s.t.Helper()
 	conn, err := s.l.dial(context.Background())
@@ -160,7 +160,7 @@ func wantError(t *testing.T, err error, all ...error) {
 	}
 }
 
-// holders returns how many hold a key, and how many wait, as another node sees them.
+// holders returns the numbers of holders and waiters of a key, as seen by another node.
 func (s *site) holders(key string) (holds, waits int) {
 	s.t.Helper()
 	info, err := s.m.Node("b").Inspect(s.t.Context(), key)
@@ -181,7 +181,7 @@ func (s *site) becomes(key string, holds, waits int) {
 	s.t.Fatalf("after a minute %q has %d holders and %d waiters, not %d and %d", key, h, w, holds, waits)
 }
 
-// taken returns how many there are, when all handlers in the bubble have done what they can.
+// taken returns the count when all handlers in the bubble are idle or blocked.
 func (g *gauge) taken() int {
 	synctest.Wait()
 	g.mu.Lock()

@@ -17,19 +17,20 @@ import (
 	"github.com/lockmesh/lockmesh/meshtest"
 )
 
-// hostile are parts of requests as an attacker would try them.
+// hostile are parts of requests from an attacker.
 var hostile = []string{
 	"", "k", "/", "//", "%2f", "%2F..%2F", "..", "../../etc/passwd", "%00", "%0d%0aX: y", "\x7f", "<script>alert(1)</script>", `"';--`, "%ff%fe", "\xff", "%", "%zz",
 	strings.Repeat("k", 4096), strings.Repeat("%c3%a4", 300), "a/revoke/evict", "{key}", "?", "#", "\u2028", strings.Repeat("\"", 512), strings.Repeat("<", 8000),
 }
 
-// fuzzed returns a handler of a node whose voters are quiet, so that no request waits for others.
+// fuzzed returns a handler of a node with quiet voters, so that no request waits for other
+// requests.
 func fuzzed(f *testing.F) *Handler {
 	m := meshtest.New(f, 1)
 	return New(m.Node("a"), AllowActions(), AllowLocks(lockmesh.DefaultMaxTTL), Logger(slog.New(slog.DiscardHandler)))
 }
 
-// check sends a request and checks the form of the answer, whatever it says.
+// check sends a request and checks the form of the answer, whatever the content.
 func check(t *testing.T, h *Handler, r *http.Request) {
 	t.Helper()
 	w := serveOnce(h, r, true)
@@ -56,13 +57,13 @@ func check(t *testing.T, h *Handler, r *http.Request) {
 	}
 }
 
-// short are contexts so short that no request waits for the quiet voters of a fuzzed node.
+// short returns a request with a context so short that no request waits for the quiet voters.
 func short(t *testing.T, method, target, body string) *http.Request {
 	u, err := url.ParseRequestURI(target)
 	if err != nil {
-		return nil // net/http answers it
+		return nil // net/http refuses such a target
 	}
-	// These end the node. What waits for voters would make the fuzzing slow.
+	// These requests end the node. Waits for voters would slow the fuzzing down.
 	if slices.Contains([]string{"/v1/stop", "/v1/leave", "/v1/drain"}, u.Path) {
 		return nil
 	}
@@ -132,9 +133,9 @@ func FuzzBodies(f *testing.F) {
 	})
 }
 
-// FuzzHeaders sends the headers by which the sender of a request is judged. Without the token no
-// request over TCP is let in, whatever the headers are, and the answer has nothing of them but in
-// JSON.
+// FuzzHeaders sends the headers that decide about the sender of a request. Without the token every
+// request over TCP is refused, whatever its headers, and the answer quotes the headers in JSON
+// only.
 func FuzzHeaders(f *testing.F) {
 	for _, part := range append(slices.Clone(hostile), testToken, "Bearer "+testToken[:len(testToken)-1], "Bearer "+testToken+"x", "Bearer  "+testToken,
 		"Basic "+testToken, "bearer\x00"+testToken, "localhost:x", "[::1", "::1]", "[::1]:1:1", "http://", "http://[::1", "null", "http://localhost@evil.example",

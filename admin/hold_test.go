@@ -113,8 +113,8 @@ func TestAHoldEndsWithItsLease(t *testing.T) {
 	})
 }
 
-// TestTheServersStopGivesHoldersTime : the key is released only after the client was told, and had
-// time to end its work; and sooner if it closes the connection.
+// TestTheServersStopGivesHoldersTime : the key is released only after the client was notified and
+// had time to end its work, or as soon as the client closes the connection.
 func TestTheServersStopGivesHoldersTime(t *testing.T) {
 	run(t, func(t *testing.T, m *meshtest.Mesh) {
 		s := newSite(t, m, "a")
@@ -140,7 +140,7 @@ func TestTheServersStopGivesHoldersTime(t *testing.T) {
 	})
 }
 
-// TestAHoldsClientNoticesSilence : a server that says nothing any more may have lost the lease.
+// TestAHoldsClientNoticesSilence : a server that has fallen silent may have lost the lease.
 func TestAHoldsClientNoticesSilence(t *testing.T) {
 	run(t, func(t *testing.T, m *meshtest.Mesh) {
 		s := newSite(t, m, "a")
@@ -167,7 +167,7 @@ func TestAHoldsClientNoticesSilence(t *testing.T) {
 	})
 }
 
-// deaf is a connection on which nothing arrives any more once from is closed.
+// deaf is a connection that receives nothing once from is closed.
 type deaf struct {
 	net.Conn
 	from, end chan struct{}
@@ -208,7 +208,7 @@ func TestAHoldsContextBoundsTheWaitOnly(t *testing.T) {
 	})
 }
 
-// TestAReleaseIsConfirmed : the next request finds the key free, however soon it comes.
+// TestAReleaseIsConfirmed : the next request finds the key free, however soon after the release.
 func TestAReleaseIsConfirmed(t *testing.T) {
 	run(t, func(t *testing.T, m *meshtest.Mesh) {
 		s := newSite(t, m, "a")
@@ -252,7 +252,8 @@ func TestAReleaseWithoutAServerIsNotConfirmed(t *testing.T) {
 	})
 }
 
-// TestAHoldIsReleasedOnce : of several calls at once, one is told that it has released the key.
+// TestAHoldIsReleasedOnce : of several concurrent calls, a single call reports that the key was
+// released.
 func TestAHoldIsReleasedOnce(t *testing.T) {
 	run(t, func(t *testing.T, m *meshtest.Mesh) {
 		s := newSite(t, m, "a")
@@ -280,7 +281,8 @@ func TestAHoldIsReleasedOnce(t *testing.T) {
 	})
 }
 
-// TestAHoldsIDShowsTheLease : to look at a hold by its id changes nothing about the hold.
+// TestAHoldsIDShowsTheLease : a request for the lease by the hold's id changes nothing about the
+// hold.
 func TestAHoldsIDShowsTheLease(t *testing.T) {
 	run(t, func(t *testing.T, m *meshtest.Mesh) {
 		s := newSite(t, m, "a")
@@ -303,7 +305,7 @@ func TestAHoldsIDShowsTheLease(t *testing.T) {
 		if err == nil || !strings.Contains(err.Error(), "a hold lasts as long as its connection") {
 			t.Errorf("the error is %v", err)
 		}
-		// Nobody reads the next line, so that the request to release the key waits behind it.
+		// The test doesn't read the next line, so the revoke request waits behind this line.
 		time.Sleep(holdBeatTime + time.Second)
 		must(t, m.Node("b").Revoke(ctx, "job", lockmesh.WithReason("my turn")))
 		l, err := s.c.Lease(ctx, last.ID)

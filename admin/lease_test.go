@@ -25,7 +25,7 @@ func TestAClientsLease(t *testing.T) {
 		_, err = m.Node("b").TryLock(ctx, "job")
 		wantError(t, err, lockmesh.ErrHeld)
 
-		// A second client is told by whom the key is held.
+		// A second client learns the holder of the key.
 		_, err = s.client(testToken).Lock(ctx, "job", LockOptions{})
 		wantError(t, err, lockmesh.ErrHeld)
 		var e *Error
@@ -33,7 +33,7 @@ func TestAClientsLease(t *testing.T) {
 			t.Errorf("the error doesn't show the holder: %+v", e)
 		}
 
-		for range 10 { // extended again and again, it lasts
+		for range 10 { // extended again and again, the lease lasts
 			time.Sleep(7 * time.Second)
 			l2, err := s.c.Extend(ctx, l.ID, 0)
 			must(t, err)
@@ -127,7 +127,7 @@ func TestAClientThatWaits(t *testing.T) {
 		held, err := m.Node("b").Lock(t.Context(), "job")
 		must(t, err)
 
-		// It gets the key at the release.
+		// The client gets the key at the release.
 		got := make(chan error, 1)
 		go func() {
 			got <- second(s.c.Lock(t.Context(), "job", LockOptions{Wait: time.Hour, Revoke: true, Reason: "please"}))
@@ -139,11 +139,11 @@ func TestAClientThatWaits(t *testing.T) {
 		must(t, held.Unlock(t.Context()))
 		must(t, <-got)
 
-		// It waits no longer than it said.
+		// The client waits no longer than asked for.
 		from := time.Now()
 		_, err = s.c.Lock(t.Context(), "job", LockOptions{Wait: 3 * time.Second})
 		wantError(t, err, lockmesh.ErrHeld, context.DeadlineExceeded)
-		// The error names the holder, and the inspection for that takes a moment.
+		// The error names the holder; the inspection takes a moment.
 		if d := time.Since(from).Round(10 * time.Millisecond); d != 3*time.Second {
 			t.Errorf("it waited %v", d)
 		}
@@ -169,8 +169,8 @@ func TestAClientThatVanishesWhileItWaits(t *testing.T) {
 	})
 }
 
-// TestAClientThatDoesntReadItsLease : a client that is gone, or stuck, when the answer comes would
-// not know of its lease, which is therefore released and not left to its end.
+// TestAClientThatDoesntReadItsLease : a client that is gone, or stuck, when the answer is sent
+// doesn't learn of its lease, so the server releases the lease at once.
 func TestAClientThatDoesntReadItsLease(t *testing.T) {
 	run(t, func(t *testing.T, m *meshtest.Mesh) {
 		s := newSite(t, m, "a", AllowLocks(time.Hour))
@@ -190,7 +190,7 @@ func TestTheNumberOfLeasesIsBounded(t *testing.T) {
 		must(t, err)
 		waits := make(chan error, 1)
 		go func() { waits <- second(s.c.Lock(ctx, "k1", LockOptions{Wait: time.Minute})) }()
-		s.becomes("k1", 1, 1) // who waits counts, too
+		s.becomes("k1", 1, 1) // a waiting request counts, too
 		_, err = s.c.Lock(ctx, "k2", LockOptions{})
 		wantError(t, err, ErrLimit)
 		must(t, s.c.Unlock(ctx, l.ID))
@@ -209,7 +209,7 @@ func TestTheNumberOfLeasesIsBounded(t *testing.T) {
 	})
 }
 
-// TestEndedLeasesAreForgotten : what is kept about ended leases is bounded.
+// TestEndedLeasesAreForgotten : the memory of ended leases is bounded.
 func TestEndedLeasesAreForgotten(t *testing.T) {
 	run(t, func(t *testing.T, m *meshtest.Mesh) {
 		s := newSite(t, m, "a")
@@ -231,7 +231,7 @@ func TestEndedLeasesAreForgotten(t *testing.T) {
 	})
 }
 
-// TestLocksAreOff : without AllowLocks no outsider takes a lock.
+// TestLocksAreOff : without AllowLocks no client acquires a lock.
 func TestLocksAreOff(t *testing.T) {
 	run(t, func(t *testing.T, m *meshtest.Mesh) {
 		s := newSite(t, m, "a")

@@ -20,7 +20,7 @@ import (
 
 var update = flag.Bool("update", false, "write openapi.json anew")
 
-// operation is what openapi.json says of a route, beside what the route itself says.
+// operation is the description of a route in openapi.json, beyond the fields of the route itself.
 type operation struct {
 	id, summary string
 	body        any    // nil without
@@ -92,7 +92,7 @@ func TestEveryRouteIsListed(t *testing.T) {
 		listed = append(listed, m[1]+" "+m[2])
 	}
 	for _, r := range routes {
-		if r.method+r.path != "GET"+holdPath { // told beside PUT
+		if r.method+r.path != "GET"+holdPath { // documented with PUT
 			exist = append(exist, r.method+" "+r.path)
 		}
 	}

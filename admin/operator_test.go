@@ -21,7 +21,7 @@ func TestWhatAnOperatorReads(t *testing.T) {
 		must(t, err)
 		_, err = m.Node("b").RLock(ctx, "jobs/2")
 		must(t, err)
-		go m.Node("c").Lock(ctx, "jobs/1") // it waits until the end of the test
+		go m.Node("c").Lock(ctx, "jobs/1") // waits until the end of the test
 		s.becomes("jobs/1", 1, 1)
 
 		status, err := s.c.Status(ctx)
@@ -50,7 +50,7 @@ func TestWhatAnOperatorReads(t *testing.T) {
 			t.Errorf("a free key is %+v", lock)
 		}
 
-		m.Crash("a") // what is left to tell when the node has ended
+		m.Crash("a") // the last status after the end of the node
 		status, err = s.c.Status(ctx)
 		must(t, err)
 		if !status.Closed {
@@ -114,7 +114,7 @@ func TestAnOperatorRevokesAndEvicts(t *testing.T) {
 		wantError(t, err, ErrRequest)
 		_, err = s.c.Evict(ctx, key, EvictRequest{Token: held.Token(), Node: "c"}, 0)
 		wantError(t, err, ErrRequest)
-		must(t, held.Err()) // none of these has ended it
+		must(t, held.Err()) // none of these requests has ended the lease
 
 		out, err := s.c.Evict(ctx, key, EvictRequest{Node: "b", Reason: "stuck"}, 0)
 		must(t, err)
@@ -128,7 +128,7 @@ func TestAnOperatorRevokesAndEvicts(t *testing.T) {
 			t.Errorf("evicted again: %+v", out)
 		}
 
-		// The lease of a node that can't be told ends by itself, for which an eviction waits.
+		// The lease of an unreachable node ends by itself; the eviction waits for the end.
 		held, err = m.Node("b").Lock(ctx, key)
 		must(t, err)
 		m.Partition([]string{"a", "c"}, []string{"b"})
@@ -164,9 +164,10 @@ func TestAnOperatorDrainsAndStops(t *testing.T) {
 	})
 }
 
-// TestAStopWaitsForClients : a client that has set a lease's ttl can't be told of the node's end,
-// so the lease is waited for, and neither extended nor followed by others. A holder over a
-// connection is told, and given a moment. The application's own leases aren't waited for.
+// TestAStopWaitsForClients : a client with a lease for a set ttl can't be notified of the node's
+// end, so the node waits for the end of the lease, doesn't extend the lease, and grants no further
+// leases. A holder over a connection is notified, with a moment to finish. The node doesn't wait
+// for the application's own leases.
 func TestAStopWaitsForClients(t *testing.T) {
 	run(t, func(t *testing.T, m *meshtest.Mesh) {
 		asked := 0
@@ -201,7 +202,7 @@ func TestAStopWaitsForClients(t *testing.T) {
 	})
 }
 
-// TestAStopThatIsTooShort : the node ends, and releases nothing on which clients count.
+// TestAStopThatIsTooShort : the node ends, and releases no lease on which a client counts.
 func TestAStopThatIsTooShort(t *testing.T) {
 	for name, opt := range map[string]Option{
 		"lease": func(*Handler) {},
@@ -228,8 +229,7 @@ func TestAStopThatIsTooShort(t *testing.T) {
 	}
 }
 
-// TestALeaveGoesOnWithoutItsClient : a voter whose operator presses Ctrl-C is voted out
-// nevertheless.
+// TestALeaveGoesOnWithoutItsClient : a voter is voted out even if its operator presses Ctrl-C.
 func TestALeaveGoesOnWithoutItsClient(t *testing.T) {
 	run(t, func(t *testing.T, m *meshtest.Mesh) {
 		s := newSite(t, m, "a")

@@ -61,8 +61,8 @@ func TestThePageIsSmall(t *testing.T) {
 	}
 }
 
-// TestEveryClientGetsThePage : the page is the same for all, also where nothing else is allowed, for a
-// name that isn't the server's, and for a link on another site.
+// TestEveryClientGetsThePage : the page is the same for all clients, even if no other request is
+// allowed, for a foreign host name, and for a link on another site.
 func TestEveryClientGetsThePage(t *testing.T) {
 	run(t, func(t *testing.T, m *meshtest.Mesh) {
 		h := New(m.Node("a"), Logger(slog.New(slog.DiscardHandler)))
@@ -91,8 +91,7 @@ func TestEveryClientGetsThePage(t *testing.T) {
 	})
 }
 
-// TestThePagesPolicy : the policy allows no code but files of the server, and no way to make HTML of
-// text.
+// TestThePagesPolicy : the policy allows no code but files of the server, and no HTML made of text.
 func TestThePagesPolicy(t *testing.T) {
 	directives := map[string]string{}
 	for d := range strings.SplitSeq(pagePolicy, "; ") {
@@ -175,7 +174,7 @@ func TestThePageIsCachedAndCompressed(t *testing.T) {
 	})
 }
 
-// sources returns the files that the page is made of, by name.
+// sources returns the source files of the page, by name.
 func sources(t *testing.T) map[string]string {
 	t.Helper()
 	texts := map[string]string{}
@@ -189,8 +188,8 @@ func sources(t *testing.T) map[string]string {
 	return texts
 }
 
-// TestThePageIsMadeOfItsSources : each source is sent, the modules as one script in which each one
-// follows those that it imports, and no name is declared twice.
+// TestThePageIsMadeOfItsSources : each source is sent, the modules as a single script in which each
+// module follows its imports, and no name is declared twice.
 func TestThePageIsMadeOfItsSources(t *testing.T) {
 	files, left := page(t), sources(t)
 	for path, name := range map[string]string{"/": "index.html", "/page/page.css": "page.css", "/page/icon.svg": "icon.svg"} {
@@ -241,8 +240,8 @@ func TestThePageIsMadeOfItsSources(t *testing.T) {
 	}
 }
 
-// TestThePageIsWholeByItself : the page names no address of another server, loads each of its files,
-// and has no code or style beside its files.
+// TestThePageIsWholeByItself : the page names no address of another server, loads each of its
+// files, and has no code or style beside its files.
 func TestThePageIsWholeByItself(t *testing.T) {
 	for name, text := range sources(t) {
 		text = strings.ReplaceAll(text, `xmlns="http://www.w3.org/2000/svg"`, "")
@@ -279,8 +278,8 @@ func TestThePageIsWholeByItself(t *testing.T) {
 	}
 }
 
-// TestThePageFindsItsElements : each id that the scripts look for is in index.html once, and each
-// address that they request is a route.
+// TestThePageFindsItsElements : each id used by the scripts is in index.html once, and each address
+// requested by the scripts is a route.
 func TestThePageFindsItsElements(t *testing.T) {
 	index := sources(t)["index.html"]
 	ids := map[string]int{}

@@ -12,7 +12,7 @@ import (
 	"github.com/lockmesh/lockmesh/meshtest"
 )
 
-// TestReadyAndSettled : a restarted voter is quiet for a MaxTTL, during which locks are granted and
+// TestReadyAndSettled : a restarted voter is quiet for a MaxTTL; meanwhile locks are granted, and
 // no other voter can be spared.
 func TestReadyAndSettled(t *testing.T) {
 	run(t, func(t *testing.T, m *meshtest.Mesh) {
@@ -63,7 +63,7 @@ func TestReadyWithoutAMajority(t *testing.T) {
 		_, err = s.c.Ready(ctx, MaxReadyWait+1)
 		wantError(t, err, ErrRequest)
 
-		// Waits are bounded in number, and given up when their clients go or the server stops.
+		// Waits are bounded in number, and end when the client goes or the server stops.
 		gone, cancel := context.WithCancel(ctx)
 		results := make(chan error, MaxStreams)
 		for range MaxStreams {
@@ -102,7 +102,7 @@ func TestReadyEndsWithTheNode(t *testing.T) {
 	})
 }
 
-// TestReadyWhileDraining : a node that drains takes no more locks, and goes on to vote.
+// TestReadyWhileDraining : a node that drains acquires no more locks, and goes on to vote.
 func TestReadyWhileDraining(t *testing.T) {
 	run(t, func(t *testing.T, m *meshtest.Mesh) {
 		s := newSite(t, m, "a")

@@ -33,7 +33,8 @@ func answer(t *testing.T, r io.Reader) (status int, body string) {
 	return a.StatusCode, string(data)
 }
 
-// TestRequestsWithoutEnd : a client that sends slowly, or never ends, is cut, and holds nothing up.
+// TestRequestsWithoutEnd : a client that sends slowly or without end is cut off, and holds nothing
+// up.
 func TestRequestsWithoutEnd(t *testing.T) {
 	run(t, func(t *testing.T, m *meshtest.Mesh) {
 		s := newSite(t, m, "a")
@@ -50,7 +51,7 @@ func TestRequestsWithoutEnd(t *testing.T) {
 				t.Errorf("after %v: %d %s", d, status, body)
 			}
 		}
-		// A body that never ends, sent as fast as it is taken.
+		// A body without end, sent as fast as the server reads.
 		conn := s.raw(request("POST /v1/locks/k/revoke") + "Transfer-Encoding: chunked\n\n")
 		go func() {
 			for {
@@ -107,8 +108,9 @@ func TestConnectionsAreBounded(t *testing.T) {
 		if d := time.Since(from); d != 0 {
 			t.Errorf("the refusals took %v", d)
 		}
-		// Silent clients are told, too, and keep no other client from the refusal: the second is one too
-		// many, and refused at once, which a connection without a buffer doesn't show.
+		// Silent clients are refused, too, and keep no other client from the refusal: the second
+		// client is beyond the limit and refused at once, invisibly on a connection without a
+		// buffer.
 		silent := dial()
 		synctest.Wait()
 		hasty := dial()
@@ -145,8 +147,8 @@ func TestConnectionsAreBounded(t *testing.T) {
 	})
 }
 
-// TestAListenerThatFailsForAMoment : the errors of a process without file descriptors are told once,
-// and clients are served afterwards.
+// TestAListenerThatFailsForAMoment : the errors of a process without file descriptors are logged
+// once, and clients are served afterwards.
 func TestAListenerThatFailsForAMoment(t *testing.T) {
 	run(t, func(t *testing.T, m *meshtest.Mesh) {
 		l := &failing{pipes: newPipes()}
@@ -186,8 +188,8 @@ func (f *failing) Accept() (net.Conn, error) {
 func TestTheStopIsntDelayed(t *testing.T) {
 	run(t, func(t *testing.T, m *meshtest.Mesh) {
 		s := newSite(t, m, "a")
-		s.raw("")                    // says nothing
-		s.raw("GET /v1/status HTTP") // says half of what it wants
+		s.raw("")                    // sends nothing
+		s.raw("GET /v1/status HTTP") // sends half of a request
 		must(t, second(s.c.Status(t.Context())))
 		synctest.Wait()
 		from := time.Now()

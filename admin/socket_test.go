@@ -59,7 +59,7 @@ func TestOnlyAnAbandonedSocketIsReplaced(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(), "another process answers") {
 		t.Errorf("a socket in use is replaced: %v", err)
 	}
-	must(t, first.Abandon()) // as a killed process leaves it
+	must(t, first.Abandon()) // as after a killed process
 	if _, err := os.Lstat(path); err != nil {
 		t.Fatal(err)
 	}
@@ -72,7 +72,7 @@ func TestOnlyAnAbandonedSocketIsReplaced(t *testing.T) {
 	must(t, err)
 	must(t, conn.Close())
 
-	// The first doesn't remove what isn't its own any more.
+	// The first listener doesn't remove the socket of the second.
 	_ = first.Close()
 	if _, err := os.Lstat(path); err != nil {
 		t.Error(err)
@@ -110,7 +110,7 @@ func TestDirectoriesOfSockets(t *testing.T) {
 			l.Close()
 		}
 	}
-	if os.Geteuid() == 0 { // only root can give a directory away
+	if os.Geteuid() == 0 { // only root can change the owner of a directory
 		must(t, os.Chmod(dir, 0o700))
 		must(t, os.Chown(dir, 1, -1))
 		if _, err := Listen(filepath.Join(dir, "s")); err == nil || !strings.Contains(err.Error(), "belongs to user 1") {
@@ -119,7 +119,7 @@ func TestDirectoriesOfSockets(t *testing.T) {
 	}
 }
 
-// TestOverARealSocket : with real connections, and a node whose voters are still quiet.
+// TestOverARealSocket uses real connections, and a node with voters that are still quiet.
 func TestOverARealSocket(t *testing.T) {
 	m := meshtest.New(t, 1)
 	path := filepath.Join(shortDir(t), "s")

@@ -13,7 +13,7 @@ import (
 	"github.com/lockmesh/lockmesh/meshtest"
 )
 
-// read reads events as they come, until an error, and returns a function that waits for the next.
+// read reads events until an error, and returns a function that waits for the next event.
 func read(from iter.Seq2[Event, error]) func() (Event, error, bool) {
 	type result struct {
 		e   Event
@@ -99,7 +99,7 @@ func TestWatch(t *testing.T) {
 	})
 }
 
-// TestABrowserThatConnectsAgainIsToldOfTheGap : it can't know what has happened in between.
+// TestABrowserThatConnectsAgainIsToldOfTheGap : the browser can't know the events in between.
 func TestABrowserThatConnectsAgainIsToldOfTheGap(t *testing.T) {
 	run(t, func(t *testing.T, m *meshtest.Mesh) {
 		s := newSite(t, m, "a")
@@ -115,8 +115,8 @@ func TestABrowserThatConnectsAgainIsToldOfTheGap(t *testing.T) {
 	})
 }
 
-// TestASlowReaderIsToldOfItsGap : a reader that doesn't read while events come, and for some
-// seconds more, misses events, and is told so.
+// TestASlowReaderIsToldOfItsGap : a reader that pauses while events come, and for some seconds
+// more, misses events, and receives a gap.
 func TestASlowReaderIsToldOfItsGap(t *testing.T) {
 	run(t, func(t *testing.T, m *meshtest.Mesh) {
 		s := newSite(t, m, "a")
@@ -146,7 +146,7 @@ func TestASlowReaderIsToldOfItsGap(t *testing.T) {
 	})
 }
 
-// TestAReaderThatStopsIsCut : its stream takes a place no longer than writeTime.
+// TestAReaderThatStopsIsCut : the stream of a stuck reader takes a place no longer than writeTime.
 func TestAReaderThatStopsIsCut(t *testing.T) {
 	run(t, func(t *testing.T, m *meshtest.Mesh) {
 		s := newSite(t, m, "a")

@@ -16,7 +16,8 @@ import (
 var taken = regexp.MustCompile(`compared with\s+runs\s+of\s+both\s+services\s+on\s+` +
 	`20\d\d-\d\d-\d\d,\s+at\s+commit\s+[0-9a-f]{7,40}\b`)
 
-// The tests of the adapters hold the lists against what is measured; this one holds the page against the lists.
+// The tests of the adapters compare the lists with measured results; this test compares the page
+// with the lists.
 func TestThePageSaysWhatTheListsSay(t *testing.T) {
 	source, err := os.ReadFile("README.md")
 	if err != nil {

@@ -1,6 +1,6 @@
-// Package deploy has the manifests of this directory read by the public types of their platforms,
-// strictly: a field that a platform doesn't know is an error. And it holds them against the program
-// that they run, examples/service.
+// Package deploy has the public types of the platforms read the manifests of this directory,
+// strictly: a field unknown to a platform is an error. And the package compares the manifests with
+// examples/service, the program in the manifests.
 package deploy
 
 import (
@@ -38,8 +38,8 @@ var service = func() func(t *testing.T) string {
 	}
 }()
 
-// accepts checks that examples/service takes an environment. What a platform would put in place of
-// variables is here.
+// accepts checks that examples/service accepts an environment, with the values that a platform
+// would put in place of variables.
 func accepts(t *testing.T, env map[string]string) {
 	t.Helper()
 	usage, err := exec.CommandContext(t.Context(), service(t), "-h").CombinedOutput()
@@ -83,7 +83,7 @@ func read(t *testing.T, path string) string {
 	return string(data)
 }
 
-// Each manifest says at its top what it promises and what it survives.
+// Each manifest begins with its promises, and with the failures that the manifest survives.
 func TestEachManifestSaysWhatItPromises(t *testing.T) {
 	var all []string
 	for _, pattern := range []string{"kubernetes/*.yaml", "systemd/*.service", "nomad/*.hcl", "compose/*.yaml"} {
@@ -108,7 +108,7 @@ func TestEachManifestSaysWhatItPromises(t *testing.T) {
 	}
 }
 
-// A unit is read by systemd itself, where there is one.
+// If systemd is installed, systemd itself reads the unit.
 func TestTheUnitOfSystemd(t *testing.T) {
 	unit := read(t, "systemd/locks.service")
 	env := map[string]string{"LOCKMESH_VOTERS": "alpha,beta,gamma", "LOCKMESH_PEERS": "alpha:7950,beta:7950,gamma:7950", "LOCKMESH_NAME": "alpha"}

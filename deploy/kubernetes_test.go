@@ -17,7 +17,7 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// objects are those of one manifest.
+// objects has the objects of a manifest.
 type objects struct {
 	accounts    []corev1.ServiceAccount
 	services    []corev1.Service
@@ -29,15 +29,15 @@ type objects struct {
 	sets        []appsv1.StatefulSet
 }
 
-// workload is what the kinds of workloads have in common.
+// workload has the common fields of all kinds of workloads.
 type workload struct {
 	name     string
 	selector *metav1.LabelSelector
 	pod      corev1.PodTemplateSpec
 }
 
-// decode reads a document into a value as an API server does: each field exists, once, with the
-// case of its letters.
+// decode reads a document into a value as an API server does: each field exists, occurs once, and
+// has the right case.
 func decode[T any](t *testing.T, text string) (v T) {
 	t.Helper()
 	data, err := yaml.YAMLToJSONStrict([]byte(text))
@@ -155,8 +155,8 @@ func (o *objects) checkPod(t *testing.T) {
 	accepts(t, env)
 }
 
-// checkNetwork checks that the name under which pods look for each other is that of a headless
-// service with all their addresses.
+// checkNetwork checks that pods look for each other by the name of a headless service with all
+// their addresses.
 func (o *objects) checkNetwork(t *testing.T) {
 	w := o.workloads[0]
 	peers := o.env()["LOCKMESH_PEERS"]
@@ -214,7 +214,7 @@ func (o *objects) checkRegister(t *testing.T) {
 	}
 }
 
-// checkReplacement checks that pods are replaced one at a time.
+// checkReplacement checks that pods are replaced singly.
 func (o *objects) checkReplacement(t *testing.T) {
 	for _, d := range o.deployments {
 		u := d.Spec.Strategy.RollingUpdate

@@ -11,8 +11,8 @@ import (
 	"github.com/hashicorp/nomad/api"
 )
 
-// Nomad's own parser isn't under an open-source licence, but its types are, with the names of blocks
-// and attributes. A name that they don't have is an error.
+// Nomad's own parser isn't under an open-source licence, but its types are, with the names of
+// blocks and attributes. A name missing in the types is an error.
 func TestTheJobOfNomad(t *testing.T) {
 	const path = "nomad/locks.nomad.hcl"
 	file, diags := hclparse.NewParser().ParseHCLFile(path)
@@ -72,7 +72,7 @@ func (w *walk) body(b *hclsyntax.Body, of reflect.Type, where string) {
 		switch inner := base(f.Type); inner.Kind() {
 		case reflect.Struct:
 			w.body(block.Body, inner, block.Type)
-		case reflect.Map: // free names, such as those of the environment
+		case reflect.Map: // free names, such as the names of the environment
 			if block.Type == "env" {
 				for name, a := range block.Body.Attributes {
 					w.env[name] = text(a.Expr, w.t)
@@ -84,7 +84,7 @@ func (w *walk) body(b *hclsyntax.Body, of reflect.Type, where string) {
 	}
 }
 
-// text returns a string, with its variables as they are written.
+// text returns a string, with its variables as written.
 func text(e hclsyntax.Expression, t *testing.T) string {
 	if value, diags := e.Value(nil); !diags.HasErrors() {
 		return value.AsString()
@@ -115,7 +115,7 @@ func variable(e hclsyntax.Expression) string {
 	return ""
 }
 
-// base returns what a pointer, or a list, is of.
+// base returns the element type of a pointer or a list.
 func base(of reflect.Type) reflect.Type {
 	for of.Kind() == reflect.Pointer || of.Kind() == reflect.Slice {
 		of = of.Elem()
@@ -123,7 +123,7 @@ func base(of reflect.Type) reflect.Type {
 	return of
 }
 
-// field returns the field that Nomad reads a name into. The ports of a network have two kinds, and
+// field returns the field into which Nomad reads a name. The ports of a network have two kinds, and
 // both blocks are called port.
 func field(of reflect.Type, name string) (reflect.StructField, bool) {
 	for i := range of.NumField() {

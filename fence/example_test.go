@@ -15,14 +15,14 @@ import (
 	"github.com/lockmesh/lockmesh/fence"
 )
 
-// A mesh of one node, for the example; yours has more.
+// join returns a mesh of a single node, enough for the example.
 func join() (*lockmesh.Mesh, error) {
 	return lockmesh.Join(context.Background(), lockmesh.Config{
 		Name: "a", Bind: "127.0.0.1:0", Voters: []string{"a"}, MaxTTL: 200 * time.Millisecond, Logger: slog.New(slog.DiscardHandler),
 	})
 }
 
-// A guard stands before the resource and is shown the token of each writer's lease.
+// A guard in front of the resource checks the token of each writer's lease.
 func ExampleGuard() {
 	mesh, err := join()
 	if err != nil {
@@ -69,7 +69,7 @@ func ExampleGuard() {
 	// true true
 }
 
-// A service with many resources takes the token from a header, and answers 409 to those who come late.
+// A service with many resources takes the token from a header, and answers late writers with 409.
 func ExampleGuards() {
 	guards := fence.NewGuards(0)
 	service := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

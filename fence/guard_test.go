@@ -13,10 +13,10 @@ import (
 	"github.com/lockmesh/lockmesh/fence/fencetest"
 )
 
-// journal is a list in memory that a guard protects.
+// journal is a list in memory, protected by a guard.
 type journal struct {
 	do    func(token uint64, write func() error) error
-	lines []string // the guard's turns are all that keeps it from races
+	lines []string // only the guard's mutual exclusion keeps the list free of races
 }
 
 func (j *journal) Append(_ context.Context, token uint64, line string) error {
@@ -79,10 +79,10 @@ func TestAWritesErrorComesBackAndItsTokenStays(t *testing.T) {
 	if err := g.Check(5); !errors.Is(err, fence.ErrStale) {
 		t.Errorf("an older token after a write that panicked: %v", err)
 	}
-	must(t, g.Check(6)) // and nobody waits for the one that panicked
+	must(t, g.Check(6)) // and no call waits for the panicked call
 }
 
-// What a write itself says of another resource must not be taken for a refusal of this one.
+// An error of a write about another resource must not be taken for a refusal of this resource.
 func TestGuardsHandOnAnotherResourcesRefusal(t *testing.T) {
 	guards, other := fence.NewGuards(0), fence.NewGuards(0)
 	must(t, other.Check("other", 9))
@@ -124,7 +124,7 @@ func TestANewerTokenWaitsForAWriteUnderWayAndShutsOutThoseWhoQueue(t *testing.T)
 		_ = g.Check(6)
 		note("6 is checked")
 	})
-	for g.Newest() != 6 { // seen at once, though it waits
+	for g.Newest() != 6 { // visible at once, though the call waits
 		runtime.Gosched()
 	}
 	if err := g.Do(5, func() error { return nil }); !errors.Is(err, fence.ErrStale) {
@@ -162,8 +162,8 @@ func TestForgottenResourcesShareAFloor(t *testing.T) {
 	if guards.Newest("a") != 11 || guards.Newest("b") != 20 || guards.Newest("c") != 30 {
 		t.Errorf("the refused ones have pushed out others: %d, %d, %d", guards.Newest("a"), guards.Newest("b"), guards.Newest("c"))
 	}
-	must(t, guards.Check("a", 11)) // known, so the floor is nothing to it
-	must(t, guards.Check("b", 20)) // its own newest, after all
+	must(t, guards.Check("a", 11)) // known, so the bound of forgotten resources doesn't matter
+	must(t, guards.Check("b", 20)) // the newest token of b itself
 }
 
 func TestAResourceInUseIsNotForgotten(t *testing.T) {
@@ -180,8 +180,8 @@ func TestAResourceInUseIsNotForgotten(t *testing.T) {
 	}))
 }
 
-// FuzzGuards holds guards of any limit against a record that forgets nothing: no resource's accepted tokens ever fall, and
-// as long as nothing had to be forgotten nothing else is refused.
+// FuzzGuards compares guards of any limit with a complete record: the accepted tokens of a resource
+// never fall, and until a resource has to be forgotten, no other write is refused.
 func FuzzGuards(f *testing.F) {
 	f.Add(2, []byte{0, 5, 1, 6, 2, 7, 0, 4, 0, 5, 1, 6})
 	f.Add(9, []byte{0, 5, 1, 6, 2, 7, 0, 4, 0, 5, 1, 6})

@@ -6,8 +6,10 @@ import (
 	"github.com/lockmesh/lockmesh/internal/vote"
 )
 
-// TestReadersThatMeetEverywhereComeApart has the ballots of two readers move in step, at two voters that heard of them in opposite orders: each
-// settles on what one voter proposed and asks the other, which finds that the other reader has it there. Their first distances are the same.
+// TestReadersThatMeetEverywhereComeApart moves the tallies of two readers in step, at two voters
+// that received the requests in opposite orders. Each reader settles on the token proposed by the
+// first voter and asks the second voter to confirm the token, but there the other reader has the
+// token. Both readers start with the same distance (vote.Scatter).
 func TestReadersThatMeetEverywhereComeApart(t *testing.T) {
 	a := vote.SessionID{Node: "a", Incarnation: 1}
 	b := vote.SessionID{Node: "b", Incarnation: 2}

@@ -32,11 +32,11 @@ type applying struct {
 	// last has the index of each request's last entry in stated; only the last entry counts.
 	last map[vote.Number]int
 
-	ghosts  []vote.Number // requests with residual votes of leases with a length
-	refused []refusal
-	told    []vote.Serial // by index in stated: the vote listed in the answer
-	chunk   []vote.Entry
-	upTo    vote.Serial // the voter's newest serial at the end of the answer
+	residuals []vote.Number // requests with residual votes of leases with a length
+	refused   []refusal
+	told      []vote.Serial // by index in stated: the vote listed in the answer
+	chunk     []vote.Entry
+	upTo      vote.Serial // the voter's newest serial at the end of the answer
 
 	later []vote.Message
 }
@@ -47,7 +47,7 @@ type applyPhase uint8
 const (
 	applyIndexes   applyPhase = iota // finds requests listed twice
 	applyDrops                       // drops requests missing in the sync
-	applyRestates                    // enters or updates the listed requests
+	applyListed                      // enters or updates the listed requests
 	applyUnlisted                    // ends residual votes with a length, if missing in the sync
 	applyAnswers                     // lists the session's votes in the answer, up to the end mark
 	applyRefuses                     // reports the requests that were not accepted
@@ -114,10 +114,10 @@ func (t *applying) step(v *Voter) {
 	case t.phase == applyIndexes && i < len(t.stated):
 		t.last[t.stated[i].Number] = i
 	case t.phase == applyDrops && t.drops(v):
-	case t.phase == applyRestates && i < len(t.stated):
-		t.restates(v, i)
-	case t.phase == applyUnlisted && i < len(t.ghosts):
-		v.unlisted(t.s, t.ghosts[i])
+	case t.phase == applyListed && i < len(t.stated):
+		t.enterListed(v, i)
+	case t.phase == applyUnlisted && i < len(t.residuals):
+		v.unlisted(t.s, t.residuals[i])
 	case t.phase == applyAnswers && i < len(t.stated):
 		t.answers(v, i)
 	case t.phase == applyRefuses && i < len(t.refused):
@@ -137,11 +137,11 @@ func (t *applying) goesOver(v *Voter) {
 	switch s := t.s; t.phase {
 	case applyDrops:
 		s.stating = false
-	case applyRestates:
-		for _, g := range v.ghosts.outliving(s.id) {
-			t.ghosts = append(t.ghosts, g.number)
+	case applyListed:
+		for _, g := range v.residuals.outliving(s.id) {
+			t.residuals = append(t.residuals, g.number)
 		}
-		v.toil(len(t.ghosts) / scanned)
+		v.toil(len(t.residuals) / scanned)
 	case applyUnlisted:
 		t.told = make([]vote.Serial, len(t.stated))
 	case applyAnswers:
@@ -179,8 +179,8 @@ func (t *applying) drops(v *Voter) (more bool) {
 	return true
 }
 
-// restates enters a listed request, or updates the entry of a known request.
-func (t *applying) restates(v *Voter, i int) {
+// enterListed enters a listed request, or updates the entry of a known request.
+func (t *applying) enterListed(v *Voter, i int) {
 	st := &t.stated[i]
 	if t.last[st.Number] != i {
 		return
@@ -194,7 +194,7 @@ func (t *applying) restates(v *Voter, i int) {
 		}
 	} else {
 		was, serial := e.mode, e.serial
-		v.restate(e, st)
+		v.updateListed(e, st)
 		if was == vote.Shared && serial != 0 && e.serial == serial {
 			return // a vote among perhaps thousands that stays as it was changes nothing for its key
 		}
@@ -249,6 +249,7 @@ func (t *applying) tells(v *Voter, i int) {
 // readers, and nothing has changed for them.
 func (v *Voter) tellsOne(e *entry) {
 	k := e.key
+	v.toil(len(k.queue.all()) / scanned)
 	if w := k.next(v.now.Slow); w != nil && !w.bears(e) {
 		v.press(e, w)
 	}

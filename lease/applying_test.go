@@ -9,7 +9,7 @@ import (
 	"github.com/lockmesh/lockmesh/internal/vote"
 )
 
-// stater is a requester that states much at once, and keeps books of what the voter tells it.
+// stater is a requester that sends long syncs, and counts the voter's messages and votes.
 type stater struct {
 	*booth
 	c        *caller
@@ -22,7 +22,7 @@ type stater struct {
 	unknown  bool
 	closed   bool
 	ack      *vote.Message
-	most     int // units of the dearest step
+	most     int // units of the costliest step
 }
 
 func newStater(t testing.TB, sessions int) *stater {
@@ -30,7 +30,7 @@ func newStater(t testing.TB, sessions int) *stater {
 	return &stater{booth: b, c: b.sessions[0], stream: 1, requests: make(map[vote.Number]bool), votes: make(map[vote.Number]vote.Serial)}
 }
 
-// do has the voter do something, notes what it cost, and reads what the voter says to the stater.
+// do runs one call of the voter, notes the cost, and reads the messages to the stater.
 func (s *stater) do(f func() []vote.Outbound) {
 	var out []vote.Outbound
 	s.most = max(s.most, s.cost(func() { out = f() }))
@@ -94,7 +94,7 @@ func (s *stater) opens() {
 	s.says(vote.Message{Kind: vote.KindOpen, TTL: 10 * time.Second, RTT: time.Millisecond})
 }
 
-// states sends a statement of n requests for keys of their own, from number first on.
+// states sends a sync of n requests, each for a key of its own, starting with number first.
 func (s *stater) states(first, n int) {
 	for i := 0; i < n; {
 		m := vote.Message{Kind: vote.KindSync}
@@ -117,7 +117,7 @@ func (s *stater) releases(n vote.Number) {
 
 func keyOf(i int) vote.Key { return vote.Key(fmt.Sprintf("key-%06d", i)) }
 
-// agrees compares the stater's books with the voter's, as the next acknowledgement tells them.
+// agrees compares the stater's digest with the voter's digest in the next acknowledgement.
 func (s *stater) agrees(processed uint64) {
 	s.tb.Helper()
 	s.says(vote.Message{Kind: vote.KindRefresh, RTT: time.Millisecond})
@@ -138,13 +138,14 @@ func (s *stater) agrees(processed uint64) {
 	}
 }
 
-// A statement of many requests is applied in steps within the budget, between which others are served. What happens
-// to its keys meanwhile, and what its session says meanwhile, is neither lost nor told twice.
+// A sync of many requests is applied in steps within the budget, and the voter serves other
+// sessions between the steps. Events on the keys of the sync, and messages of the session, are
+// neither lost nor reported twice meanwhile.
 func TestALongStatementGivesWay(t *testing.T) {
 	const n = 20_000
 	s := newStater(t, 3)
 	holder, other := s.sessions[1], s.sessions[2]
-	for i := 1; i <= n; i += 2 { // every other key is held, and given back while the statement is applied
+	for i := 1; i <= n; i += 2 { // every other key is held, and released while the sync is applied
 		s.ask(holder, keyOf(i))
 		s.win(holder)
 		if i%5001 == 0 {
@@ -203,7 +204,7 @@ func TestALongStatementGivesWay(t *testing.T) {
 	}
 }
 
-// What a statement doesn't list any more is dropped in steps, too.
+// The requests missing in a sync are dropped in steps, too.
 func TestALongStatementDropsTheRest(t *testing.T) {
 	const n = 9_000
 	s := newStater(t, 2)
@@ -228,7 +229,8 @@ func TestALongStatementDropsTheRest(t *testing.T) {
 	}
 }
 
-// A node that goes on talking while its statement is applied is hung up on before what it says fills the memory.
+// If a node goes on sending while its sync is applied, the voter closes the connection before the
+// messages fill the memory.
 func TestAFloodBehindALongStatementIsHungUpOn(t *testing.T) {
 	s := newStater(t, 2)
 	s.opens()
@@ -259,8 +261,8 @@ func TestAFloodBehindALongStatementIsHungUpOn(t *testing.T) {
 	s.agrees(0)
 }
 
-// When tokens of votes are raised while an answer is under way, the answer may have told of the old ones: all is
-// stated anew.
+// When an electorate with a larger minimum token raises the tokens of votes during an answer, the
+// answer may carry old tokens: the voter asks for a new sync.
 func TestTokensThatAreRaisedDuringAnAnswer(t *testing.T) {
 	s := newStater(t, 2)
 	s.opens()
@@ -269,7 +271,7 @@ func TestTokensThatAreRaisedDuringAnAnswer(t *testing.T) {
 		s.tick()
 	}
 	e := s.v.elected.Electorate
-	e.Version, e.Floor = e.Version+1, vote.TokenAt(s.now.Wall)+1000
+	e.Version, e.MinToken = e.Version+1, vote.TokenAt(s.now.Wall)+1000
 	s.do(func() []vote.Outbound { return s.v.Elect(s.now, e, true, nil) })
 	if !s.unknown || s.answered {
 		t.Fatalf("told that the stream is unknown: %t, answered: %t; want only the first", s.unknown, s.answered)
@@ -282,8 +284,9 @@ func TestTokensThatAreRaisedDuringAnAnswer(t *testing.T) {
 	s.agrees(0)
 }
 
-// A lease may be won while a session's answer is under way. A TryLock of the session hears of the
-// lease behind the answer: a message before the end of the answer would be void.
+// A lease may be won while the answer to another session's sync is under way. A TryLock of this
+// session learns of the lease behind the answer: a message before the end of the answer would be
+// void.
 func TestATryLockHearsOfALeaseThatIsWonDuringItsAnswer(t *testing.T) {
 	const n = 20_000
 	s := newStater(t, 2)
@@ -312,8 +315,8 @@ func TestATryLockHearsOfALeaseThatIsWonDuringItsAnswer(t *testing.T) {
 	}
 }
 
-// A session that ends, opens another stream, or loses its connection while its statement is applied leaves nothing
-// of the task behind.
+// A session that ends, opens another stream, or loses its connection while its sync is applied
+// leaves no part of the task behind.
 func TestALongStatementIsBrokenOff(t *testing.T) {
 	for _, c := range []struct {
 		name string
@@ -367,8 +370,8 @@ func TestALongStatementIsBrokenOff(t *testing.T) {
 	}
 }
 
-// A life whose name is taken over while its statement is applied waits for nothing any more: what it has been
-// promised stands until its deadline, and that is all.
+// When an incarnation is superseded while its sync is applied, its waiting requests are dropped;
+// its votes stand until their deadline.
 func TestALongStatementOfALifeThatIsSuperseded(t *testing.T) {
 	for ticks := range 24 {
 		s := newStater(t, 3)
@@ -401,7 +404,8 @@ func TestALongStatementOfALifeThatIsSuperseded(t *testing.T) {
 	}
 }
 
-// A voter that has many requests stated while it is quiet serves them in steps when it begins to count.
+// A voter that receives a sync of many requests while quiet serves the requests in steps when the
+// startup quarantine ends.
 func TestTheEndOfTheQuietTimeGivesWay(t *testing.T) {
 	const n = 20_000
 	s := newStater(t, 2)
@@ -427,8 +431,8 @@ func TestTheEndOfTheQuietTimeGivesWay(t *testing.T) {
 	s.agrees(0)
 }
 
-// BenchmarkStatement measures a voter that applies a statement of many requests: what each request costs, and the
-// dearest step in units of the budget.
+// BenchmarkStatement measures a voter that applies a sync of many requests: the cost of each
+// request, and the costliest step in units of the budget.
 func BenchmarkStatement(b *testing.B) {
 	for _, n := range []int{10_000, 100_000} {
 		b.Run(fmt.Sprint(n), func(b *testing.B) {

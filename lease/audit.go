@@ -7,9 +7,9 @@ import (
 	"github.com/lockmesh/lockmesh/internal/vote"
 )
 
-// Audit holds the voter's account of waiting TryLocks against the rule that it follows, by looking
-// at all of them: a TryLock that could hear of it has been told of the newest lease that keeps it
-// from the key. Tests call it after each step; nothing else does, since it looks at every key.
+// Audit compares the voter's account of TryLocks with all TryLocks: those with votes are counted,
+// and a TryLock that receives messages has been told of the newest lease that keeps it from the
+// key. Tests call Audit after each step; nothing else does, since Audit looks at every key.
 func (v *Voter) Audit() error {
 	for _, k := range v.every {
 		if err := k.audit(); err != nil {
@@ -20,6 +20,15 @@ func (v *Voter) Audit() error {
 }
 
 func (k *key) audit() error {
+	voted := 0
+	for _, e := range k.votes.all() {
+		if e.try && !e.residual {
+			voted++
+		}
+	}
+	if voted != int(k.voted) {
+		return fmt.Errorf("%d TryLocks have votes, counted: %d", voted, k.voted)
+	}
 	waiting := slices.Concat(k.queue.all(), k.aside())
 	slices.SortFunc(waiting, (*entry).compare)
 	barred, writer := 0, false // writer: a request ahead doesn't share the key

@@ -8,12 +8,13 @@ import (
 	"github.com/lockmesh/lockmesh/internal/vote"
 )
 
-// booth is a voter that counts, with sessions that speak to it one word at a time. It allocates nothing, so that what is measured is the voter.
+// booth is a voter out of its startup quarantine, with sessions that send one message at a time.
+// The booth allocates nothing, so that a benchmark measures the voter alone.
 type booth struct {
 	tb       testing.TB
 	v        *Voter
 	now      vote.Now
-	pace     time.Duration // that passes from word to word
+	pace     time.Duration // the time between two messages
 	sessions []*caller
 	out      []vote.Outbound
 	m        vote.Message
@@ -44,7 +45,7 @@ func newBooth(tb testing.TB, sessions int) *booth {
 	return b
 }
 
-// pass lets time go by, in which nobody says anything.
+// pass lets time go by without a message.
 func (b *booth) pass(d time.Duration) {
 	b.now.Fast, b.now.Slow, b.now.Wall = b.now.Fast.Add(d), b.now.Slow.Add(d), b.now.Wall+vote.Micros(d.Microseconds())
 	b.hear(b.v.Tick(b.now, b.out[:0]))
@@ -53,7 +54,7 @@ func (b *booth) pass(d time.Duration) {
 	}
 }
 
-// say has the voter hear a word, and its speaker what the voter then says.
+// say sends a message to the voter, and the answers to the sender.
 func (b *booth) say(c *caller, m vote.Message) {
 	b.now.Fast, b.now.Slow, b.now.Wall = b.now.Fast.Add(b.pace), b.now.Slow.Add(b.pace), b.now.Wall+vote.Micros(b.pace.Microseconds())
 	m.Stream = 1
@@ -91,7 +92,7 @@ func (b *booth) giveBack(c *caller, n vote.Number) {
 	b.say(c, vote.Message{Kind: vote.KindRelease, Number: n})
 }
 
-// cycle takes a key and gives it back.
+// cycle acquires a key and releases the key.
 func (b *booth) cycle(c *caller, key vote.Key) {
 	b.ask(c, key)
 	b.win(c)
@@ -102,7 +103,7 @@ func (b *booth) refresh(c *caller) {
 	b.say(c, vote.Message{Kind: vote.KindRefresh, Received: c.pushed, RTT: time.Millisecond})
 }
 
-// refreshAll is to be called in time, at least once per TTL.
+// refreshAll must be called at least once per TTL.
 func (b *booth) refreshAll() {
 	for _, c := range b.sessions {
 		b.refresh(c)
@@ -118,7 +119,7 @@ func names(n int) []vote.Key {
 	return all
 }
 
-// BenchmarkVoter measures what a voter does with words that come at once, one after the other.
+// BenchmarkVoter measures a voter's work for messages that arrive singly.
 func BenchmarkVoter(b *testing.B) {
 	cycles := func(sessions, keys int, pace time.Duration) func(b *testing.B) {
 		return func(b *testing.B) {
@@ -137,7 +138,8 @@ func BenchmarkVoter(b *testing.B) {
 	b.Run("cycle/keys=1", cycles(1, 1, time.Microsecond))
 	b.Run("cycle/keys=10000", cycles(1, 10_000, time.Microsecond))
 	b.Run("cycle/keys=10000/sessions=200", cycles(200, 10_000, time.Microsecond))
-	b.Run("cycle/keys=forgotten", cycles(1, 1<<16, 30*time.Microsecond)) // each rests for long enough before it comes again
+	// each key is forgotten before its next use
+	b.Run("cycle/keys=forgotten", cycles(1, 1<<16, 30*time.Microsecond))
 	b.Run("cycle/keys=forgotten/sessions=200", cycles(200, 1<<16, 30*time.Microsecond))
 	b.Run("handover/waiters=16", func(b *testing.B) {
 		t := newBooth(b, 16)

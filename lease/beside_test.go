@@ -22,7 +22,7 @@ func twiceVoted(t *testing.T, sessions int) *booth {
 	}
 	b.say(c, vote.Message{Kind: vote.KindConfirm, Number: 1, Token: c.token, Won: true})
 	votes := b.v.Votes("k")
-	if len(votes) != 2 || !votes[0].Ghost || votes[1].Ghost || votes[0].Number != 1 || votes[1].Number != 1 {
+	if len(votes) != 2 || !votes[0].Residual || votes[1].Residual || votes[0].Number != 1 || votes[1].Number != 1 {
 		t.Fatalf("the first caller was to have a residual and a live vote: %+v", votes)
 	}
 	return b

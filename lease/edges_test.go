@@ -9,8 +9,8 @@ import (
 	"github.com/lockmesh/lockmesh/internal/vote"
 )
 
-// A node that promises itself a longer session than the maximum TTL would outlast a restarted voter's
-// quiet time; one with a tiny session would be lost between two refreshes.
+// A session longer than the maximum TTL would outlast the startup quarantine of a restarted voter;
+// a very short session would be lost between two refreshes.
 func TestASessionOutsideOfTheLimitsIsRefused(t *testing.T) {
 	for _, ttl := range []string{"199ms", "1001ms"} {
 		c := newTalk()
@@ -27,8 +27,9 @@ func TestASessionOutsideOfTheLimitsIsRefused(t *testing.T) {
 	}
 }
 
-// Of three voters both others must remember before a restarted one counts. An answer to the question
-// of an earlier life, the voter's own word and that of a node that doesn't vote are none of theirs.
+// Of three voters both others must report their tokens before a restarted voter counts. An answer
+// to a query of an earlier incarnation, an answer from the voter itself and an answer from a node
+// without a vote don't count.
 func TestOnlyTheOthersAnswersToThisLifesQuestionCount(t *testing.T) {
 	tell := func(c *talk, from vote.NodeID, nonce uint64) {
 		c.hear(c.v.Told(c.now, from, &vote.Message{Kind: vote.KindTell, Nonce: nonce, Counting: true}, nil))
@@ -60,7 +61,7 @@ func TestOnlyTheOthersAnswersToThisLifesQuestionCount(t *testing.T) {
 	}
 }
 
-// A key is remembered until nobody has wanted it for S, and its highest token with it.
+// A key, with its highest token, is remembered until the key has been unused for S (vote.Skew).
 func TestAKeyThatIsUsedAgainRestsAnew(t *testing.T) {
 	c := newTalk()
 	c.all(t, "awake 3", "a opens", "a asks 1:k at=10", "a releases 1")
@@ -76,7 +77,8 @@ func TestAKeyThatIsUsedAgainRestsAnew(t *testing.T) {
 	}
 }
 
-// Before its statement nobody knows what the session holds, so nothing of it may be extended.
+// Before its sync the contents of a session are unknown, so the voter may extend no part of the
+// session.
 func TestARefreshBeforeTheStatementExtendsNothing(t *testing.T) {
 	c := newTalk()
 	c.all(t, "awake 3", "a opens")
@@ -98,8 +100,8 @@ func TestARefreshBeforeTheStatementExtendsNothing(t *testing.T) {
 	}
 }
 
-// The voter keeps a digest of what it has for a session, and the requester compares that with its own.
-// A vote that outlasted its session and is taken up again is part of the digest.
+// The voter keeps a digest of each session, for comparison with the requester's digest. A vote that
+// outlived its session and was reclaimed is part of the digest.
 func TestAVoteThatIsTakenUpAgainIsPartOfTheDigest(t *testing.T) {
 	c := newTalk()
 	c.all(t, "awake 3", "a opens ttl=200ms", "a asks 1:k at=10 length=900ms",
@@ -111,8 +113,8 @@ func TestAVoteThatIsTakenUpAgainIsPartOfTheDigest(t *testing.T) {
 	}
 }
 
-// A stream whose pushes go unacknowledged is closed after half a TTL, also when nothing else about the
-// session is due before its deadline.
+// A stream with unacknowledged pushes is closed after half a TTL, even if the session has no other
+// timer before its deadline.
 func TestAPushWithoutReceiptClosesTheStream(t *testing.T) {
 	c := newTalk()
 	c.all(t, "awake 3", "a opens", "pass 100ms", "a refreshes received=0", "pass 100ms")
@@ -123,7 +125,8 @@ func TestAPushWithoutReceiptClosesTheStream(t *testing.T) {
 	wants(t, c.said(t, "pass 20ms"), "a: connection closed")
 }
 
-// An answer of a node that doesn't vote isn't asked for. What that node says of tokens moves none.
+// A voter doesn't wait for the answer of a node without a vote, and ignores the tokens in such an
+// answer.
 func TestOnlyVotersTellHowHighTokensStand(t *testing.T) {
 	c := newTalk()
 	c.all(t, "start 3", "pass 1s")
@@ -144,8 +147,8 @@ func TestOnlyVotersTellHowHighTokensStand(t *testing.T) {
 	}
 }
 
-// A session that ends takes its readers' tokens with it, and none of them may be won again beside the
-// readers that are left: a resource would take the one for the other.
+// When a session ends, the tokens of its readers must not be won again beside the remaining
+// readers: a resource couldn't tell the two leases apart.
 func TestTheTokenOfAReaderWhoseSessionEndedIsNotWonAgainBesideOthers(t *testing.T) {
 	c := newTalk()
 	c.all(t, "awake 3", "a opens ttl=200ms", "b opens", "c opens",
@@ -165,23 +168,23 @@ func TestTheTokenOfAReaderWhoseSessionEndedIsNotWonAgainBesideOthers(t *testing.
 	}
 }
 
-// What a node passed over is forgiven once: a session doesn't remember for ever which requests it had.
-func TestAForgivenSessionRemembersNothing(t *testing.T) {
+// The demotion of requests is undone once; then the session forgets the demoted requests.
+func TestASessionWithItsRoundsResetRemembersNothing(t *testing.T) {
 	c := newTalk()
 	c.all(t, "awake 3", "a opens", "b opens", "a asks 1:k at=10", "b asks 1:k at=20", "pass 400ms",
 		"a refreshes received=1", "b refreshes received=0", "a yields 1 serial=1")
 	s := c.v.sessions[vote.SessionID{Node: "a", Incarnation: 1}]
 	if len(s.passed) == 0 {
-		t.Fatal("a had its tenure, and isn't passed over")
+		t.Fatal("a had its proposal timeout, and isn't passed over")
 	}
 	c.all(t, "a refreshes received=1 trip=1")
 	if len(s.passed) != 0 {
-		t.Errorf("%d requests count as passed over after they were forgiven", len(s.passed))
+		t.Errorf("%d requests count as passed over after their rounds were reset", len(s.passed))
 	}
 }
 
-// A holder that gives its vote back has no lease any more. If it wants the key again, that is another
-// lease, and has a larger token than what was granted in between.
+// A holder that yields its vote has no lease any more. If the holder wins the key again, this is a
+// new lease, with a token larger than the tokens granted in between.
 func TestALeaseThatItsOwnerYieldsIsOver(t *testing.T) {
 	c := newTalk()
 	c.all(t, "awake 3", "a opens", "b opens", "a asks 1:k at=10", "a confirms 1 serial=1 token=2000001 won",
@@ -197,7 +200,7 @@ func TestALeaseThatItsOwnerYieldsIsOver(t *testing.T) {
 	}
 }
 
-// What is remembered for those who watch is bounded.
+// The number of remembered events for watches is bounded.
 func TestEventsAreRememberedUpToABound(t *testing.T) {
 	c := newTalk()
 	c.all(t, "awake 3", "a opens", "a watches 9:other")
@@ -216,7 +219,8 @@ func TestEventsAreRememberedUpToABound(t *testing.T) {
 	}
 }
 
-// When all readers' sessions are over nothing of their tokens is to be remembered: the floor has it.
+// When the sessions of all readers are over, the voter forgets the readers' tokens, since the
+// minimum token covers the tokens.
 func TestTheTokensOfReadersAreForgottenWithTheLastOfThem(t *testing.T) {
 	c := newTalk()
 	c.all(t, "awake 3", "a opens ttl=200ms", "b opens ttl=200ms",
@@ -230,7 +234,7 @@ func TestTheTokensOfReadersAreForgottenWithTheLastOfThem(t *testing.T) {
 	}
 }
 
-// Those who watch hear of a request that waits again since it gave its vote back.
+// A watch receives an event about a request that waits again after a yield.
 func TestARequestThatYieldsIsSeenToWait(t *testing.T) {
 	c := newTalk()
 	c.all(t, "awake 3", "a opens", "b opens", "a asks 1:k at=10", "b asks 1:k at=5", "c opens", "c watches 9:k")
@@ -244,7 +248,8 @@ func TestARequestThatYieldsIsSeenToWait(t *testing.T) {
 	t.Errorf("of the events since, none says that a waits:\n%s", c.buf.String())
 }
 
-// The names of all keys in order are kept for those who look by prefix, for a maximum TTL after the last.
+// The sorted names of all keys are kept for queries by prefix, until a maximum TTL after the last
+// query.
 func TestTheCatalogIsGivenUpInTime(t *testing.T) {
 	c := newTalk()
 	c.all(t, "awake 3", "a opens", "a asks 1:k at=10", "b looks 7:k*")
@@ -257,8 +262,9 @@ func TestTheCatalogIsGivenUpInTime(t *testing.T) {
 	}
 }
 
-// A holder that states an absurd token to a voter that is quiet has it taken down. When the voter knows
-// how high tokens stand it refuses the token, and remembers to ask again should others confirm it.
+// A quiet voter records a lease with an absurd token from a sync. When the voter knows the highest
+// tokens, the voter drops the lease, and remembers the token as doubted, to ask again should other
+// voters confirm the token.
 func TestAnAbsurdTokenStatedWhileQuietIsDoubtedAfterwards(t *testing.T) {
 	c := newTalk()
 	absurd := vote.MaxToken / 2
@@ -279,9 +285,9 @@ func TestAnAbsurdTokenStatedWhileQuietIsDoubtedAfterwards(t *testing.T) {
 	}
 }
 
-// A voter that gave way is quiet anew, and votes that outlast their session stand all the same. An absurd
-// token that the owner of such a vote names, in whichever way, changes nothing about the vote: an entry that
-// had a vote and stood in the queue as well would be given a second vote when the quiet time is over.
+// A voter that gave way is quiet anew, and votes that outlast their session stand. An absurd token
+// from the owner of such a vote, in a confirmation or in a sync, doesn't change the vote: an entry
+// with a vote and a place in the queue would get a second vote when the startup quarantine is over.
 func TestAnAbsurdTokenMovesNoVoteThatOutlastedGivingWay(t *testing.T) {
 	absurd := vote.MaxToken / 2
 	for name, lines := range map[string][]string{
@@ -330,8 +336,8 @@ func TestAnAbsurdTokenMovesNoVoteThatOutlastedGivingWay(t *testing.T) {
 	}
 }
 
-// A word that gives a vote back may be late: the requester has given that vote back before, and has been
-// given another since, which it may have won with.
+// A yield may be late: the requester has yielded the vote before, and has received a new vote
+// since, perhaps the vote of a win.
 func TestALateYieldMovesNoVote(t *testing.T) {
 	c := newTalk()
 	c.all(t, "awake 3", "a opens", "a asks 1:k at=10", "a yields 1 serial=1", "a yields 1 serial=1")
@@ -340,7 +346,8 @@ func TestALateYieldMovesNoVote(t *testing.T) {
 	}
 }
 
-// An owner that doesn't say what it has heard is taken to hear: nothing of its session is in doubt.
+// An owner that doesn't name the newest answer received is taken to receive all answers: no answer
+// of the session is in doubt.
 func TestARefreshThatSaysNothingOfWhatWasHeardLeavesNoDoubt(t *testing.T) {
 	c := newTalk()
 	c.all(t, "awake 3", "a opens", "pass 100ms", "a refreshes received=0")
@@ -349,8 +356,8 @@ func TestARefreshThatSaysNothingOfWhatWasHeardLeavesNoDoubt(t *testing.T) {
 	}
 }
 
-// A session speaks over one connection at a time. The one before is closed, or its end would be taken
-// for that of the session's link.
+// A session has one connection at a time. The voter closes the earlier connection, since its end
+// would be taken for the end of the session's link.
 func TestANewConnectionOfASessionClosesTheOneBefore(t *testing.T) {
 	c := newTalk()
 	c.all(t, "awake 3", "a opens")
@@ -358,5 +365,5 @@ func TestANewConnectionOfASessionClosesTheOneBefore(t *testing.T) {
 	c.hear(c.v.Step(c.now, 2, vote.SessionID{Node: "a", Incarnation: 1}, &vote.Message{
 		Kind: vote.KindOpen, Stream: c.streams["a"] + 1, TTL: time.Second, Sent: c.now.Fast,
 	}, nil))
-	wants(t, c.buf.String(), "a: connection closed") // connection 1; the new one is b's
+	wants(t, c.buf.String(), "a: connection closed") // connection 1; connection 2 would be b
 }

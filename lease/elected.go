@@ -21,13 +21,13 @@ type elected struct {
 //
 // A voter that is voted out refuses its sessions: its messages no longer count. A voter that is
 // voted in takes part at once, unless quiet: while the electorate is joint, a majority of the old
-// voters knows all leases and the highest tokens; afterwards the floor of the electorate covers the
-// highest tokens.
+// voters knows all leases and the highest tokens; afterwards the minimum token of the electorate
+// covers the highest tokens.
 func (v *Voter) Elect(now vote.Now, e vote.Electorate, member bool, out []vote.Outbound) []vote.Outbound {
 	v.begin(now, out)
-	was, floor := v.elected.member, v.tokens.floor
-	v.goBy(e)
-	if v.tokens.floor > floor {
+	was, minToken := v.elected.member, v.tokens.min
+	v.setElectorate(e)
+	if v.tokens.min > minToken {
 		v.proposeAnew()
 	}
 	v.elected.member = v.elected.member && member
@@ -77,30 +77,30 @@ func (v *Voter) mayAsk() time.Duration {
 	return v.cfg.MaxTTL
 }
 
-func (v *Voter) goBy(e vote.Electorate) {
+func (v *Voter) setElectorate(e vote.Electorate) {
 	v.elected = elected{e, e.Has(vote.Elector{Name: v.cfg.Self.Node, Dir: v.cfg.Dir})}
 	for _, s := range v.listed {
 		s.ttl = min(s.asked, v.grantLimit())
 	}
-	if v.trusted(e.Floor) {
-		v.raiseFloor(e.Floor)
+	if v.trusted(e.MinToken) {
+		v.raiseMin(e.MinToken)
 		return
 	}
-	v.raiseFloor(vote.TokenAt(v.now.Wall))
-	v.distrust(v.cfg.Self.Node, e.Floor, fmt.Sprintf("as the minimum token of electorate %d",
+	v.raiseMin(vote.TokenAt(v.now.Wall))
+	v.distrust(v.cfg.Self.Node, e.MinToken, fmt.Sprintf("as the minimum token of electorate %d",
 		e.Version))
 }
 
-// proposeAnew gives larger tokens to the votes that are below the floor and haven't won, as far as
-// this voter knows. The voter proposed their tokens from its knowledge at the time. While the
-// electorate was joint, a majority of the old voters made up for missing knowledge; from now on
+// proposeAnew gives larger tokens to the votes that are below the minimum token and haven't won, as
+// far as this voter knows. The voter proposed their tokens from its knowledge at the time. While
+// the electorate was joint, a majority of the old voters made up for missing knowledge; from now on
 // perhaps no voter does. Requesters receive the new tokens before any acknowledgement under this
 // electorate, and so before a vote with an old token can win under this electorate alone. (Found by
 // seed 9100002.)
 func (v *Voter) proposeAnew() {
 	v.stateAnew()
 	for _, s := range v.listed {
-		tentative := func(e *entry) bool { return e.serial != 0 && !e.held && e.token < v.tokens.floor.Above() }
+		tentative := func(e *entry) bool { return e.serial != 0 && !e.held && e.token < v.tokens.min.Above() }
 		for _, e := range s.sorted(tentative) {
 			e.token, e.raised = v.propose(e.key, e.bid), true
 			v.raise(e.key, e.token)

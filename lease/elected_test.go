@@ -9,13 +9,14 @@ import (
 	"github.com/lockmesh/lockmesh/internal/vote"
 )
 
-// following is a conversation with voter v0 of an electorate that follows the living. Voter v0 has directory 1, v1 has 2, and so on.
+// following is a conversation with voter v0 of an electorate with dynamic membership. Voter v0 has
+// directory 1, v1 has 2, and so on.
 type following struct {
 	*talk
 	t *testing.T
 }
 
-// electorate reads "7: v0 v1 v2 (v0 v1)": the version, the voters, and the old ones.
+// electorate reads "7: v0 v1 v2 (v0 v1)": the version, the voters, and the old voters.
 func electorate(s string) (e vote.Electorate) {
 	version, rest, _ := strings.Cut(s, ":")
 	if _, err := fmt.Sscan(version, &e.Version); err != nil {
@@ -43,7 +44,7 @@ func (f *following) begin(e string, fresh bool) {
 	f.pass(0)
 }
 
-// elect has the voter go by another electorate, and returns what it says.
+// elect has the voter apply another electorate, and returns the voter's messages.
 func (f *following) elect(e string, change func(*vote.Electorate)) string {
 	next := electorate(e)
 	if change != nil {
@@ -70,15 +71,15 @@ func (f *following) counts(want bool) {
 
 func TestWhoeverHasANewDirectoryIsNotQuiet(t *testing.T) {
 	f := follow(t, "0:", true)
-	f.counts(false) // it isn't a voter
+	f.counts(false) // v0 isn't a voter
 	f.says("    a: refused \"the node asked is not a voter\"\n    a: unknown\n", "a opens")
 	f.elect("1: v0 v1 v2", nil)
 	f.counts(true)
 	f.says("    a: answer generation=1\n    a: promise 1 serial=1 token=32\n", "a opens", "a asks 1:k at=10")
 }
 
-// A requester that goes by an electorate of another birth can't use any vote, and its requests would
-// keep keys from others.
+// A requester under an electorate of another birth can't use any vote, and its requests would only
+// block keys.
 func TestASessionOfAnotherBirthIsRefused(t *testing.T) {
 	f := follow(t, "0:", true)
 	f.elect("1: v0 v1 v2", func(e *vote.Electorate) { e.Version = vote.BirthVersion(1<<40) + 2 })
@@ -99,8 +100,8 @@ func TestASessionOfAnotherBirthIsRefused(t *testing.T) {
 	}
 }
 
-// A founder of a mesh that is born by count waits for a maximum TTL, asks no other voter, and begins
-// its tokens at the wall clock.
+// A founder of a mesh that is born by count is quiet for a maximum TTL, asks no other voter, and
+// begins its tokens at the wall clock.
 func TestAFounderIsQuietAndAsksNoOtherVoter(t *testing.T) {
 	f := follow(t, "0:", true)
 	f.v = New(Config{Self: vote.SessionID{Node: "v0", Incarnation: 9}, Dir: 1, Electorate: electorate("1: v0 v1 v2"), MaxTTL: time.Second, Born: true}, f.now)
@@ -110,8 +111,8 @@ func TestAFounderIsQuietAndAsksNoOtherVoter(t *testing.T) {
 	f.counts(false)
 	f.pass(2 * time.Millisecond)
 	f.counts(true)
-	if f.v.Floor() < vote.TokenAt(f.now.Wall-10_000) {
-		t.Errorf("the floor is %d at %d", f.v.Floor(), f.now.Wall)
+	if f.v.MinToken() < vote.TokenAt(f.now.Wall-10_000) {
+		t.Errorf("the minimum token is %d at %d", f.v.MinToken(), f.now.Wall)
 	}
 }
 
@@ -182,21 +183,22 @@ func TestWhoeverIsVotedInServesWhatWaits(t *testing.T) {
 		t.Fatalf("nobody is connected, and it says\n%s", got)
 	}
 	f.counts(true)
-	// Its votes stand, as long as the session does.
+	// The votes stand as long as the session does.
 	f.says("    a: answer generation=1 [1 serial=1 token=32]\n    b: answer generation=2\n    b: promise 1 serial=2 token=64\n    a: released 1\n",
 		"a states 1:k", "b states 1:k", "a releases 1")
 }
 
 func TestTheFloorOfTheElectorateIsAFloor(t *testing.T) {
 	f := follow(t, "0:", true)
-	f.elect("1: v0 v1 v2", func(e *vote.Electorate) { e.Floor = 70000 })
+	f.elect("1: v0 v1 v2", func(e *vote.Electorate) { e.MinToken = 70000 })
 	if top, _ := f.v.Top(); top != 70000 {
 		t.Fatalf("top %d", top)
 	}
 	f.says("    a: answer generation=1\n    a: promise 1 serial=1 token=70032\n", "a opens", "a asks 1:k at=10")
-	f.elect("2: v0 v1 v2 (v0 v1 v2)", func(e *vote.Electorate) { e.Floor = 60000 })
+	f.elect("2: v0 v1 v2 (v0 v1 v2)", func(e *vote.Electorate) { e.MinToken = 60000 })
 	f.says("    a: promise 2 serial=2 token=70032\n", "a asks 2:l at=10")
-	f.elect("3: v0 v1 v2", func(e *vote.Electorate) { e.Floor = vote.MaxToken }) // a floor that nobody can know of is none
+	// an impossible minimum token is ignored
+	f.elect("3: v0 v1 v2", func(e *vote.Electorate) { e.MinToken = vote.MaxToken })
 	if top, _ := f.v.Top(); top > 10_000_000 {
 		t.Fatalf("top %d", top)
 	}
@@ -206,7 +208,7 @@ func TestOfAJointElectorateBothHalvesMustRemember(t *testing.T) {
 	for _, c := range []struct {
 		e     string
 		tells []string
-		knows int // after how many of them the voter counts; zero: never
+		knows int // after how many answers the voter counts; zero: never
 	}{
 		{"1: v0 v1 v2", []string{"v1 tells 500", "v2 tells 400"}, 2},
 		{"1: v0 v1 v2", []string{"v1 tells 500", "v1 tells 500", "v3 tells 9", "v2 tells 400 quiet"}, 0},
@@ -234,13 +236,13 @@ func TestOfAJointElectorateBothHalvesMustRemember(t *testing.T) {
 func TestOfAJointElectorateBothHalvesMustAnswerForTheClockToStandIn(t *testing.T) {
 	f := follow(t, "2: v0 v1 v2 v3 v4 (v0 v1 v2)", false)
 	f.all(t, "pass 1s", "v3 tells 5 quiet", "v4 tells 5 quiet", "pass 2s")
-	f.counts(false) // of the old ones none has answered
+	f.counts(false) // no old voter has answered
 	f.all(t, "v1 tells 5 quiet")
 	f.counts(true)
 	if n := f.v.Counters().LastResort; n != 1 {
 		t.Fatalf("the clock stood in %d times", n)
 	}
-	f = follow(t, "2: v0 v1 v2 (v0)", false) // alone of old, but not of new
+	f = follow(t, "2: v0 v1 v2 (v0)", false) // the only old voter, but not the only new voter
 	f.says("    (asks the others)\n", "pass 1s")
 	f.counts(false)
 	f = follow(t, "1: v0", false)
@@ -248,15 +250,16 @@ func TestOfAJointElectorateBothHalvesMustAnswerForTheClockToStandIn(t *testing.T
 	f.counts(true)
 }
 
-// A voter that asks while the electorate changes goes by the new one: who was asked before may be none any more.
+// A voter that asks for tokens while the electorate changes counts answers under the new
+// electorate: a voter asked before may have lost its vote.
 func TestAnswersCountUnderTheElectorateThatIs(t *testing.T) {
 	f := follow(t, "1: v0 v1 v2", false)
 	f.all(t, "pass 1s", "v1 tells 500")
 	f.counts(false)
 	f.elect("2: v0 v1 (v0 v1 v2)", nil)
-	f.counts(false) // of the old ones two must remember yet
+	f.counts(false) // two old voters must still answer
 	f.elect("3: v0 v1", nil)
-	f.counts(true) // of two one is enough
+	f.counts(true) // of two voters a single answer is enough
 }
 
 func TestWhatIsSaidTellsTheVersion(t *testing.T) {
@@ -297,8 +300,9 @@ func TestWhatIsSaidTellsTheVersion(t *testing.T) {
 	}
 }
 
-// A newcomer's vote under a joint electorate may propose any token: a majority of the old voters knows better. Once the new ones decide alone,
-// it stands for what the floor says.
+// A new voter's vote under a joint electorate may propose any token, since a majority of the old
+// voters proposes larger tokens. Once the new voters decide alone, the token of the vote is raised
+// to the minimum token.
 func TestVotesThatHaveNotWonAreRaisedToTheFloor(t *testing.T) {
 	f := follow(t, "0:", true)
 	f.elect("2: v0 v1 v2 (v1 v2)", nil)
@@ -316,19 +320,19 @@ func TestVotesThatHaveNotWonAreRaisedToTheFloor(t *testing.T) {
 		}
 	}
 	step(vote.Message{Kind: vote.KindConfirm, Number: 2, Serial: 2, Token: 100, Won: true})
-	for floor, want := range []vote.Token{0, 0, 0, 5000} {
-		e := electorate(fmt.Sprintf("%d: v0 v1 v2", floor+3))
-		e.Floor = want
+	for i, want := range []vote.Token{0, 0, 0, 5000} {
+		e := electorate(fmt.Sprintf("%d: v0 v1 v2", i+3))
+		e.MinToken = want
 		out := f.v.Elect(f.now, e, true, nil)
 		switch {
 		case want == 0 && len(out) > 0:
-			t.Fatalf("without a floor it says %+v", out)
+			t.Fatalf("without a minimum token it says %+v", out)
 		case want == 0:
 		case len(out) != 1 || out[0].Message.Kind != vote.KindConfirmed || out[0].Message.Number != 1 || out[0].Message.Serial != 1 || out[0].Message.Token != want+vote.BlockSize:
-			t.Fatalf("with floor %d it says %+v", want, out)
+			t.Fatalf("with minimum token %d it says %+v", want, out)
 		}
 	}
-	// A ballot that has settled on less hears that it can't have that.
+	// The voter doesn't confirm a smaller token: the larger token is on its way to the tally.
 	if out := step(vote.Message{Kind: vote.KindConfirm, Number: 1, Serial: 1, Token: 116}); len(out) > 0 {
 		t.Fatalf("it says %+v", out)
 	}
@@ -337,11 +341,12 @@ func TestVotesThatHaveNotWonAreRaisedToTheFloor(t *testing.T) {
 	}
 }
 
-// Whoever is voted out hears no answer to a probe any more, so it can't tell which of two lives of a name goes on.
+// A voter that is voted out receives no more answers to its probe, so the voter can't tell which of
+// two processes with a duplicate name is alive.
 func TestWhoeverIsVotedOutTellsNoLivesApart(t *testing.T) {
 	f := follow(t, "0:", true)
 	f.elect("1: v0 v1 v2", nil)
-	f.all(t, "a opens", "a2 opens", "a2 lives") // a is asked whether it lives
+	f.all(t, "a opens", "a2 opens", "a2 lives") // the voter probes whether a is alive
 	f.elect("2: v1 v2 v3 (v0 v1 v2)", nil)
 	f.elect("3: v1 v2 v3", nil)
 	f.all(t, "a lives", "pass 300ms")

@@ -107,7 +107,8 @@ func (v *Voter) freeOfEnded(k *key) {
 	if v.endings == 0 {
 		return
 	}
-	over := func(e *entry) bool { return e.s.over && !e.ghost }
+	v.toil(len(k.votes.all()) / scanned)
+	over := func(e *entry) bool { return e.s.over && !e.residual }
 	queue := k.queue.all()
 	if slices.ContainsFunc(k.votes.all(), over) || len(queue) > 0 && queue[0].s.leaves() {
 		v.clear(k)
@@ -125,7 +126,7 @@ func (v *Voter) clear(k *key) (done bool) {
 	votes := k.votes.all()
 	left := 0
 	for i, e := range votes {
-		if e.s.over && !e.ghost {
+		if e.s.over && !e.residual {
 			if v.tired() {
 				left += copy(votes[left:], votes[i:])
 				k.votes.cut(left)
@@ -191,7 +192,7 @@ func (v *Voter) outlives(e *entry) *entry {
 	until := v.stays(e, true)
 	v.reportEnd(e, true)
 	if until > v.now.Slow {
-		return v.ghostOf(e, until, true)
+		return v.residualOf(e, until, true)
 	}
 	if e.held && e.mode == vote.Exclusive {
 		k.over = max(k.over, e.token)

@@ -23,7 +23,7 @@ type entry struct {
 	since  vote.Instant // when the entry got its vote, or without a vote, when the request arrived
 	wonAt  vote.Instant // zero if the request hasn't won as far as this voter knows
 
-	tenure time.Duration // the proposal timeout of the next promise
+	proposalTimeout time.Duration // the proposal timeout of the next promise
 	// The demotion round: a request demoted at the end of its proposal timeout queues behind the
 	// requests that were let pass
 	round uint32
@@ -41,7 +41,7 @@ type entry struct {
 	held     bool // the owner reports that the request has won; precedes all requests that haven't
 	inquired bool
 	dormant  bool // the vote outlasted its length; no new vote before a message from the owner
-	ghost    bool // a residual vote, which stands to its end without its request or session
+	residual bool // a residual vote, which stands to its end without its request or session
 	told     bool // the watchers were told that the request waits
 	// The vote's token has changed since the promise, and the owner hasn't reported which token
 	// won; see sight
@@ -81,7 +81,7 @@ type extras struct {
 	// over already
 	ends  vote.Instant
 	timed vote.Instant  // the earliest reminder of the vote
-	grace time.Duration // an extension of the present promise's proposal timeout; see exorcise
+	grace time.Duration // an extension of the present promise's proposal timeout; see expireResidual
 
 	version uint64 // of the value
 	value   []byte
@@ -173,6 +173,9 @@ func (v *Voter) votedAt(e *entry, at vote.Instant) {
 
 // voteless takes the vote off the entry; see also Voter.unvote.
 func (e *entry) voteless() {
+	if e.try && !e.residual && e.serial != 0 {
+		e.key.voted--
+	}
 	e.serial, e.slot, e.since = 0, 0, e.from()
 	if e.extras != nil {
 		e.extras.until = 0
@@ -222,7 +225,7 @@ func (e *entry) rank() int {
 }
 
 // term returns when the proposal timeout of an entry's vote is over.
-func (e *entry) term() vote.Instant { return e.since.Add(e.tenure + e.rare().grace) }
+func (e *entry) term() vote.Instant { return e.since.Add(e.proposalTimeout + e.rare().grace) }
 
 // bears reports whether e and f are compatible, so that both may have votes at the same time, slots
 // aside.

@@ -34,7 +34,7 @@ func (v *Voter) urge(s *session, m *vote.Message) {
 	if e.serial == 0 && !e.held {
 		v.serve(e.key)
 		for _, f := range e.key.votes.all() {
-			if f.held && !f.ghost {
+			if f.held && !f.residual {
 				v.tellWanted(f, e)
 			}
 		}
@@ -64,7 +64,7 @@ func (v *Voter) revoke(conn vote.Conn, from vote.SessionID, m *vote.Message) {
 			if m.Token != 0 && (m.Token < e.token.First() || m.Token > e.token) {
 				continue // the sender means another lease
 			}
-			if !e.ghost && e.s.ready() {
+			if !e.residual && e.s.ready() {
 				if e.held {
 					told++
 				}
@@ -93,9 +93,9 @@ func (v *Voter) sight(e *entry) vote.View {
 		s.Slot = e.has
 	}
 	switch {
-	case e.ghost && e.wonAt == 0:
+	case e.residual && e.wonAt == 0:
 		s.State, s.For = vote.Delayed, v.now.Slow.Sub(e.since)
-	case e.ghost && (x.length == 0 || x.ends <= v.now.Slow):
+	case e.residual && (x.length == 0 || x.ends <= v.now.Slow):
 		s.State, s.For = vote.Delayed, v.now.Slow.Sub(e.wonAt)
 	case e.held:
 		s.State, s.For = vote.Holding, v.now.Slow.Sub(e.wonAt)
@@ -113,7 +113,7 @@ func (v *Voter) sight(e *entry) vote.View {
 	}
 	s.Left = max(end.Sub(v.now.Slow), 0)
 	switch {
-	case x.lasts == 0 || e.ghost:
+	case x.lasts == 0 || e.residual:
 	case s.State == vote.Holding:
 		s.Left = max(x.endsAt.Sub(v.now.Slow), 0)
 	case s.State == vote.Promised:

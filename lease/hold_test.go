@@ -6,7 +6,8 @@ import (
 	"time"
 )
 
-// A voter that is held back keeps its sessions and promises nothing, however long; it asks for tokens only once it is let go.
+// A voter that is held back keeps its sessions and promises nothing, however long; the voter asks
+// for tokens only after the hold is lifted.
 func TestAVoterThatIsHeldBackPromisesNothing(t *testing.T) {
 	c := newTalk()
 	c.all(t, "start 3")
@@ -23,7 +24,8 @@ func TestAVoterThatIsHeldBackPromisesNothing(t *testing.T) {
 	}
 }
 
-// A voter that gives way says so to every session, forgets them, refuses new ones, and counts again only after a maximum TTL.
+// A voter that gives way notifies every session, forgets all sessions, refuses new sessions, and
+// counts again only after a maximum TTL.
 func TestAVoterThatGivesWay(t *testing.T) {
 	c := newTalk()
 	c.all(t, "awake 3", "a opens", "a asks 1:k at=10", "b opens", "b asks 1:k at=20")

@@ -14,7 +14,7 @@ type Vote struct {
 	Slot       vote.Slot
 	Token      vote.Token
 	Held       bool // the owner has reported the request as won
-	Ghost      bool // a residual vote: the request or its session is gone
+	Residual   bool // a residual vote: the request or its session is gone
 	Generation vote.Generation
 	Deadline   vote.Instant // of the vote, or of the owner's session, on the voter's slow clock
 }
@@ -33,7 +33,7 @@ func (v *Voter) AppendVotes(votes []Vote, name vote.Key) []Vote {
 		if until := e.rare().until; until != 0 {
 			deadline = until
 		}
-		votes = append(votes, Vote{e.s.id, e.number, e.mode, e.serial, e.slot, e.token, e.held, e.ghost, e.s.gen, deadline})
+		votes = append(votes, Vote{e.s.id, e.number, e.mode, e.serial, e.slot, e.token, e.held, e.residual, e.s.gen, deadline})
 	}
 	return votes
 }
@@ -49,10 +49,10 @@ func (v *Voter) Vote(name vote.Key) (Vote, bool) {
 
 // Size is how much a voter keeps in memory.
 type Size struct {
-	Sessions int
-	Keys     int // remembered
-	Requests int // waiting or with a vote
-	Ghosts   int // residual votes: the request or its session is gone
+	Sessions  int
+	Keys      int // remembered
+	Requests  int // waiting or with a vote
+	Residuals int // residual votes: the request or its session is gone
 }
 
 // Size returns how much the voter keeps in memory.
@@ -61,17 +61,17 @@ func (v *Voter) Size() Size {
 	for _, l := range v.listed {
 		s.Requests += len(l.entries.m)
 	}
-	for _, of := range v.ghosts {
-		for _, ghosts := range of {
-			s.Ghosts += len(ghosts)
+	for _, of := range v.residuals {
+		for _, residuals := range of {
+			s.Residuals += len(residuals)
 		}
 	}
 	return s
 }
 
-// Floor returns the voter's floor: every key outside the voter's memory gets tokens above the
-// floor.
-func (v *Voter) Floor() vote.Token { return v.tokens.floor }
+// MinToken returns the voter's minimum token: every key outside the voter's memory gets tokens
+// above it.
+func (v *Voter) MinToken() vote.Token { return v.tokens.min }
 
 // Watchers returns how many watches wait for an event.
 func (v *Voter) Watchers() int { return v.news.watchers.number }

@@ -7,7 +7,8 @@ import (
 	"github.com/lockmesh/lockmesh/internal/vote"
 )
 
-// steadyFor returns for how long the voter says that it has lost no vote whose owner hadn't given it back.
+// steadyFor returns for how long, by its answer to a query, the voter has lost no vote other than
+// votes released by their owner.
 func (b *booth) steadyFor() time.Duration {
 	b.tb.Helper()
 	m := vote.Message{Kind: vote.KindLook, Nonce: 7, Spec: vote.Spec{Key: "any"}}
@@ -20,7 +21,8 @@ func (b *booth) steadyFor() time.Duration {
 	return 0
 }
 
-// A look rests on this: which votes were lost here though the lease may go on by those of other voters.
+// Queries rely on this duration: a lease may go on by the votes of other voters although its vote
+// here was lost.
 func TestAShowSaysSinceWhenNoVoteWasLost(t *testing.T) {
 	const a = 100 * time.Millisecond
 	wish := func(w vote.Spec) func(b *booth) {
@@ -35,7 +37,7 @@ func TestAShowSaysSinceWhenNoVoteWasLost(t *testing.T) {
 		name  string
 		hold  func(b *booth)
 		ends  func(b *booth)
-		steps int // until it is over, in units of a
+		steps int // until the vote is over, in units of a
 		lost  bool
 	}{
 		{"a lease is given back", wish(held), func(b *booth) { b.giveBack(b.sessions[0], 1) }, 0, false},

@@ -79,7 +79,7 @@ func (v *Voter) askHandOffs(k *key, by vote.NodeID) {
 	if k == nil {
 		return
 	}
-	i := slices.IndexFunc(k.votes.all(), func(f *entry) bool { return f.mode == vote.Exclusive && f.held && !f.ghost })
+	i := slices.IndexFunc(k.votes.all(), func(f *entry) bool { return f.mode == vote.Exclusive && f.held && !f.residual })
 	if i < 0 {
 		return
 	}
@@ -177,7 +177,7 @@ func (v *Voter) show(conn vote.Conn, l *sighting, k *key) bool {
 	v.toil(len(votes) + len(waiting))
 	for _, entries := range [...][]*entry{votes, waiting} {
 		for _, e := range entries {
-			if e.s.over && !e.ghost {
+			if e.s.over && !e.residual {
 				continue // the session is over, but the cleanup task hasn't reached the key
 			}
 			s := v.sight(e)

@@ -9,7 +9,7 @@ import (
 	"github.com/lockmesh/lockmesh/internal/vote"
 )
 
-// shows collects what a voter shows, by the nonces of the looks.
+// shows collects a voter's answers to queries, by the nonces of the queries.
 type shows struct {
 	keys  map[uint64][]vote.Key
 	ended map[uint64]bool
@@ -31,8 +31,9 @@ func (s *shows) hear(t *testing.T, out []vote.Outbound) {
 	}
 }
 
-// While forty looks at all keys are under way, thirty of them over one connection, no step costs more than the budget, a refresh
-// costs next to nothing, keys come and go; and each look shows every key that was held all the while, in order.
+// While forty queries for all keys are under way, thirty of these over a single connection, no step
+// costs more than the budget, a refresh costs next to nothing, and keys come and go. Each query
+// returns, in order, every key that was held throughout.
 func TestLooksAtAPrefixGiveWay(t *testing.T) {
 	const keys = 10_000
 	b := newBooth(t, 2)
@@ -83,7 +84,7 @@ func TestLooksAtAPrefixGiveWay(t *testing.T) {
 			t.Errorf("look %d shows %d keys of %d", nonce, len(lasting), keys)
 		}
 	}
-	// What was made for the looks goes when nobody looks.
+	// State kept for the queries is freed after the last query.
 	for range 12 {
 		b.pass(time.Second)
 		b.refreshAll()
@@ -100,7 +101,7 @@ func values(m map[uint64]bool) (all []bool) {
 	return all
 }
 
-// Looks at prefixes are cheap where few keys have them, however many others there are.
+// A query for a prefix is cheap if few keys have the prefix, however many other keys there are.
 func TestALookAtAPrefixCostsWhatItShows(t *testing.T) {
 	b := newBooth(t, 1)
 	c := b.sessions[0]
@@ -128,7 +129,7 @@ func TestALookAtAPrefixCostsWhatItShows(t *testing.T) {
 	}
 }
 
-// The catalog has what the voter has, whatever comes and goes while it is made and afterwards.
+// The catalog has all keys of the voter, whatever keys come and go during the build and afterwards.
 func TestTheCatalogHasAllKeys(t *testing.T) {
 	b := newBooth(t, 1)
 	c := b.sessions[0]
@@ -176,7 +177,7 @@ func TestTheCatalogHasAllKeys(t *testing.T) {
 	}
 }
 
-// watchAll has n watches wait.
+// watchAll registers n watches.
 func (b *booth) watchAll(n int, key func(int) vote.Key) {
 	for i := range n {
 		m := vote.Message{Kind: vote.KindWatch, Nonce: uint64(i + 1), Prefix: true, Incarnation: 9, Seq: b.v.news.seq, Spec: vote.Spec{Key: key(i)}}
@@ -186,7 +187,8 @@ func (b *booth) watchAll(n int, key func(int) vote.Key) {
 	}
 }
 
-// Of 1,024 watches on each of 16 nodes an event costs those that want it, and of those it gives way to others.
+// With 1,024 watches on each of 16 nodes, an event costs work for the matching watches only, and
+// the voter serves other work between the matching watches.
 func TestAnEventCostsTheWatchesThatWantIt(t *testing.T) {
 	b := newBooth(t, 1)
 	c := b.sessions[0]
@@ -265,7 +267,7 @@ func BenchmarkLockBesideWatches(b *testing.B) {
 	}
 }
 
-// A page begins after a key, and ends where it has as many keys as are wanted or there are no more.
+// A page begins after a key, and ends at the wanted number of keys or at the last key.
 func TestALookAtAPartOfThePrefix(t *testing.T) {
 	b := newBooth(t, 1)
 	c := b.sessions[0]

@@ -8,14 +8,14 @@ import (
 	"github.com/lockmesh/lockmesh/internal/vote"
 )
 
-// decides returns a change of an electorate that decides a maximum TTL; old is that of the version
-// before, zero for an electorate that isn't joint.
+// decides returns a change of an electorate that sets the maximum TTL; old is the maximum TTL of
+// the version before, zero for an electorate that isn't joint.
 func decides(d, old time.Duration) func(*vote.Electorate) {
 	return func(e *vote.Electorate) { e.MaxTTL, e.OldMaxTTL = d, old }
 }
 
-// tuned is a voter of an electorate that has decided a maximum TTL of a second, and a requester
-// that asks for more.
+// tuned is a voter of an electorate with a maximum TTL of a second, and a requester that asks for
+// more.
 type tuned struct {
 	*following
 	from vote.SessionID
@@ -57,7 +57,7 @@ func (u *tuned) vote(want time.Duration) {
 	}
 }
 
-// quiet checks for how long the voter would be quiet, if it had to let its promises end now.
+// quiet checks the length of the voter's startup quarantine if its promises had to end now.
 func (u *tuned) quiet(want time.Duration) {
 	u.t.Helper()
 	begun := New(Config{Self: u.v.cfg.Self, Dir: 1, Electorate: u.v.elected.Electorate, MaxTTL: time.Second}, u.now)
@@ -74,9 +74,9 @@ func (u *tuned) quiet(want time.Duration) {
 	}
 }
 
-// TestAVoterGrantsTheDecidedMaxTTL : it extends sessions and votes by no more than the electorate
-// allows, and while the maximum TTL changes by no more than the smaller value; it is quiet for the
-// larger one.
+// TestAVoterGrantsTheDecidedMaxTTL shows that a voter extends sessions and votes by no more than
+// the electorate's maximum TTL, and by no more than the smaller value while the maximum TTL
+// changes; the startup quarantine lasts for the larger value.
 func TestAVoterGrantsTheDecidedMaxTTL(t *testing.T) {
 	u := newTuned(t)
 	u.session(time.Second)
@@ -97,13 +97,13 @@ func TestAVoterGrantsTheDecidedMaxTTL(t *testing.T) {
 	u.quiet(4 * time.Second)
 
 	u.elect("9: v0 v1 v2", decides(4*time.Second, 0))
-	u.session(time.Second) // until the requester refreshes it
+	u.session(time.Second) // until the requester refreshes the session
 	extend()
 	u.session(4 * time.Second)
 	u.vote(3 * time.Second)
 	u.quiet(4 * time.Second)
 
-	// The requester counts on what was granted under the version before, so nothing is shortened.
+	// The requester counts on the time granted under the version before, so nothing is shortened.
 	u.elect("10: v0 v1 v2 (v0 v1 v2)", decides(500*time.Millisecond, 4*time.Second))
 	u.pass(time.Second)
 	extend()
@@ -127,9 +127,8 @@ func TestAVoterGrantsTheDecidedMaxTTL(t *testing.T) {
 	u.quiet(500 * time.Millisecond)
 }
 
-// TestTheAnswerToASyncExtendsByItsVersion : the requester counts on what is granted under the
-// version in the answer. A long sync takes a while to apply, and the maximum TTL may have been
-// raised meanwhile.
+// TestTheAnswerToASyncExtendsByItsVersion : the requester counts on a session by the version in the
+// answer. A long sync takes a while to apply, and the maximum TTL may have been raised meanwhile.
 func TestTheAnswerToASyncExtendsByItsVersion(t *testing.T) {
 	u := newTuned(t)
 	u.elect("8: v0 v1 v2 (v0 v1 v2)", decides(4*time.Second, time.Second))

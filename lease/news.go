@@ -205,7 +205,7 @@ func (v *Voter) reportEnd(e *entry, lapsed bool) {
 	case !lapsed && (e.held || e.told):
 		v.report(vote.Released, e)
 	case e.rare().length > 0 && e.serial != 0 && e.rare().until > v.now.Slow:
-		// exorcise reports the end of the residual vote
+		// expireResidual reports the end of the residual vote
 	case lapsed && (e.held || e.told || e.serial != 0):
 		v.report(vote.Ended, e)
 	}

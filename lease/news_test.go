@@ -9,7 +9,8 @@ import (
 	"github.com/lockmesh/lockmesh/internal/vote"
 )
 
-// listener is a conversation with a voter in which somebody watches all keys from over a connection of its own.
+// listener is a conversation with a voter in which a node watches all keys over a connection of its
+// own.
 type listener struct {
 	*talk
 	t    *testing.T
@@ -26,7 +27,7 @@ func listen(t *testing.T, lines ...string) *listener {
 	return l
 }
 
-// news asks what has happened since the last time, and returns it in words.
+// news asks for the events since the last call, and returns the events as text.
 func (l *listener) news() []string {
 	l.t.Helper()
 	m := vote.Message{Kind: vote.KindWatch, Nonce: 1, Prefix: true, Incarnation: 9, Seq: l.seq}
@@ -77,7 +78,7 @@ func TestNewsOfALeaseWhoseVoteIsForAnotherSlot(t *testing.T) {
 	l.want(word(vote.GrantedElsewhere, fmt.Sprintf("a1@115/%d", other)))
 }
 
-// The owner's word that it has won crosses a vote that the voter gave anew.
+// The owner's report of a win crosses a new vote of the voter for the same request.
 func TestNewsOfALeaseWhoseVoteWasGivenAnew(t *testing.T) {
 	l := listen(t, "a asks 1:k at=10 bid=100", "a confirms 1 serial=7 token=200 won")
 	l.want(word(vote.Holding, "a1@200/0"))
@@ -87,7 +88,7 @@ func TestNewsOfALeaseWhoseVoteWasGivenAnew(t *testing.T) {
 
 func TestNewsOfAVoteWhoseOwnerIsGone(t *testing.T) {
 	l := listen(t, "a asks 1:k at=10 bid=100", "pass 2s")
-	l.want(word(vote.Ended, "a1@100/0")) // it may have been a lease
+	l.want(word(vote.Ended, "a1@100/0")) // the vote may have been part of a lease
 }
 
 func TestNewsOfAWaiterThatGivesUp(t *testing.T) {
@@ -113,7 +114,7 @@ func TestALeaseThatWasGivenBackIsNotShownAsHeld(t *testing.T) {
 	}
 }
 
-// A requester may ask for a larger token and win with the smaller one meanwhile.
+// A requester may ask for a larger token and win with the smaller token meanwhile.
 func TestAVoteThatWasRaisedIsShownWithoutAToken(t *testing.T) {
 	l := listen(t)
 	see := func(what vote.State, token vote.Token) {

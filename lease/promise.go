@@ -43,7 +43,7 @@ func (v *Voter) enter(s *session, st *vote.Entry) (*entry, refusal) {
 	}
 	token := st.Token
 	proven := token == 0 || v.takes(s, token, st.Key)
-	if !proven && (v.quiet.over || len(v.ghosts[s.id][st.Number]) > 0) {
+	if !proven && (v.quiet.over || len(v.residuals[s.id][st.Number]) > 0) {
 		// As far as the voter knows, no lease has this token: the request waits for the key as any
 		// other request does. A vote of the request that still stands has another token.
 		token = 0
@@ -55,12 +55,12 @@ func (v *Voter) enter(s *session, st *vote.Entry) (*entry, refusal) {
 	*e = entry{
 		s: s, key: k, number: st.Number, time: st.Time, bid: st.Bid,
 		mode: st.Mode, permits: st.Permits, try: st.Try,
-		held:   token != 0,
-		token:  token,
-		want:   useful(st.Slot, st.Permits),
-		has:    useful(st.Slot, st.Permits),
-		since:  v.now.Slow,
-		tenure: s.tenure,
+		held:            token != 0,
+		token:           token,
+		want:            useful(st.Slot, st.Permits),
+		has:             useful(st.Slot, st.Permits),
+		since:           v.now.Slow,
+		proposalTimeout: s.proposalTimeout,
 	}
 	v.wishes(e, &st.Spec)
 	e.round = v.roundOf(e)
@@ -75,7 +75,7 @@ func (v *Voter) enter(s *session, st *vote.Entry) (*entry, refusal) {
 	s.all = append(s.all, e)
 	s.ledger = s.ledger.Plus(vote.DigestOfRequest(e.number))
 	k.count(e, 1)
-	if !v.adopt(e, st.Yielded) {
+	if !v.reclaim(e, st.Yielded) {
 		k.insert(e)
 	}
 	if e.held && proven {
@@ -127,7 +127,7 @@ func (v *Voter) settleClash(k *key) {
 
 // clashes reports whether the entry is an upgrade that waits for leases possibly held by other
 // upgrades.
-func (e *entry) clashes() bool { return e.rare().beside != 0 && !e.held && !e.ghost }
+func (e *entry) clashes() bool { return e.rare().beside != 0 && !e.held && !e.residual }
 
 // serve gives votes for a key to the next requests in the queue for which there is room. For a
 // request without room, serve asks the owners of the blocking votes whether they need the votes.
@@ -159,15 +159,15 @@ func (v *Voter) serve(k *key) {
 			if !v.promise(e, slot) {
 				return
 			}
-			if v.toil(1); v.tired() {
-				v.serveLater(k)
-				return
-			}
 			if back {
 				// TryLocks ahead of e may have been told of the residual vote, and must now inquire
 				// about the new vote.
 				v.forgetTaken(k)
 				i = 0
+			}
+			if v.toil(1); v.tired() {
+				v.serveLater(k)
+				return
 			}
 			continue
 		}
@@ -221,6 +221,9 @@ func (v *Voter) promise(e *entry, slot vote.Slot) bool {
 	}
 	v.raise(k, e.token)
 	k.votes.add(e)
+	if e.try {
+		k.voted++
+	}
 	e.s.ledger = e.s.ledger.Plus(vote.DigestOfVote(e.serial))
 	v.count.Promises++
 	if e.s.ready() && !e.s.applying.isSilent() && (k.isWanted() || e.mode == vote.Exclusive && v.isWatched(k.name)) {
@@ -254,7 +257,7 @@ func (v *Voter) fit(e *entry, slot vote.Slot) bool {
 		v.violated("key %q is promised while quiet", k.name)
 	case e.s.deadline <= v.now.Slow:
 		v.violated("key %q is promised to session %v, which has ended", k.name, e.s.id)
-	case max(k.highest, v.tokens.floor) >= vote.MaxToken-vote.BlockSize:
+	case max(k.highest, v.tokens.min) >= vote.MaxToken-vote.BlockSize:
 		v.violated("the tokens of key %q have run out", k.name)
 	default:
 		return true
@@ -265,7 +268,7 @@ func (v *Voter) fit(e *entry, slot vote.Slot) bool {
 // unvote takes back the vote of an entry.
 func (v *Voter) unvote(e *entry) {
 	k := e.key
-	if !e.ghost {
+	if !e.residual {
 		e.s.ledger = e.s.ledger.Minus(vote.DigestOfVote(e.serial))
 	}
 	k.votes.remove(e)
@@ -412,10 +415,10 @@ func (v *Voter) requeue(e *entry, want vote.Slot) {
 		e.held = false
 	}
 	if over && !e.held && e.want == 0 && k.next(v.now.Slow) != nil {
-		v.count.Tenures++
+		v.count.ProposalTimeouts++
 		e.round = k.round() + 1
 		e.s.passOver(e)
-		e.tenure = min(2*e.tenure, e.s.ttl)
+		e.proposalTimeout = min(2*e.proposalTimeout, e.s.ttl)
 	}
 	k.insert(e)
 	if e.want == 0 {
@@ -465,7 +468,7 @@ func (v *Voter) drop(e *entry, lapsed bool) {
 	case e.serial == 0:
 		v.dequeue(e)
 	case until > v.now.Slow:
-		v.leaveGhost(e, until, lapsed)
+		v.leaveResidual(e, until, lapsed)
 		over, kept = false, true
 	default:
 		v.unvote(e)

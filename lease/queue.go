@@ -20,7 +20,8 @@ type key struct {
 	// see unique.
 	spent   *[]vote.Token
 	idleAt  vote.Instant // when the key may be forgotten
-	tries   uint32       // TryLocks in votes and queue; there isn't memory for more than 4 billion
+	tries   uint32       // TryLocks in votes, queue and told; there isn't memory for more than 4 billion
+	voted   uint32       // TryLocks with a vote
 	urging  uint32       // how many of the requests urge the holder
 	permits uint16       // the users' common number of permits; valid while there are users
 	listed  bool         // the key is in Voter.idle
@@ -80,14 +81,7 @@ func (k *key) isWanted() bool {
 	if len(queue) == 0 || !queue[0].try {
 		return len(queue) > 0
 	}
-	// After the loop, tries is the number of TryLocks in the queue.
-	tries := k.tries - uint32(len(k.aside()))
-	for _, e := range k.votes.all() {
-		if e.try && !e.ghost {
-			tries--
-		}
-	}
-	return len(queue) > int(tries)
+	return len(queue) > int(k.tries-k.voted)-len(k.aside())
 }
 
 // count adds an entry to the counters of the key's requests (n is 1), or takes an entry out (n is
@@ -124,7 +118,7 @@ func (k *key) round() uint32 {
 
 // roundOf returns the demotion round in which a new request waits. If the request's node reaches a
 // majority, the request waits by age alone, as it would from the node's next refresh on (see
-// forgive). Other new requests join the last round of the older requests, so that they don't
+// resetRounds). Other new requests join the last round of the older requests, so that they don't
 // overtake a request that was demoted.
 func (v *Voter) roundOf(newcomer *entry) (r uint32) {
 	if newcomer.s.reaches {

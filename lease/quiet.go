@@ -197,8 +197,8 @@ func (v *Voter) advanceQuiet() {
 	}
 }
 
-// learned reports whether the answers suffice to know the highest token, and raises the floor to
-// the highest token.
+// learned reports whether the answers suffice to know the highest token, and raises the minimum
+// token to the highest token.
 //
 // With n voters and majorities of q (of each half of a joint electorate), any majority that
 // included an earlier incarnation of this voter has a member among any n-q+1 of the other voters;
@@ -209,9 +209,9 @@ func (v *Voter) advanceQuiet() {
 // the answers.
 //
 // An answer more than vote.TokenStep above the tokens vouched for by this voter's clock and by the
-// other answers is ignored: the answering voter is broken, and a voter that took its floor from the
-// answer would use up the tokens of every key. The answer is used only as a last resort, if there
-// is no majority without the broken voter, and only if a clock could show the token.
+// other answers is ignored: the answering voter is broken, and a voter that took its minimum token
+// from the answer would use up the tokens of every key. The answer is used only as a last resort,
+// if there is no majority without the broken voter, and only if a clock could show the token.
 func (v *Voter) learned() bool {
 	v.trust.vouched = max(v.trust.vouched, v.elected.vouched(v.quiet.answers, v.cfg.Self.Node, v.tokens.top))
 	limit := v.Limit()
@@ -232,14 +232,14 @@ func (v *Voter) learned() bool {
 	return false
 }
 
-// learn raises the floor to least and to the largest of the answers in from, and alerts the
+// learn raises the minimum token to least and to the largest of the answers in from, and alerts the
 // operator to refused answers.
 func (v *Voter) learn(from []answer, least vote.Token) bool {
 	top := least
 	for _, a := range from {
 		top = max(top, a.top)
 	}
-	v.raiseFloor(top)
+	v.raiseMin(top)
 	v.trust.mark, v.trust.markAt = v.tokens.top, v.now.Slow
 	for _, a := range v.quiet.answers {
 		if !v.trusted(a.top) {

@@ -6,8 +6,9 @@ import (
 	"time"
 )
 
-// A voter of a mesh with a register acts up to the end of its term. Then it refuses its sessions,
-// and its acknowledgements extend nothing; its promises stand, and it knows them in its next term.
+// A voter of a mesh with a register acts up to the end of its term. Then the voter refuses its
+// sessions, and its acknowledgements extend nothing; its promises stand, and the voter still knows
+// the promises in its next term.
 func TestAVoterActsUpToTheEndOfItsTerm(t *testing.T) {
 	f := follow(t, "0:", true)
 	f.elect("1: v0 v1 v2", nil)

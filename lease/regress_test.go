@@ -7,7 +7,7 @@ import (
 	"github.com/lockmesh/lockmesh/internal/vote"
 )
 
-// said returns what the voter says to some lines.
+// said runs some lines, and returns the voter's messages.
 func (c *talk) said(t *testing.T, lines ...string) string {
 	t.Helper()
 	c.buf.Reset()
@@ -15,7 +15,7 @@ func (c *talk) said(t *testing.T, lines ...string) string {
 	return c.buf.String()
 }
 
-// wants fails unless what was said has all of the words.
+// wants fails unless the messages contain all of the words.
 func wants(t *testing.T, said string, words ...string) {
 	t.Helper()
 	for _, w := range words {
@@ -25,8 +25,9 @@ func wants(t *testing.T, said string, words ...string) {
 	}
 }
 
-// A connection that was given up long ago may still bring its statement after the session has ended, and with it the memory of the streams. What
-// a lease of its own length was promised must not end by that: its owner counts it.
+// A connection given up long ago may still deliver its sync after the session has ended, when the
+// voter has forgotten the streams. The late sync must not end the vote of a lease with a length of
+// its own: the owner counts the vote.
 func TestALateStatementEndsNoLeaseThatOutlivesItsSession(t *testing.T) {
 	c := newTalk()
 	c.all(t, "awake 3", "b opens")
@@ -46,12 +47,13 @@ func TestALateStatementEndsNoLeaseThatOutlivesItsSession(t *testing.T) {
 
 const ttlMin = vote.MinTTL
 
-// Nobody knows here whether and when it was won, so its least time to hold counts from its owner's last word; also if its session had ended before.
+// The voter doesn't know whether and when the lease was won, so the minimum hold counts from the
+// owner's last message, even if the session had ended before.
 func TestTheLeastTimeToHoldOfALeaseThatWasNeverReported(t *testing.T) {
 	c := newTalk()
 	c.all(t, "awake 3", "b opens", "a opens ttl=200ms", "a asks 1:k at=10 length=300ms minhold=800ms", "a extends 1 serial=1", "b asks 1:k at=20")
 	c.all(t, "a breaks", "pass 250ms", "b refreshes received=0")
-	// It was won and given back, and neither word has come.
+	// The lease was won and released, and neither message has arrived.
 	if said := c.said(t, "a opens ttl=200ms"); strings.Contains(said, "b: promise") {
 		t.Fatalf("the key is free 250ms after it may have been won for at least 800ms:\n%s", said)
 	}
@@ -61,18 +63,19 @@ func TestTheLeastTimeToHoldOfALeaseThatWasNeverReported(t *testing.T) {
 	wants(t, c.said(t, "pass 320ms"), "b: promise 1 serial=2")
 }
 
-// A lease that was taken up again after its session had ended: the delay counts from the end of its length, once.
+// For a lease that was reclaimed after its session had ended, the delay counts from the end of the
+// lease's length, once.
 func TestTheDelayOfALeaseThatWasTakenUpAgain(t *testing.T) {
 	c := newTalk()
 	c.all(t, "awake 3", "b opens", "a opens ttl=200ms", "a asks 1:k at=10 length=300ms delay=300ms", "a extends 1 serial=1", "a confirms 1 serial=1 token=2000001 won")
 	c.all(t, "b asks 1:k at=20", "a breaks", "pass 250ms", "b refreshes received=1")
-	c.all(t, "a states 1:k:won=2000001:length=300ms:delay=300ms") // and its node dies
+	c.all(t, "a states 1:k:won=2000001:length=300ms:delay=300ms") // and the node of a dies
 	wants(t, c.said(t, "pass 100ms", "b looks 1:k"), "a 1 exclusive resting")
 	c.all(t, "pass 200ms", "b refreshes received=1")
 	wants(t, c.said(t, "pass 60ms"), "b: promise 1 serial=2")
 }
 
-// A lease whose node has died, and whose length is over, isn't held any more while its delay lasts.
+// A lease of a dead node isn't shown as held after the lease's length, while its delay lasts.
 func TestADelayIsNotShownAsALease(t *testing.T) {
 	c := newTalk()
 	c.all(t, "awake 3", "b opens", "a opens ttl=200ms", "a asks 1:k at=10 length=300ms delay=300ms", "a extends 1 serial=1", "a confirms 1 serial=1 token=2000001 won")
@@ -80,8 +83,9 @@ func TestADelayIsNotShownAsALease(t *testing.T) {
 	wants(t, c.said(t, "pass 100ms", "b looks 1:k"), "a 1 exclusive resting")
 }
 
-// A rest ends here and there at different times, by as much as clocks may differ. The first in line has its tenure from when it has ended everywhere.
-func TestATenureBeginsWhenTheRestIsOverEverywhere(t *testing.T) {
+// A rest ends at different times at different voters, by as much as clocks may differ. The proposal
+// timeout of the first request in the queue begins when the rest has ended at every voter.
+func TestAProposalTimeoutBeginsWhenTheRestIsOverEverywhere(t *testing.T) {
 	c := newTalk()
 	c.all(t, "awake 3", "a opens ttl=200ms", "a refreshes received=0 trip=1", "b opens ttl=200ms", "b refreshes received=0 trip=1", "c opens ttl=200ms")
 	c.all(t, "a asks 1:k at=10 minhold=900ms", "a confirms 1 serial=1 token=2000001 won", "a releases 1", "b asks 1:k at=20", "c asks 1:k at=30")
@@ -95,10 +99,11 @@ func TestATenureBeginsWhenTheRestIsOverEverywhere(t *testing.T) {
 	if said := c.said(t, "pass 25ms"); strings.Contains(said, "inquire") {
 		t.Fatalf("it is passed over though the key may rest elsewhere:\n%s", said)
 	}
-	wants(t, c.said(t, "pass 5ms"), "b: inquire 1 serial=2") // 20ms, and the 9ms by which clocks may differ
+	// 20ms, and the 9ms by which clocks may differ
+	wants(t, c.said(t, "pass 5ms"), "b: inquire 1 serial=2")
 }
 
-// A lease of a length of its own whose session ends again and again while it lives on: its timers don't add up.
+// A lease with a length of its own outlives its session again and again: its timers don't add up.
 func TestALeaseThatIsTakenUpAgainHasFewTimers(t *testing.T) {
 	c := newTalk()
 	c.all(t, "awake 3", "a opens ttl=200ms", "a asks 1:k at=10 length=900ms", "a extends 1 serial=1", "a confirms 1 serial=1 token=2000001 won")
@@ -116,8 +121,9 @@ func TestALeaseThatIsTakenUpAgainHasFewTimers(t *testing.T) {
 	}
 }
 
-// A vote that has outlasted its length at one voter, while its lease goes on by the others: its owner has it back as soon as it says so. Others wait for what
-// follows upon the lease; it doesn't wait for what would follow upon its own.
+// A vote has outlasted its length at a voter, while the lease goes on by the other votes: the owner
+// gets the vote back with its next message about the lease. Other requests wait for the rest that
+// follows the lease; the owner doesn't wait for the rest of its own lease.
 func TestAnOwnerDoesNotWaitForItsOwnRest(t *testing.T) {
 	for _, rest := range []string{"delay=800ms", "minhold=900ms"} {
 		for _, word := range []string{"a confirms 1 token=2000001 won", "a extends 1 serial=1", "a states 1:k:won=2000001:length=100ms:" + rest} {
@@ -131,14 +137,14 @@ func TestAnOwnerDoesNotWaitForItsOwnRest(t *testing.T) {
 			if said := c.said(t, "a extends 1 serial=2", "pass 100ms", "b looks 1:k"); strings.Contains(said, "b: promise") {
 				t.Fatalf("%s: there was nothing to wait for:\n%s", rest, said)
 			}
-			if n := c.v.Size().Ghosts; n != 1 {
-				t.Fatalf("%s: %d ghosts", rest, n)
+			if n := c.v.Size().Residuals; n != 1 {
+				t.Fatalf("%s: %d residual votes", rest, n)
 			}
 		}
 	}
 }
 
-// The same of one permit of two: it takes one slot, and not the one that somebody else has.
+// The same for one permit of two: the owner gets a free slot, and not the slot of another holder.
 func TestAnOwnerOfAPermitDoesNotWaitForItsOwnRest(t *testing.T) {
 	c := newTalk()
 	c.all(t, "awake 3", "b opens", "a opens", "b asks 1:k permits=2 at=5", "b confirms 1 serial=1 slot=1 token=2000001 won")
@@ -149,8 +155,9 @@ func TestAnOwnerOfAPermitDoesNotWaitForItsOwnRest(t *testing.T) {
 	}
 }
 
-// Of the slots that haven't been won the youngest's is asked for. One whose connection is gone can't be asked; so another is, or everyone would wait for the
-// end of that session.
+// A voter asks for the slot of the youngest request without a win. A request without a connection
+// can't be asked, so the voter asks another request; else all would wait for the end of the
+// session.
 func TestASlotIsAskedForOfOneThatCanHear(t *testing.T) {
 	for _, c := range []struct {
 		name  string
@@ -167,22 +174,24 @@ func TestASlotIsAskedForOfOneThatCanHear(t *testing.T) {
 	}
 }
 
-// A ghost may turn out not to have been a lease: its owner comes back, and hasn't won. A TryLock that was told of it stands in line again.
-func TestATryLockStandsInLineAgainWhereAGhostWasNoLease(t *testing.T) {
+// A residual vote may turn out not to belong to a lease: its owner comes back without a win. A
+// TryLock that was told of a lease is queued again.
+func TestATryLockStandsInLineAgainWhereAResidualVoteWasNoLease(t *testing.T) {
 	c := newTalk()
 	c.all(t, "awake 3", "b opens", "a opens ttl=200ms", "a asks 1:k at=10 delay=700ms", "b asks 1:k at=20 try", "a breaks")
 	wants(t, c.said(t, "pass 250ms"), "b: taken 1")
 	wants(t, c.said(t, "a states 1:k:delay=700ms", "a yields 1 serial=1"), "a: inquire 1 serial=1", "b: promise 1")
 }
 
-// A tentative vote that has outlasted its length leaves a ghost; a TryLock is told of that at once.
+// A tentative vote that has outlasted its length leaves a residual vote; a TryLock learns of the
+// residual vote at once.
 func TestATryLockIsToldOfAVoteThatHasOutlastedItsLength(t *testing.T) {
 	c := newTalk()
 	c.all(t, "awake 3", "b opens", "a opens", "c opens", "a asks 1:k at=10 length=100ms delay=800ms", "a extends 1 serial=1", "c asks 1:k at=3", "b asks 1:k at=5 try")
 	wants(t, c.said(t, "pass 110ms"), "a: lapsed 1 serial=1", "b: taken 1")
 }
 
-// A TryLock that is told that its key is taken stands aside, for those behind it at once.
+// A TryLock that was told that its key is taken blocks the requests behind no longer.
 func TestWhoStandsBehindATryLockThatIsTold(t *testing.T) {
 	c := newTalk()
 	c.all(t, "awake 3", "b opens", "a opens", "c opens")
@@ -190,8 +199,10 @@ func TestWhoStandsBehindATryLockThatIsTold(t *testing.T) {
 	wants(t, c.said(t, "a releases 1 lost"), "b: taken 1", "c: promise 1")
 }
 
-// A reader that only tries is told of a lease which it could share, since a writer stands before it. Once it doesn't any more, it isn't kept from the key.
-func TestAReaderThatIsForgivenPassesTheWriter(t *testing.T) {
+// A TryLock of a reader may be told of a lease with which the reader is compatible, since a writer
+// is queued in front. Once the reader's round is reset, the reader is in front of the writer and
+// gets the key.
+func TestAReaderWithItsRoundResetPassesTheWriter(t *testing.T) {
 	c := newTalk()
 	c.all(t, "awake 3", "a opens", "b opens", "c opens", "c asks 1:k at=10 shared try", "b asks 1:k at=20", "pass 150ms", "c yields 1 serial=1")
 	c.all(t, "a asks 1:k at=5 shared", "b yields 1 serial=2")
@@ -199,15 +210,17 @@ func TestAReaderThatIsForgivenPassesTheWriter(t *testing.T) {
 	wants(t, c.said(t, "c refreshes received=3 trip=1"), "c: promise 1")
 }
 
-// A TryLock that was told of a ghost stands before the one that has the vote back, so that one is asked whether it must have it.
-func TestATryLockThatWasToldOfAGhostAsksWhoeverHasTheVoteBack(t *testing.T) {
+// A TryLock that was told of a residual vote is in front of the owner that reclaims the vote, so
+// the voter asks the owner whether the owner has won.
+func TestATryLockThatWasToldOfAResidualVoteAsksWhoeverHasTheVoteBack(t *testing.T) {
 	c := newTalk()
 	c.all(t, "awake 3", "b opens", "a opens", "a asks 1:k at=10 length=100ms delay=800ms", "a extends 1 serial=1", "b asks 1:k at=5 try")
 	wants(t, c.said(t, "pass 110ms"), "b: taken 1", "a: promise 1 serial=2", "a: inquire 1 serial=2")
 	wants(t, c.said(t, "a yields 1 serial=2"), "b: promise 1")
 }
 
-// Only a lease waits for another lease to leave its slot. A request that hasn't won is given another one at once, and may win that.
+// Only a lease waits for another lease to leave its slot. A request without a win gets another slot
+// at once, and may win with this slot.
 func TestARequestDoesNotWaitForLeasesToChangePlaces(t *testing.T) {
 	c := newTalk()
 	c.all(t, "awake 3", "b opens", "a opens")
@@ -216,8 +229,8 @@ func TestARequestDoesNotWaitForLeasesToChangePlaces(t *testing.T) {
 	wants(t, c.said(t, "a yields 1 serial=2 slot=3"), "a: promise 1 serial=3 slot=4")
 }
 
-// A TryLock asks no holder for the key, so it hides no request behind it that does. (Found by seed
-// 190 beyond the assumptions, as a difference between two implementations.)
+// A TryLock sends the holder no revoke request, so a TryLock hides no revoke request of a request
+// behind. (Found by seed 190 beyond the assumptions, as a difference between two implementations.)
 func TestATryLockThatUrgesHidesNoOtherWhoDoes(t *testing.T) {
 	c := newTalk()
 	c.all(t, "awake 3", "a opens", "b opens", "c opens", "d opens", "a asks 1:k at=10", "b asks 1:k at=20 try", "b urges 1",

@@ -11,11 +11,11 @@ import (
 	"github.com/lockmesh/lockmesh/internal/vote"
 )
 
-// maxHeldBytes is what a voter may keep for a key of 32 bytes that is held and that nobody else wants, all included. A million then is a third of
-// a gigabyte.
+// maxHeldBytes is the limit of a voter's memory for a held key of 32 bytes without waiters, all
+// included. A million such keys are a third of a gigabyte.
 const maxHeldBytes = 350
 
-// heap returns how many bytes are in use.
+// heap returns the number of bytes in use.
 func heap() int64 {
 	runtime.GC()
 	runtime.GC()
@@ -34,7 +34,7 @@ func TestMemoryOfHeldKeys(t *testing.T) {
 	b.cycle(c, "warm")
 	before := heap()
 	first := c.number + 1
-	hold := func() { // so that afterwards the names live in the voter only
+	hold := func() { // a function, so that afterwards only the voter keeps the names
 		for i, name := range names(keys) {
 			b.ask(c, name)
 			b.win(c)
@@ -70,7 +70,7 @@ func TestMemoryOfHeldKeys(t *testing.T) {
 	runtime.KeepAlive(b)
 }
 
-// What was a crowd of waiters, of keys of which few are left, and of timers takes no room either.
+// The memory of many waiters, of keys mostly gone since, and of timers is freed.
 func TestACrowdThatHasGoneLeavesNothing(t *testing.T) {
 	if sampled.Raced {
 		t.Skip("the race detector takes memory of its own")
@@ -87,7 +87,7 @@ func TestACrowdThatHasGoneLeavesNothing(t *testing.T) {
 		for range waiting {
 			b.ask(c, "wanted")
 		}
-		for _, name := range names(keys) { // which others want, too
+		for _, name := range names(keys) { // other sessions want these, too
 			b.ask(c, name)
 		}
 		if i%10 == 0 {
@@ -141,7 +141,7 @@ func TestTheSteadyPathAllocatesNothing(t *testing.T) {
 		b.cycle(b.sessions[i%sessions], many[i%len(many)])
 	})
 	nothing("keys that are new", 2*len(many), func(b *booth) {
-		b.pace = 2 * time.Millisecond // each rests for long enough before it comes again
+		b.pace = 2 * time.Millisecond // each key is forgotten before its next use
 		i++
 		b.cycle(b.sessions[i%sessions], many[i%len(many)])
 		b.refresh(b.sessions[i%sessions])
@@ -163,7 +163,8 @@ func TestTheSteadyPathAllocatesNothing(t *testing.T) {
 	nothing("refreshes", 1, func(b *booth) { b.refreshAll() })
 }
 
-// What was used before is as good as new, whatever it was used for: a voter that has seen much says the same as one that has seen nothing.
+// Recycled entries and keys are as good as new: a voter with a long history sends the same messages
+// as a new voter.
 func TestWhatIsUsedAgainIsAsGoodAsNew(t *testing.T) {
 	var v Voter
 	for range 2 * spareMax {
@@ -194,7 +195,8 @@ func TestWhatIsUsedAgainIsAsGoodAsNew(t *testing.T) {
 	}
 }
 
-// A few is compared with a list, rests with a list, and timers come in the order of their times.
+// The type few is compared with a list, rests with a list, and timers come in the order of their
+// times.
 func TestListsThatSaveRoom(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	for _, most := range []int{1, 2, 5, 3000} {
@@ -238,7 +240,7 @@ func TestListsThatSaveRoom(t *testing.T) {
 
 	var q rests
 	var added, taken vote.Instant
-	for _, up := range []int{3, 5000, 10, 1} { // to so many, and back to a third
+	for _, up := range []int{3, 5000, 10, 1} { // up to this size, and back to a third
 		for q.len() < up || rng.IntN(100) > 0 {
 			if q.len() < up || rng.IntN(2) == 0 {
 				added++

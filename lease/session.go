@@ -12,18 +12,18 @@ import (
 // every place in a queue lasts as long as its session, except for votes with an end of their own
 // (extras.until).
 type session struct {
-	id       vote.SessionID
-	gen      vote.Generation
-	asked    time.Duration // the TTL that the node asks for
-	ttl      time.Duration // the TTL that the voter grants: at most grantLimit
-	deadline vote.Instant  // on the slow clock; rounded up: counts from the refresh's arrival
-	tenure   time.Duration
-	reaches  bool                     // the node reports that it reaches a majority
-	passed   map[vote.Number]struct{} // requests demoted to a later round since the last reset
-	entries  table[vote.Number, *entry]
-	all      []*entry // the entries, each at its index entry.at, to be processed in pieces
-	ledger   vote.Digest
-	doubted  vote.Token // the smallest refused token of a lease that the node reports; zero if none
+	id              vote.SessionID
+	gen             vote.Generation
+	asked           time.Duration // the TTL that the node asks for
+	ttl             time.Duration // the TTL that the voter grants: at most grantLimit
+	deadline        vote.Instant  // on the slow clock; rounded up: counts from the refresh's arrival
+	proposalTimeout time.Duration
+	reaches         bool                     // the node reports that it reaches a majority
+	passed          map[vote.Number]struct{} // requests demoted to a later round since the last reset
+	entries         table[vote.Number, *entry]
+	all             []*entry // the entries, each at its index entry.at, to be processed in pieces
+	ledger          vote.Digest
+	doubted         vote.Token // the smallest refused token of a lease that the node reports; zero if none
 
 	// The current stream. Messages sent while stating, or before the end of the answer, would be
 	// void or sent twice: the answer contains everything.
@@ -118,7 +118,7 @@ func (v *Voter) open(conn vote.Conn, from vote.SessionID, m *vote.Message) {
 		v.closeConn(s.conn)
 	}
 	s.asked, s.ttl = m.TTL, min(m.TTL, v.grantLimit())
-	s.setTenure(m.RTT)
+	s.setProposalTimeout(m.RTT)
 	s.reaches = m.RTT > 0
 	s.answered = s.answered && s.conn == conn
 	s.spoke, s.awaitsEnd, s.applying = false, false, nil
@@ -137,23 +137,23 @@ func (v *Voter) open(conn vote.Conn, from vote.SessionID, m *vote.Message) {
 // newestStream returns the newest stream of an incarnation that has left something behind after its
 // session ended; zero if nothing is left.
 func (v *Voter) newestStream(id vote.SessionID) vote.Stream {
-	newest := v.ghosts.stream(id)
+	newest := v.residuals.stream(id)
 	if s := v.endingOf(id); s != nil {
 		newest = max(newest, s.stream)
 	}
 	return newest
 }
 
-func (s *session) setTenure(rtt time.Duration) {
+func (s *session) setProposalTimeout(rtt time.Duration) {
 	if rtt > 0 {
-		s.tenure = min(max(tenureTrips*min(rtt, s.ttl), MinTenure), s.ttl)
-	} else if s.tenure == 0 {
-		s.tenure = max(s.ttl/RTTGuess, MinTenure)
+		s.proposalTimeout = min(max(proposalTrips*min(rtt, s.ttl), MinProposalTimeout), s.ttl)
+	} else if s.proposalTimeout == 0 {
+		s.proposalTimeout = max(s.ttl/RTTGuess, MinProposalTimeout)
 	}
 }
 
 // RTTGuess sets a session's first proposal timeout while the requester doesn't know its round-trip
-// time yet: TTL/RTTGuess, at least MinTenure.
+// time yet: TTL/RTTGuess, at least MinProposalTimeout.
 const RTTGuess = 8
 
 // refresh extends the session and acknowledges the refresh. The cost doesn't depend on the number
@@ -174,9 +174,9 @@ func (v *Voter) refresh(s *session, m *vote.Message) {
 		v.extendBy(s, m)
 	}
 	v.hearsUs(s)
-	s.setTenure(m.RTT)
+	s.setProposalTimeout(m.RTT)
 	if s.reaches = m.RTT > 0; s.reaches {
-		v.forgive(s)
+		v.resetRounds(s)
 	}
 	s.received = max(s.received, m.Received)
 	if s.mark != 0 && s.received >= s.mark {

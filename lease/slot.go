@@ -97,7 +97,7 @@ func (k *key) room(e *entry, spokenFor *slots) (slot vote.Slot, ok bool) {
 // of no use to f, and f's owner asks for the right slot at each refresh. If e took a useless slot
 // in the meantime, f might wait for the slot taken by e, and the two would never change places.
 func (e *entry) awaits(f *entry) bool {
-	return !f.held || e.held && !f.ghost && f.has != 0 && f.has != f.slot
+	return !f.held || e.held && !f.residual && f.has != 0 && f.has != f.slot
 }
 
 // inSlot returns the entry with the vote for a slot; nil if there is none.
@@ -150,7 +150,7 @@ func (v *Voter) contend(k *key, w *entry) {
 // vote's proposal timeout is over. (Inquire and yield: Maekawa 1985, as mended by Sanders 1987.) A
 // holder is told that a request waits.
 func (v *Voter) press(f, w *entry) {
-	if f.ghost {
+	if f.residual {
 		return
 	}
 	if f.held {

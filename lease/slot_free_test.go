@@ -5,8 +5,9 @@ import (
 	"testing"
 )
 
-// A request that wants one slot only waits while that has a vote that hasn't won. Once it has won, any other slot is to tell the
-// request that the one it wants is gone; else it would wait for a lease while permits are free.
+// A request for a certain slot waits while the slot has a vote without a win. Once the slot is won,
+// a vote for another slot tells the request so; else the request would wait for a lease while
+// permits are free.
 func TestWhoWantsASlotThatIsWonGetsAnother(t *testing.T) {
 	for _, crossed := range []bool{false, true} {
 		c := newTalk()
@@ -21,7 +22,7 @@ func TestWhoWantsASlotThatIsWonGetsAnother(t *testing.T) {
 		}
 		serial := 1
 		if crossed {
-			serial = 7 // of a vote that a has heard of otherwise
+			serial = 7 // of a vote known to a from elsewhere
 		}
 		c.all(t, fmt.Sprintf("a confirms 1 serial=%d token=%d slot=%d won", serial, votes[0].Token, votes[0].Slot))
 		now := c.v.Votes("k")

@@ -5,32 +5,35 @@ import (
 	"testing"
 )
 
-// Whoever wants one slot learns that a lease has it by being given another one, as soon as the lease is known.
+// A request for a certain slot gets another slot as soon as the voter knows that a lease has the
+// wanted slot.
 func TestOneThatWantsASlotHearsThatALeaseHasIt(t *testing.T) {
 	c := newTalk()
 	c.all(t, "awake 3", "a opens", "b opens", "a asks 1:k permits=2 at=10", "b asks 1:k permits=2 at=5")
-	c.all(t, "b yields 1 serial=2 slot=1") // that is a's, who is younger and is asked
+	// slot 1 is the slot of a, a younger request, so the voter asks a
+	c.all(t, "b yields 1 serial=2 slot=1")
 	wants(t, c.said(t, "a confirms 1 serial=1 token=2000001 slot=1 won"), "b: promise 1 serial=3 slot=2")
 }
 
-// Of a slot that a lease has nothing is to be hoped for soon, so whoever wants it has use for any other: those that have these must give way
-// to it as to everyone.
+// A slot with a lease isn't free soon, so a request for this slot can use any other slot: a
+// tentative vote for another slot must yield to this request as to any other.
 func TestOneThatWantsALeasesSlotContendsForTheOthers(t *testing.T) {
 	c := newTalk()
 	c.all(t, "awake 3", "a opens", "b opens", "c opens", "a asks 1:k permits=2 at=10", "b asks 1:k permits=2 at=20")
 	c.all(t, "a confirms 1 serial=1 token=2000001 slot=1 won", "c asks 1:k permits=2 at=15", "b yields 1 serial=2 slot=1")
 	wants(t, c.said(t, "a looks 1:k"), "c 1 permit promised permits=2 slot=2", "b 1 permit waiting")
-	wants(t, c.said(t, "pass 200ms"), "c: inquire 1 serial=3") // it may reach a minority only
+	// the vote of c may belong to a minority only
+	wants(t, c.said(t, "pass 200ms"), "c: inquire 1 serial=3")
 }
 
-// A permit that is waited with for a key that is locked counts as much as any other request.
+// The holder of a locked key learns of a waiting request for a permit as of any other request.
 func TestAHolderIsToldThatAPermitIsWaitedFor(t *testing.T) {
 	c := newTalk()
 	c.all(t, "awake 3", "a opens", "b opens", "a asks 1:k at=10", "a confirms 1 serial=1 token=2000001 won")
 	wants(t, c.said(t, "b asks 1:k permits=2 at=20"), "a: wanted 1 who=b")
 }
 
-// A slot that the key hasn't got is nobody's.
+// A voter ignores a lease in a slot beyond the permits of the key.
 func TestALeaseOfASlotThatItsKeyHasNot(t *testing.T) {
 	for _, slot := range []string{"3", "1100", "65535"} {
 		c := newTalk()

@@ -29,8 +29,8 @@ func (v *Voter) takeEffect(s *session) {
 	}
 }
 
-// restate updates a known entry from its owner's sync.
-func (v *Voter) restate(e *entry, st *vote.Entry) {
+// updateListed updates a known entry from its owner's sync.
+func (v *Voter) updateListed(e *entry, st *vote.Entry) {
 	k := e.key
 	proven := st.Token != 0 && v.takes(e.s, st.Token, k.name)
 	won := st.Token != 0 && (proven || !v.quiet.over)

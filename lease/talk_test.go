@@ -16,29 +16,32 @@ import (
 
 var update = flag.Bool("update", false, "write the conversations in testdata anew from what the voter says now")
 
-// TestConversations holds what a voter says against conversations written down in testdata: a change of behaviour is a change of
-// text. A line is a command; the indented lines below it are what the voter then sends.
+// TestConversations compares a voter's messages with the conversations in testdata: a change of
+// behaviour is a change of text. A line is a command; the indented lines below a command are the
+// messages sent by the voter.
 //
-//	start 3                     a voter that starts its life now, one of 3
-//	awake 3                     the same, after its quiet time
+//	start 3                     a voter that starts its incarnation now, one of 3
+//	awake 3                     the same, after the startup quarantine
 //	pass 400ms                  time goes by
-//	a opens [ttl=1s]            a's next stream begins, with an empty statement
-//	a states 1:k[:won=T][:yielded=S][:slot=N][:shared ...] ...   a's next stream begins, with a statement
-//	a asks 1:k [at=T] [bid=B] [try] [shared | permits=N] [beside=1] [length=400ms] [delay=1s] [minhold=1s]
+//	a opens [ttl=1s]            a's next stream begins, with an empty sync
+//	a states 1:k[:won=T][:yielded=S][:slot=N][:shared ...] ...   a's next stream, with a sync
+//	a asks 1:k [at=T] [bid=B] [try] [shared | permits=N] [beside=1] [length=400ms] [delay=1s]
+//	    [minhold=1s]
 //	a confirms 1 serial=S token=T [slot=N] [won]
-//	a yields 1 serial=S [slot=N]   with a slot, since only that one is of use
-//	a releases 1 [lost]         lost: the lease was over before it was given back
+//	a yields 1 serial=S [slot=N]   with a slot: only this slot is of use
+//	a releases 1 [lost]         lost: the lease was over before the release
 //	a extends 1 serial=S        the vote is to last for the request's length from now
 //	a shares 1                  from exclusive to shared
 //	a sets 1 version=V value=TEXT
-//	a urges 1 [why=TEXT]        the holder is to be asked for the key
-//	a looks 7:k                 who holds the key, who waits; 7 is the number that the answer carries
-//	a watches 7:k [again seq=N] what happens to k, from now on or (again) since N. k* are all keys that begin with k, * is every key
+//	a urges 1 [why=TEXT]        a revoke request to the holder
+//	a looks 7:k                 a query for holders and waiters; 7 is the nonce of the query
+//	a watches 7:k [again seq=N] a watch of k, from now on or (again) since N. k* are all keys that
+//	                            begin with k, * is every key
 //	a revokes 7:k [why=TEXT]
-//	a refreshes received=N [trip=T]   trip, in milliseconds, says that a reaches a majority
+//	a refreshes received=N [trip=T]   trip, in milliseconds, reports that a reaches a majority
 //	a breaks                    a's connection is gone
-//	a tells N [quiet]           a answers the voter's question for the highest token
-//	repeat N a asks 1:k ...      the same N times over, with numbers that rise from the one named
+//	a tells N [quiet]           a answers the voter's query for the highest token
+//	repeat N a asks 1:k ...     the same N times over, with rising numbers
 func TestConversations(t *testing.T) {
 	files, err := filepath.Glob("testdata/*.txt")
 	if err != nil || len(files) == 0 {
@@ -62,7 +65,7 @@ func TestConversations(t *testing.T) {
 	}
 }
 
-// diff marks the first line in which two texts differ, with what stands around it.
+// diff marks the first difference between two texts, with the lines around the difference.
 func diff(want, got string) string {
 	w, g := strings.Split(want, "\n"), strings.Split(got, "\n")
 	for i := range max(len(w), len(g)) {
@@ -79,7 +82,7 @@ func diff(want, got string) string {
 	return "no difference"
 }
 
-const wall = 1_000_000 // so that tokens are easy to read: one more microsecond for each that passes
+const wall = 1_000_000 // a small start of the wall clock, in microseconds, for readable tokens
 
 type talk struct {
 	v       *Voter
@@ -92,7 +95,7 @@ func newTalk() *talk {
 	return &talk{now: vote.Now{Fast: 1, Slow: 1, Wall: wall}, streams: map[string]vote.Stream{}}
 }
 
-// all says some lines.
+// all runs some lines.
 func (c *talk) all(t *testing.T, lines ...string) {
 	for _, l := range lines {
 		c.do(t, strings.Fields(l))
@@ -105,7 +108,7 @@ func converse(t *testing.T, text string) []byte {
 		line = strings.TrimRight(line, "\n")
 		switch {
 		case strings.HasPrefix(line, "    "):
-			continue // what it said before
+			continue // an earlier message of the voter
 		case line == "" || strings.HasPrefix(line, "#"):
 			fmt.Fprintln(&c.buf, line)
 			continue
@@ -234,7 +237,7 @@ func (c *talk) hear(out []vote.Outbound) {
 	}
 }
 
-// sightText is what is seen, in words.
+// sightText returns a view entry as text.
 func sightText(s vote.View) string {
 	what := map[vote.State]string{
 		vote.Holding: "holding", vote.Promised: "promised", vote.Waiting: "waiting", vote.Delayed: "resting",
@@ -257,7 +260,7 @@ func sightText(s vote.View) string {
 	return text
 }
 
-// speak takes a requester's word. "c2" is the second life of c.
+// speak sends a requester's message. "c2" is the second incarnation of c.
 func (c *talk) speak(t *testing.T, who, verb string, args []string) {
 	from := vote.SessionID{Node: vote.NodeID(who[:1]), Incarnation: 1}
 	conn := vote.Conn(who[0]-'a') + 1
@@ -379,7 +382,7 @@ func (c *talk) speak(t *testing.T, who, verb string, args []string) {
 	c.hear(c.v.Step(c.now, conn, from, &m, nil))
 }
 
-// wish reads what a request asks for; false when that is something else.
+// wish reads an option of a request; false for any other option.
 func wish(w *vote.Spec, k, v string) bool {
 	n := func() uint64 { n, _ := strconv.ParseUint(v, 10, 64); return n }
 	d := func() time.Duration { d, _ := time.ParseDuration(v); return d }
@@ -404,7 +407,7 @@ func wish(w *vote.Spec, k, v string) bool {
 	return true
 }
 
-// fixed is the electorate of these voters for ever.
+// fixed is a fixed electorate of these voters.
 func fixed(names []vote.NodeID) (e vote.Electorate) {
 	for _, n := range names {
 		e.Voters = append(e.Voters, vote.Elector{Name: n})

@@ -174,7 +174,8 @@ func (v *Voter) alarmOf(c culprit) {
 		"knows of. Check the clock of %q, and restart that node", c.from, c.token, c.where, v.Limit(), c.from)
 }
 
-// doubts reports whether a token of a session, or the floor of the electorate, is still refused.
+// doubts reports whether a token of a session, or the minimum token of the electorate, is still
+// refused.
 func (v *Voter) doubts() bool {
 	for _, s := range v.listed {
 		if s.doubted != 0 && len(s.entries.m) == 0 {
@@ -184,11 +185,12 @@ func (v *Voter) doubts() bool {
 			return true
 		}
 	}
-	return v.elected.Floor > v.Limit()
+	return v.elected.MinToken > v.Limit()
 }
 
 // prove makes the sessions resync that have a refused token now known to be right. prove also
-// applies the electorate's floor if the floor was refused before and is now known to be right.
+// applies the electorate's minimum token if the minimum token was refused before and is now known
+// to be right.
 func (v *Voter) prove() {
 	limit := v.Limit()
 	for _, s := range v.listed {
@@ -199,8 +201,8 @@ func (v *Voter) prove() {
 			}
 		}
 	}
-	if f := v.elected.Floor; f > v.tokens.floor && f <= limit {
-		v.raiseFloor(f)
+	if f := v.elected.MinToken; f > v.tokens.min && f <= limit {
+		v.raiseMin(f)
 		v.proposeAnew()
 	}
 }
@@ -279,7 +281,7 @@ func (e *elected) vouched(answers []answer, self vote.NodeID, own vote.Token) (t
 		}
 		slices.SortFunc(all, func(a, b vote.Token) int { return cmp.Compare(b, a) })
 		if len(all) >= need {
-			top = max(top, min(all[need-1], vote.MaxFloor))
+			top = max(top, min(all[need-1], vote.MaxMinToken))
 		}
 		return true
 	})

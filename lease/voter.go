@@ -29,14 +29,14 @@ const (
 	MaxRequests = 2 << 20
 )
 
-// MinTenure is the shortest proposal timeout: how long a tentative promise stands at least before
-// the voter inquires of it for its age alone. Four round trips on a single machine take
+// MinProposalTimeout is the shortest proposal timeout: how long a tentative promise stands at least
+// before the voter inquires of it for its age alone. Four round trips on a single machine take
 // microseconds, less than a busy scheduler needs to run the requester once.
-const MinTenure = 20 * time.Millisecond
+const MinProposalTimeout = 20 * time.Millisecond
 
-// tenureTrips is the proposal timeout in round trips of the requester: one to collect votes, one to
-// confirm their token, and as much again for a slow voter.
-const tenureTrips = 4
+// proposalTrips is the proposal timeout in round trips of the requester: one to collect votes, one
+// to confirm their token, and as much again for a slow voter.
+const proposalTrips = 4
 
 // Config is the configuration of a voter.
 type Config struct {
@@ -72,9 +72,9 @@ type Voter struct {
 	lastGen   vote.Generation
 	quiet     quiet
 	elected   elected
-	tokens    floor
+	tokens    knownTokens
 	trust     trust
-	ghosts    ghosts
+	residuals residualVotes
 	reminders reminders
 	news      news
 	idle      rests        // unused keys, roughly in order of their next check
@@ -89,7 +89,7 @@ type Voter struct {
 
 	sessionsDue vote.Instant        // the earliest instant at which a session is due, unless moved
 	moved       bool                // a session may be due later than before
-	grace       time.Duration       // of the promises being made; see exorcise
+	grace       time.Duration       // of the promises being made; see expireResidual
 	bid         vote.Token          // of a release, for the promises that result; zero for none
 	unsaid      vote.Message        // scratch space for messages that can't be received
 	recent      [recentMax]*session // the sessions of the latest messages, by connection
@@ -102,7 +102,7 @@ type Voter struct {
 // Counters count the actions of a voter's incarnation, for statistics and for tests that check
 // whether a rare path was reached.
 type Counters struct {
-	Promises, Inquiries, Yields, Tenures, Confirms, Expired, Restated, Refused, Superseded, LastResort, Distrusted uint64
+	Promises, Inquiries, Yields, ProposalTimeouts, Confirms, Expired, Restated, Refused, Superseded, LastResort, Distrusted uint64
 	// Voided counts extensions, and Unheard counts votes, not received by their owners.
 	Voided, Unheard uint64
 }
@@ -110,24 +110,24 @@ type Counters struct {
 // New returns a voter that starts its incarnation now, in startup quarantine.
 func New(cfg Config, now vote.Now) *Voter {
 	v := &Voter{
-		cfg:      cfg,
-		now:      now,
-		sessions: make(map[vote.SessionID]*session),
-		ghosts:   make(ghosts),
-		moved:    true,
-		lapsedAt: now.Slow,
+		cfg:       cfg,
+		now:       now,
+		sessions:  make(map[vote.SessionID]*session),
+		residuals: make(residualVotes),
+		moved:     true,
+		lapsedAt:  now.Slow,
 	}
 	v.quiet.counts, v.quiet.registered = vote.Never, true
 	if !cfg.Fresh {
 		v.quiet.until = now.Slow.Add(cfg.Electorate.QuietTime(cfg.MaxTTL))
 	}
 	v.due = v.quiet.until
-	if f := cfg.Electorate.Floor; f <= vote.MaxFrom(vote.LastClock) {
-		// The floor is from this node's own directory: an earlier incarnation checked it before
-		// storing it
+	if f := cfg.Electorate.MinToken; f <= vote.MaxFrom(vote.LastClock) {
+		// The minimum token is from this node's own directory: an earlier incarnation checked it
+		// before storing it
 		v.trust.vouched = f
 	}
-	v.goBy(cfg.Electorate)
+	v.setElectorate(cfg.Electorate)
 	return v
 }
 

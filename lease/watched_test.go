@@ -14,7 +14,7 @@ func (b *booth) watch(key vote.Key, prefix bool) {
 	b.hear(b.v.Step(b.now, 99, vote.SessionID{Node: "w", Incarnation: 1}, &m, nil))
 }
 
-// isToldOnVote reports whether a vote for a key comes with the word that the key is wanted elsewhere.
+// isToldOnVote reports whether a vote for a key carries the flag that another node wants the key.
 func (b *booth) isToldOnVote(key vote.Key, mode vote.Mode) (told bool) {
 	b.tb.Helper()
 	c := b.sessions[0]
@@ -36,11 +36,12 @@ func (b *booth) isToldOnVote(key vote.Key, mode vote.Mode) (told bool) {
 		b.tb.Fatalf("%d votes for %q", votes, key)
 	}
 	b.win(c)
-	b.giveBack(c, c.number) // watches are told of both
+	b.giveBack(c, c.number) // watches receive both events
 	return told
 }
 
-// The holder of a watched key is told that it isn't alone, so that it passes nothing on that no watch hears of.
+// The holder of a watched key is told of other interest in the key, so that no hand-off goes unseen
+// by a watch.
 func TestAWatchedKeyIsNotPassedOnWithinANode(t *testing.T) {
 	b := newBooth(t, 2)
 	want := func(what string, key vote.Key, want bool) {
@@ -59,8 +60,8 @@ func TestAWatchedKeyIsNotPassedOnWithinANode(t *testing.T) {
 	if b.isToldOnVote("k", vote.Permit) {
 		t.Error("permits aren't passed on in any case")
 	}
-	b.watch("k", false) // again, since it was told of that vote's end
-	for range 20 {      // nothing happens to the keys, and the watches wait
+	b.watch("k", false) // again, since the watch was answered at the end of the vote
+	for range 20 {      // no event occurs on the keys, and the watches wait
 		b.pass(time.Second)
 		b.refreshAll()
 	}
@@ -74,7 +75,7 @@ func TestAWatchedKeyIsNotPassedOnWithinANode(t *testing.T) {
 	want("a watch that was told long ago has gone", "k", false)
 }
 
-// The holder of a key that begins to be watched hears of it, once.
+// The holder of a key is told when a watch of the key begins, once.
 func TestTheHolderHearsThatItsKeyIsWatched(t *testing.T) {
 	b := newBooth(t, 2)
 	c := b.sessions[0]
@@ -97,7 +98,7 @@ func TestTheHolderHearsThatItsKeyIsWatched(t *testing.T) {
 	}
 }
 
-// What is remembered of watches is bounded, and forgotten in time.
+// The number of remembered watches is bounded, and each is forgotten in time.
 func TestWatchesOfLongAgoAreForgotten(t *testing.T) {
 	var w watched
 	const most = 10 * time.Second
@@ -114,8 +115,8 @@ func TestWatchesOfLongAgoAreForgotten(t *testing.T) {
 	}
 }
 
-// A lease that is over for its holder, or whose session is, is reported to watches at once, also where a lock-delay keeps the key from others after it.
-// (Seed 801 of worlds with watches.)
+// The end of a lease for its holder or with its session is reported to watches at once, even if a
+// lock-delay blocks the key afterwards. (Seed 801 of worlds with watches.)
 func TestTheEndOfALeaseWithADelayIsReported(t *testing.T) {
 	for name, ends := range map[string]func(b *booth){
 		"its holder says so":    func(b *booth) { b.say(b.sessions[0], vote.Message{Kind: vote.KindRelease, Number: 1, Lost: true}) },

@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// An invariant of our own that fails must not take the application with it, and must not let a vote be counted that we no longer
-// understand: what was promised ends by itself.
+// A broken invariant of the voter must not end the application, and no vote may count that rests on
+// unknown state: the promises made before expire.
 func TestAVoterWithABrokenInvariantWithdraws(t *testing.T) {
 	c := newTalk()
 	c.all(t, "awake 3", "a opens", "a asks 1:k at=10", "b opens", "b asks 1:k at=20")

@@ -64,7 +64,7 @@ func (v *Voter) undertake(t task) {
 	}
 }
 
-// advance gives each task its turn until the budget is used up.
+// goOn gives each task its turn until the budget is used up.
 func (v *Voter) goOn() {
 	w := &v.work
 	for len(w.tasks) > 0 && w.spent < Budget {

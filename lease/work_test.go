@@ -8,7 +8,7 @@ import (
 	"github.com/lockmesh/lockmesh/internal/vote"
 )
 
-// crowdOf is what a session has waiting for one key, or holds.
+// crowds are the kinds of requests that a session has waiting for one key, or holds.
 var crowds = []struct {
 	name string
 	wish vote.Spec
@@ -20,7 +20,7 @@ var crowds = []struct {
 	{"least time to hold", vote.Spec{Mode: vote.Exclusive, MinHold: time.Second}},
 }
 
-// gather has a session ask n times for one key, which another one holds.
+// gather has a session send n requests for one key, which another session holds.
 func (b *booth) gather(c *caller, key vote.Key, wish vote.Spec, n int) {
 	wish.Key = key
 	for i := range n {
@@ -32,14 +32,15 @@ func (b *booth) gather(c *caller, key vote.Key, wish vote.Spec, n int) {
 	}
 }
 
-// step is one call of the voter, and what it cost.
+// cost runs calls of the voter, and returns their cost.
 func (b *booth) cost(f func()) int {
 	before := b.v.Work()
 	f()
 	return int(b.v.Work() - before)
 }
 
-// end lets a session end, one Tick after the other, and returns the costs of the dearest and of all.
+// end lets a session end, one Tick after the other, and returns the costs of the costliest step and
+// of all steps.
 func (b *booth) end(gone *caller) (most, all int) {
 	for range 11 {
 		for _, c := range b.sessions {
@@ -56,15 +57,16 @@ func (b *booth) end(gone *caller) (most, all int) {
 	return most, all
 }
 
-// Of a process that dies with a hundred thousand waiters for one key, the end costs each voter as many looks, and none of its steps
-// costs more than the budget and one pass over the queue.
+// If a process dies with a hundred thousand waiters for one key, the end costs each voter work
+// linear in the number of waiters, and none of the steps costs more than the budget and one pass
+// over the queue.
 func TestTheEndOfASessionIsLinearInWhatItHas(t *testing.T) {
 	for _, crowd := range crowds {
 		t.Run(crowd.name, func(t *testing.T) {
 			var each [2]float64
 			size := 2000
 			if crowd.wish.Try {
-				size = 400 // each that comes looks at all the others
+				size = 400 // each new TryLock looks at all the others
 			}
 			for i, n := range []int{size, 10 * size} {
 				b := newBooth(t, 3)
@@ -105,7 +107,8 @@ func TestTheEndOfASessionIsLinearInWhatItHas(t *testing.T) {
 	}
 }
 
-// settle does all work that is due now, and returns the costs of the dearest step and of all.
+// settle does all work that is due now, and returns the costs of the costliest step and of all
+// steps.
 func (b *booth) settle() (most, all int) {
 	for b.v.Next() <= b.now.Slow {
 		n := b.cost(func() { b.hear(b.v.Tick(b.now, b.out[:0])) })
@@ -114,9 +117,9 @@ func (b *booth) settle() (most, all int) {
 	return most, all
 }
 
-// A writer gives the key back for which many readers wait: each costs the same however many they
-// are, and no step costs more than the budget. So does the death of the process that has all of
-// them, and a writer gets the key.
+// A writer releases a key for which many readers wait: the cost of each reader doesn't depend on
+// their number, and no step costs more than the budget. The same holds for the death of the process
+// of all readers, after which a writer gets the key.
 func TestManyReadersAreServedAndLeaveWithinTheBudget(t *testing.T) {
 	var served, ended [2]float64
 	const size = 3000
@@ -156,7 +159,7 @@ func TestManyReadersAreServedAndLeaveWithinTheBudget(t *testing.T) {
 	}
 }
 
-// What a session held is given to others one key after the other, within the budget.
+// The keys of an ended session are given to other sessions key by key, within the budget.
 func TestTheEndOfASessionOfManyKeysGivesWay(t *testing.T) {
 	const keys = 20_000
 	b := newBooth(t, 2)
@@ -169,7 +172,7 @@ func TestTheEndOfASessionOfManyKeysGivesWay(t *testing.T) {
 			b.refreshAll()
 		}
 	}
-	for i := range 100 { // those that come last
+	for i := range 100 { // the keys that are freed last
 		b.ask(other, all[keys-1-i])
 	}
 	b.refresh(other)
@@ -192,7 +195,7 @@ func TestTheEndOfASessionOfManyKeysGivesWay(t *testing.T) {
 			break
 		}
 		if steps == 1 {
-			// A key that somebody asks for is free of what is over, though its turn hasn't come.
+			// A requested key is freed of ended votes at once, before its turn.
 			b.ask(other, all[keys-500])
 			if v, ok := b.v.Vote(all[keys-500]); !ok || v.Owner != other.id {
 				t.Errorf("the key has %+v", v)
@@ -212,8 +215,8 @@ func TestTheEndOfASessionOfManyKeysGivesWay(t *testing.T) {
 	}
 }
 
-// A life whose session has ended comes back before what that has left behind is taken off the keys: what it states then finds what
-// outlasts the session, and nothing else.
+// An incarnation with an ended session sends a sync before the voter has freed the keys of the
+// session: the sync finds the votes that outlast the session, and no others.
 func TestAStatementWaitsForTheEndOfTheSessionBefore(t *testing.T) {
 	const keys = 3 * Budget
 	b := newBooth(t, 2)
@@ -290,8 +293,9 @@ func BenchmarkWork(b *testing.B) {
 	}
 }
 
-// A TryLock that comes to a key, or leaves it, costs no more where thousands have been told of the
-// lease and haven't left yet. The end of the lease concerns all of them, and is counted.
+// The cost of adding a TryLock to a key, or of removing a TryLock, doesn't grow with thousands of
+// TryLocks that were told of the lease and haven't left yet. The end of the lease concerns all
+// these TryLocks, and is counted.
 func TestTryLocksOnOneKeyCostNothingToEachOther(t *testing.T) {
 	const n = 4_000
 	b := newBooth(t, 2)
@@ -311,8 +315,8 @@ func TestTryLocksOnOneKeyCostNothingToEachOther(t *testing.T) {
 	}
 }
 
-// A reader that comes to wait behind a writer changes nothing for the TryLocks that were told: no
-// look at each of them is needed.
+// A reader that is queued behind a writer changes nothing for the TryLocks that were told of a
+// lease: the voter needs no pass over the TryLocks.
 func TestAReaderThatComesToWaitLooksAtNoTryLock(t *testing.T) {
 	const n = 4096
 	b := newBooth(t, 3)
@@ -330,8 +334,8 @@ func TestAReaderThatComesToWaitLooksAtNoTryLock(t *testing.T) {
 	}
 }
 
-// A request may cost a pass over all that wait for its key; then the pass is counted, so that the
-// node stops in time among a thousand such requests.
+// A request may cost a pass over all waiters of its key; then the pass is counted, so that the node
+// pauses in time among a thousand such requests.
 func TestAPassOverAKeyIsCounted(t *testing.T) {
 	const waiting = 4096
 	for _, pass := range []struct {
@@ -376,7 +380,7 @@ func TestAPassOverAKeyIsCounted(t *testing.T) {
 	}
 }
 
-// BenchmarkReaders measures what a voter does as a writer gives way to many readers.
+// BenchmarkReaders measures a voter's work when a writer releases a key to many readers.
 func BenchmarkReaders(b *testing.B) {
 	for _, n := range []int{1000, 10_000, 30_000} {
 		b.Run(fmt.Sprintf("readers=%d", n), func(b *testing.B) {

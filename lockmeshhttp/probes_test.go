@@ -45,7 +45,8 @@ func TestProbesOfANodeThatStartsAndEnds(t *testing.T) {
 		m.Crash("c")
 		h := New(m.Restart("c"), ReadyLimit(time.Hour))
 		want(t, h, "/livez", "200 ")
-		want(t, h, "/readyz?settled=1", "503 lockmesh: settled: too few voters") // its own voter is quiet
+		// the voter of c is quiet
+		want(t, h, "/readyz?settled=1", "503 lockmesh: settled: too few voters")
 		time.Sleep(15 * time.Second)
 		want(t, h, "/readyz", "200 ")
 		want(t, h, "/readyz?settled=1", "200 ")
@@ -111,7 +112,7 @@ func TestDrain(t *testing.T) {
 	})
 }
 
-// A client that gives up, and a node that hangs: the handler answers in time.
+// A client gives up, or a node hangs: the handler answers in time.
 func TestAnswersComeInTime(t *testing.T) {
 	meshtest.Run(t, 3, func(t *testing.T, m *meshtest.Mesh) {
 		h := New(m.Node("a"))
@@ -123,7 +124,7 @@ func TestAnswersComeInTime(t *testing.T) {
 				t.Errorf("%s took %v", path, took)
 			}
 		}
-		// The limit isn't for a node that doesn't answer.
+		// The limit doesn't apply to a node that doesn't answer.
 		want(t, New(m.Node("a"), ReadyLimit(time.Nanosecond)), "/readyz", "503 lockmesh: alive: the node's loop has not answered")
 		m.Resume("a")
 		want(t, h, "/readyz", "200 ")
@@ -134,7 +135,7 @@ func TestAnswersComeInTime(t *testing.T) {
 	})
 }
 
-// TestARefusedNodeIsNeverLetThrough : a node with another list than the others never becomes ready,
+// TestARefusedNodeIsNeverLetThrough : a node with another list of voters never becomes ready,
 // though its limit is over at once.
 func TestARefusedNodeIsNeverLetThrough(t *testing.T) {
 	sampled.Waits(t)
@@ -188,7 +189,7 @@ func TestARefusedNodeIsNeverLetThrough(t *testing.T) {
 	refused(h, "/readyz?settled=1", "503 lockmesh: settled: ")
 	want(t, h, "/livez", "200 ")
 	want(t, New(nodes[0]), "/readyz", "200 ")
-	h.ready.Store(true) // a node may be refused after it was ready
+	h.ready.Store(true) // a node may be refused after having been ready
 	want(t, h, "/readyz", "503 lockmesh: ready: ")
 }
 

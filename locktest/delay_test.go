@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// delayedContext is a context whose end is seen by a goroutine that the machine lets run late.
+// delayedContext is a context with an end that reaches its goroutine late, as on a slow machine.
 type delayedContext struct {
 	context.Context
 	delay time.Duration
@@ -20,7 +20,8 @@ func (c delayedContext) Done() <-chan struct{} {
 	return ended
 }
 
-// What stops the machine and ends the probe at once is seen, whichever the goroutine hears of first.
+// A stop of the machine at the end of a probe is noticed, whichever of the two the goroutine
+// receives first.
 func TestAMachineThatStopsAtTheEndOfAProbeIsSeen(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for range 30 {

@@ -11,8 +11,8 @@ import (
 	"unicode"
 )
 
-// memory is a lock service in memory that keeps every promise, unless it is given a fault. It is a
-// server, sessions with a TTL that clients renew, and a network that takes a moment.
+// memory is a lock service in memory that keeps every promise, unless a fault is set: a server,
+// sessions with a TTL renewed by the clients, and a network with a small delay.
 type memory struct {
 	ttl   time.Duration
 	fault string
@@ -21,11 +21,11 @@ type memory struct {
 	keys       map[string]*memoryKey
 	sessions   int
 	clients    []*memoryClient
-	down       map[string]bool // while the server is stopped: the keys that clients have asked for
+	down       map[string]bool // while the server is stopped: the keys requested by clients
 	grants     int
 	token      uint64
 	attempts   map[string]int
-	releasedAt map[string]time.Time // when a key was given back last
+	releasedAt map[string]time.Time // when a key was last released
 	watches    map[string][]chan Change
 	changes    int
 }
@@ -40,7 +40,7 @@ var (
 	errFull     = errors.New("there are too many keys")
 )
 
-// memoryLag is how long a grant is on its way.
+// memoryLag is the delay of a grant.
 const memoryLag = 200 * time.Microsecond
 
 type memoryKey struct {
@@ -49,19 +49,19 @@ type memoryKey struct {
 	queue   []*memoryRequest
 }
 
-// memoryRequest wants a key, or holds it. The server's mutex guards it.
+// memoryRequest is a request for a key, waiting or granted. The server's mutex guards the fields.
 type memoryRequest struct {
 	c           *memoryClient
 	name        string
 	permits     int // 0 for a reader, 1 for a writer or a holder of the only permit
 	try         bool
 	value       []byte
-	valueAt     time.Time // when the value was written; valueBefore is the one before
+	valueAt     time.Time // when the value was written; valueBefore is the previous value
 	valueBefore []byte
 	token       uint64
-	granted     chan struct{} // closed when the client has heard of its grant
-	forgotten   chan struct{} // closed when the server has forgotten it
-	ended       bool          // given back or forgotten
+	granted     chan struct{} // closed when the grant has reached the client
+	forgotten   chan struct{} // closed when the server has forgotten the request
+	ended       bool          // released or forgotten
 }
 
 func newMemory(ttl time.Duration, fault string) *memory {
@@ -70,7 +70,7 @@ func newMemory(ttl time.Duration, fault string) *memory {
 
 func (m *memory) has(fault string) bool { return m.fault == fault }
 
-// rename says under which name a key is kept, or why it can't be.
+// rename returns the name under which a key is kept, or the reason of a refusal.
 func (m *memory) rename(key string) (string, error) {
 	if key == "" && !m.has("the empty key is a key") {
 		return "", fmt.Errorf("%w: it is empty", errKey)
@@ -100,7 +100,7 @@ func (m *memory) key(name string) *memoryKey {
 	return m.keys[name]
 }
 
-// compatible reports whether a request may hold a key beside those who do; mu is held.
+// compatible reports whether a request may hold a key beside the present holders; mu is held.
 func (m *memory) compatible(k *memoryKey, r *memoryRequest) bool {
 	if m.has("a key is held with all below it") && slices.ContainsFunc(keysOf(m), func(o *memoryKey) bool {
 		return len(o.holders) > 0 && strings.HasPrefix(o.name, k.name+"/")
@@ -147,7 +147,7 @@ func keysOf(m *memory) []*memoryKey {
 	return all
 }
 
-// grantWaiting grants the key to those in line whose turn it is; mu is held.
+// grantWaiting grants the key to the next requests in the queue; mu is held.
 func (m *memory) grantWaiting(k *memoryKey) {
 	for len(k.queue) > 0 {
 		at := 0
@@ -196,7 +196,8 @@ func (m *memory) grant(k *memoryKey, r *memoryRequest) {
 	time.AfterFunc(memoryLag, func() { close(r.granted) })
 }
 
-// release takes a request out, wherever it stands; mu is held. It reports whether it was there.
+// release removes a request, waiting or granted, and reports whether the request was there; mu is
+// held.
 func (m *memory) release(r *memoryRequest) bool {
 	k := m.key(r.name)
 	was := r.ended
@@ -225,7 +226,7 @@ func (m *memory) release(r *memoryRequest) bool {
 	return !was
 }
 
-// expire forgets what a session holds and wants; mu is held.
+// expire drops the locks and requests of a session; mu is held.
 func (m *memory) expire(c *memoryClient) {
 	if m.has("tokens begin again after a crash") {
 		m.token = 0
@@ -246,7 +247,7 @@ func (m *memory) expire(c *memoryClient) {
 	}
 }
 
-// change tells those who watch a key; mu is held.
+// change sends a change to the watches of a key; mu is held.
 func (m *memory) change(name string, c Change) {
 	m.changes++
 	if m.has("a watch forgets") && m.changes%50 == 49 {

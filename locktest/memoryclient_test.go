@@ -8,16 +8,16 @@ import (
 )
 
 // memoryClient is a client of a memory. The server's mutex guards its fields, as if the two were
-// one process; but what crosses the cut doesn't.
+// one process; but no message crosses a cut.
 type memoryClient struct {
 	m            *memory
 	number       int
-	stop         chan struct{} // closed when it has ended
+	stop         chan struct{} // closed when the client has ended
 	stopped      bool
-	online       chan struct{} // closed while it isn't cut off
-	validUntil   time.Time     // until when its locks are good, as it knows
-	serverExpiry *time.Timer   // at the server: when it is forgotten
-	localExpiry  *time.Timer   // at the client: when it gives up its locks
+	online       chan struct{} // closed while the client isn't cut off
+	validUntil   time.Time     // end of the validity of the client's locks, as known to the client
+	serverExpiry *time.Timer   // at the server: forgets the session
+	localExpiry  *time.Timer   // at the client: gives up the locks
 	locks        map[*memoryLock]struct{}
 	work         sync.WaitGroup
 }
@@ -98,7 +98,7 @@ func (c *memoryClient) renew() {
 	c.localExpiry.Reset(own)
 }
 
-// acquire asks for a key until it is had.
+// acquire requests a key and waits for the grant.
 func (c *memoryClient) acquire(ctx context.Context, key string, permits int, try bool, value []byte) (Lock, error) {
 	m := c.m
 	name, err := m.rename(key)
@@ -165,7 +165,7 @@ func (m *memory) askedBefore(name string) bool {
 	return asked
 }
 
-// contendTry fails if another tries at the same time.
+// contendTry fails if there is another attempt at the same time.
 func (m *memory) contendTry(name string) error {
 	add := func(n int) int {
 		m.mu.Lock()
@@ -184,7 +184,7 @@ func (m *memory) contendTry(name string) error {
 	return nil
 }
 
-// enqueue puts a request in line, and serves it if it is its turn.
+// enqueue puts a request into the queue, and grants the request if the request is the next.
 func (c *memoryClient) enqueue(r *memoryRequest) error {
 	m := c.m
 	m.mu.Lock()
@@ -220,7 +220,7 @@ func (c *memoryClient) enqueue(r *memoryRequest) error {
 		return errHeld
 	default:
 		k.queue = append(k.queue, r)
-		m.grantWaiting(k) // the faults of fits may depend on who waits
+		m.grantWaiting(k) // the faults of fits may depend on the waiting requests
 		if r.try {
 			return errHeld
 		}
@@ -228,8 +228,8 @@ func (c *memoryClient) enqueue(r *memoryRequest) error {
 	return nil
 }
 
-// await waits for the grant of a request. It returns neither a lock nor an error if the request was
-// forgotten while the client was away.
+// await waits for the grant of a request, and returns neither a lock nor an error if the request
+// was forgotten while the client was away.
 func (c *memoryClient) await(ctx context.Context, stop chan struct{}, r *memoryRequest) (*memoryLock, error) {
 	m, ended := c.m, ctx.Done()
 	if m.has("Lock doesn't heed its context") || m.has("contexts that have ended aren't noticed") && ctx.Err() != nil {
@@ -244,7 +244,7 @@ func (c *memoryClient) await(ctx context.Context, stop chan struct{}, r *memoryR
 	case <-stop:
 		return nil, errStopped
 	}
-	select { // the word of the grant doesn't cross the cut
+	select { // the grant doesn't cross the cut
 	case <-c.whenOnline():
 	case <-ended:
 		return nil, c.cancelRequest(ctx, r)
@@ -267,7 +267,7 @@ func (c *memoryClient) await(ctx context.Context, stop chan struct{}, r *memoryR
 	return l, nil
 }
 
-// cancelRequest takes a request back whose context has ended.
+// cancelRequest withdraws a request with an ended context.
 func (c *memoryClient) cancelRequest(ctx context.Context, r *memoryRequest) error {
 	m := c.m
 	m.mu.Lock()
@@ -292,7 +292,7 @@ func (c *memoryClient) cancelError(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// end stops the client. Its session is left to the server.
+// end stops the client, and leaves the session to the server.
 func (c *memoryClient) end() {
 	c.m.mu.Lock()
 	if !c.stopped {

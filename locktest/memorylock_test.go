@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// memoryLock is a lock of a memory. The server's mutex guards it.
+// memoryLock is a lock of a memory. The server's mutex guards the fields.
 type memoryLock struct {
 	r        *memoryRequest
 	deadline time.Time // at the grant
@@ -21,7 +21,7 @@ type lockContextKey struct{}
 
 func (l *memoryLock) Context() context.Context { return l.ctx }
 
-// end ends the lock, unless it has ended before; mu is held.
+// end ends the lock, unless the lock has already ended; mu is held.
 func (l *memoryLock) end(err error) {
 	m := l.r.c.m
 	if l.err != nil {
@@ -38,7 +38,7 @@ func (l *memoryLock) end(err error) {
 func (l *memoryLock) Unlock(ctx context.Context) error {
 	c, m := l.r.c, l.r.c.m
 	if ctx.Value(lockContextKey{}) == l && ctx.Err() == nil && !m.has("a lock's own context cuts its Unlock short") {
-		ctx = context.WithoutCancel(ctx) // it ends as the lock does
+		ctx = context.WithoutCancel(ctx) // this context ends with the lock
 	}
 	m.mu.Lock()
 	if l.err != nil {
@@ -68,7 +68,7 @@ func (l *memoryLock) Unlock(ctx context.Context) error {
 	case <-ctx.Done():
 	}
 	if ctx.Err() != nil {
-		return ctx.Err() // it may be called again
+		return ctx.Err() // the caller may call again
 	}
 	if m.has("Unlock returns before it has happened") {
 		time.AfterFunc(20*memoryLag, func() {
@@ -95,7 +95,7 @@ func (l *memoryLock) Unlock(ctx context.Context) error {
 	case <-answer.C:
 		return nil
 	case <-ctx.Done():
-		return ctx.Err() // and it has happened all the same
+		return ctx.Err() // the unlock has happened nevertheless
 	}
 }
 
@@ -183,7 +183,7 @@ func (c *memoryClient) Cut() (func(), error) {
 	}, nil
 }
 
-// StopMajority cuts all clients off: the reference has one server.
+// StopMajority cuts all clients off, since the reference has a single server.
 func (m *memory) StopMajority(Client) (func(), error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

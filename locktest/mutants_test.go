@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// mutants are faults of the reference, each with the promises that it breaks; they may break
-// others, too.
+// mutants are faults of the reference, each with promises broken by the fault; a fault may break
+// other promises, too.
 var mutants = []struct {
 	fault  string
 	breaks []string

@@ -9,7 +9,7 @@ import (
 	"testing/synctest"
 )
 
-// expiringLock is a lock whose holder finds it lost once it has been asked as often as that says.
+// expiringLock is a lock found lost by its holder after checksLeft checks.
 type expiringLock struct{ checksLeft int }
 
 func (l *expiringLock) Err() error {
@@ -21,7 +21,7 @@ func (l *expiringLock) Err() error {
 
 func (l *expiringLock) Unlock(context.Context) error { return l.Err() }
 
-// idleProbe returns a probe that asks nothing of a service.
+// idleProbe returns a probe that sends no request to a service.
 func idleProbe(t *testing.T) *probe {
 	t.Helper()
 	o, err := Options{}.withDefaults()
@@ -39,7 +39,8 @@ func heldLockOf(l Lock, name string) *heldLock {
 
 const unlimited = 1 << 30
 
-// A holder may be stopped between its look at its lock and its word to the witness, for so long that another has the key by then.
+// A holder may be stopped between the check of its lock and its report to the observer, until
+// another client has the key.
 func TestAHolderThatIsStoppedBeforeItEntersIsNoSecondHolder(t *testing.T) {
 	p := idleProbe(t)
 	w := p.newObserver()
@@ -55,7 +56,8 @@ func TestAHolderThatIsStoppedBeforeItEntersIsNoSecondHolder(t *testing.T) {
 }
 
 func TestALockThatIsLostCountsOnce(t *testing.T) {
-	for _, after := range []int{0, 1, 2} { // before its turn, during it, and before it is given back
+	// before its turn, during the turn, and before the release
+	for _, after := range []int{0, 1, 2} {
 		t.Run(fmt.Sprint(after), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				p := idleProbe(t)

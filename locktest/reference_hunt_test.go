@@ -7,7 +7,8 @@ import (
 	"time"
 )
 
-// Its TTL is short, since the examination waits for about twenty: on a busy machine a lock may be lost.
+// The TTL is short, since the examination waits for about twenty TTLs: on a busy machine a lock may
+// be lost.
 func TestTheReferenceKeepsEveryPromiseInRealTime(t *testing.T) {
 	t.Parallel()
 	const ttl = 200 * time.Millisecond

@@ -133,7 +133,7 @@ func TestAServiceThatGivesNothingIsAnError(t *testing.T) {
 					t.Fatal("no error")
 				}
 				wantText(t, err.Error(), text)
-				time.Sleep(time.Hour) // until what hangs has ended
+				time.Sleep(time.Hour) // until a hanging call has ended
 			})
 		})
 	}
@@ -197,7 +197,7 @@ func TestABusyMachineIsAnExcuseForWhatItMayCause(t *testing.T) {
 	})
 }
 
-// Whether Done is closed in time is up to a timer, and a machine that stops lets it fire late.
+// A timer closes Done, and fires late on a machine that stops.
 func TestABusyMachineIsAnExcuseForATimerThatIsLate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		x, err := newSuite(t.Context(), newMemory(time.Second, "a loss is told late"), Options{TTL: time.Second})

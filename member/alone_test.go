@@ -8,8 +8,9 @@ import (
 	"time"
 )
 
-// A name with an address for each node always has the node's own address. While the node knows no
-// other, the name is asked every few seconds, so that the first other address is found at once.
+// A name with an address for each node includes the node's own address. While the node knows no
+// other node, the name is looked up every few seconds, so that the first other address is found at
+// once.
 func TestANodeThatIsAloneLooksItsPeerUpEveryFewSeconds(t *testing.T) {
 	const dead = 9
 	for claim, first := range map[string][]netip.AddrPort{
@@ -54,8 +55,8 @@ func TestANodeThatIsAloneLooksItsPeerUpEveryFewSeconds(t *testing.T) {
 	}
 }
 
-// A node with a pause of half a minute, since it knew another node, looks again soon once the other
-// is gone.
+// A node with a pause of half a minute, since another node was known, looks again soon after the
+// other node is gone.
 func TestANodeThatIsLeftAloneLooksItsPeerUpSoon(t *testing.T) {
 	inLab(t, func(l *lab) {
 		var next atomic.Bool
@@ -80,7 +81,7 @@ func TestANodeThatIsLeftAloneLooksItsPeerUpSoon(t *testing.T) {
 	})
 }
 
-// Peers whose look-up takes long hold up no other peer.
+// Peers with a slow look-up hold up no other peer.
 func TestSlowLookUpsAreMadeAtTheSameTime(t *testing.T) {
 	inLab(t, func(l *lab) {
 		a := l.start("a", 1, addr(1), func(c *Config) { c.Peers = nil })
@@ -122,7 +123,7 @@ func TestSlowLookUpsAreMadeAtTheSameTime(t *testing.T) {
 	})
 }
 
-// Of peers that take long, the last is tried with the first.
+// Of several slow peers, the last is tried at the same time as the first.
 func TestTheLastPeerDoesNotWaitForTheOthers(t *testing.T) {
 	inLab(t, func(l *lab) {
 		l.start("a", 1, addr(1), func(c *Config) { c.Peers = nil })

@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// Gossip takes a converting node for one of either kind, and versions without conversions take it for
-// a fixed one.
+// Gossip accepts a converting node as a node of either kind; versions without conversions accept a
+// converting node as a fixed node.
 func TestGossipTakesAConvertingNodeForOneOfEitherKind(t *testing.T) {
 	terms := func(following, converting bool, maxTTL time.Duration) map[string]string {
 		return Terms{VersionMin: 1, VersionMax: 2, RhoPerMille: 5, MaxTTL: maxTTL, Following: following, Converting: converting}.tags(1)

@@ -34,7 +34,8 @@ func TestProbesOfALargeCrowdAreSlower(t *testing.T) {
 	}
 }
 
-// crowded returns a change of configurations that puts groups into a crowd with so many others.
+// crowded returns a change of configurations that puts groups into a crowd with a number of other
+// groups.
 func crowded(others int64) (crowd *Crowd, change func(*Config)) {
 	crowd = &Crowd{}
 	crowd.open.Store(others)
@@ -108,7 +109,7 @@ func TestANodeOfTheLargestCrowdIsSeenFailed(t *testing.T) {
 	inLab(t, func(l *lab) {
 		_, in := crowded(1000)
 		a, b, c := l.trio(in)
-		time.Sleep(time.Minute) // of the bubble's time, until there is no news
+		time.Sleep(time.Minute) // simulated time, until there is no news
 		before := a.port.sent.Load()
 		time.Sleep(time.Minute)
 		if sent, most := a.port.sent.Load()-before, int64(1.2*60*UpkeepOf(Timing{Probe: crowdProbeMax}, 3).Probes); sent > most {

@@ -12,16 +12,17 @@ import (
 	"github.com/hashicorp/memberlist"
 )
 
-// A fakeNet carries packets and streams between fakePorts of one process. It has no goroutines; a packet arrives at once or never.
+// A fakeNet carries packets and streams between fakePorts of a process, without goroutines; a
+// packet arrives at once or never.
 type fakeNet struct {
 	mu    sync.Mutex
 	ports map[string]*fakePort
-	cut   func(from, to string) bool // nil: everyone reaches everyone
+	cut   func(from, to string) bool // nil: every port reaches every other
 }
 
 func newFakeNet() *fakeNet { return &fakeNet{ports: make(map[string]*fakePort)} }
 
-// partition makes cut decide who reaches whom, and breaks the streams that it cuts.
+// partition makes cut decide which ports reach each other, and breaks the streams across the cut.
 func (n *fakeNet) partition(cut func(from, to string) bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -35,7 +36,8 @@ func (n *fakeNet) partition(cut func(from, to string) bool) {
 	}
 }
 
-// find returns the port at an address as seen from another; silent means that the network swallows what is sent.
+// find returns the port at an address as seen from another; silent means that the network drops all
+// packets.
 func (n *fakeNet) find(from, to string) (port *fakePort, silent bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -53,7 +55,7 @@ type fakePort struct {
 	streams chan net.Conn
 	done    chan struct{}
 	sent    atomic.Int64       // packets
-	most    atomic.Int64       // bytes of one
+	most    atomic.Int64       // bytes of the longest packet
 	conns   map[*fakeConn]bool // guarded by net.mu
 	closed  bool               // guarded by net.mu
 }

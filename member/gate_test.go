@@ -9,8 +9,8 @@ import (
 	"github.com/hashicorp/memberlist"
 )
 
-// TestNothingComesInBeforeTheGateIsOpen : memberlist has no member yet, and would take a message
-// about an earlier incarnation of its node for itself.
+// TestNothingComesInBeforeTheGateIsOpen : before the gate is open, memberlist has no member yet,
+// and would apply to itself a message about an earlier incarnation of its node.
 func TestNothingComesInBeforeTheGateIsOpen(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		port := newFakeNet().listen(addr(1))
@@ -36,7 +36,7 @@ func TestNothingComesInBeforeTheGateIsOpen(t *testing.T) {
 			t.Error(err)
 		}
 	})
-	synctest.Test(t, func(t *testing.T) { // shut before it was opened
+	synctest.Test(t, func(t *testing.T) { // shut without having been opened
 		g := newGate(newFakeNet().listen(addr(1)), time.Second)
 		if err := g.Shutdown(); err != nil {
 			t.Error(err)

@@ -12,7 +12,7 @@ import (
 
 func keyOf(b byte) []byte { return bytes.Repeat([]byte{b}, 32) }
 
-// usesOf describes the uses of keys for a test: by id, who accepts and who sends.
+// usesOf describes the uses of keys for a test: by id, the accepting nodes and the sending nodes.
 func usesOf(keys map[vote.NodeID][][]byte) []KeyUse {
 	ids := make(map[vote.NodeID][]string)
 	for name, ks := range keys {
@@ -23,8 +23,8 @@ func usesOf(keys map[vote.NodeID][][]byte) []KeyUse {
 	return Uses(ids)
 }
 
-// Gossip's keys are changed in three steps: accept both, send the new key, drop the old one. After
-// each step of each node all nodes see each other, and know who uses which key.
+// Gossip's keys are changed in three steps: accept both, send the new key, drop the old key. After
+// each step of each node all nodes see each other, and know the keys used by each node.
 func TestKeysAreChangedWhileGossipGoesOn(t *testing.T) {
 	inLab(t, func(l *lab) {
 		old, fresh := keyOf(1), keyOf(2)

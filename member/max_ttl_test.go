@@ -7,8 +7,8 @@ import (
 	"github.com/lockmesh/lockmesh/transport"
 )
 
-// With dynamic membership the voters decide the maximum TTL, as of a wire version; gossip leaves it
-// to the handshake then.
+// With dynamic membership and a recent wire version the voters decide the maximum TTL; gossip then
+// leaves the comparison to the handshake.
 func TestGossipTakesMembersWithAnotherMaxTTLWhereTheVotersDecideIt(t *testing.T) {
 	if decidedTTL != transport.DecidedTTLVersion {
 		t.Errorf("gossip takes wire version %d for the first with a decided maximum TTL; it is %d", decidedTTL, transport.DecidedTTLVersion)

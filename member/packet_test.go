@@ -8,7 +8,8 @@ import (
 	"github.com/lockmesh/lockmesh/internal/vote"
 )
 
-// Paths through VPN, PPPoE and overlays drop longer packets without a word: gossip must fit into 1,100 bytes with its headers.
+// Paths through VPN, PPPoE and overlays drop longer packets silently: a gossip packet must fit into
+// 1,100 bytes with its headers.
 func TestNoPacketOfGossipIsTooLongForATunnel(t *testing.T) {
 	for _, secured := range []bool{true, false} {
 		inLab(t, func(l *lab) {
@@ -34,7 +35,8 @@ func TestNoPacketOfGossipIsTooLongForATunnel(t *testing.T) {
 				return true
 			})
 			all[11].Close()
-			time.Sleep(10 * time.Second) // of the bubble's time: the news of a failure travel in packets that carry several
+			// simulated time: the news of a failure travels in packets with several messages
+			time.Sleep(10 * time.Second)
 			longest := int64(0)
 			for _, n := range all {
 				longest = max(longest, n.port.most.Load())

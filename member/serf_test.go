@@ -42,14 +42,14 @@ func inLab(t *testing.T, test func(*lab)) {
 	synctest.Test(t, func(t *testing.T) { test(&lab{t: t, net: newFakeNet()}) })
 }
 
-// addr is where the lab puts a node: its number is its last byte.
+// addr returns the address of a node in the lab: the node's number is the last byte.
 func addr(n int) string { return fmt.Sprintf("10.0.0.%d:7950", n) }
 
 var labTerms = Terms{
 	VersionMin: 1, VersionMax: 1, RhoPerMille: vote.RhoPerMille, MaxTTL: 10 * time.Second, Voters: []vote.NodeID{"a", "b", "c"},
 }
 
-// start starts a process. Its peers are the nodes 1 to 5, unless change says otherwise.
+// start starts a process. Its peers are the nodes 1 to 3, unless change sets others.
 func (l *lab) start(name vote.NodeID, life vote.Incarnation, at string, change ...func(*Config)) *node {
 	l.t.Helper()
 	where := netip.MustParseAddrPort(at)
@@ -89,8 +89,8 @@ func (l *lab) trio(change ...func(*Config)) (a, b, c *node) {
 	return a, b, c
 }
 
-// inTheEnd bounds waits of simulated time where a test asks whether gossip converges, not how fast:
-// memberlist draws at random which members it sends to next.
+// inTheEnd bounds waits of simulated time for the convergence of gossip, however slow: memberlist
+// draws at random the members for its next messages.
 const inTheEnd = 2 * time.Minute
 
 // within lets time pass until the claim holds.
@@ -101,7 +101,7 @@ func (l *lab) within(d time.Duration, claim string, holds func() bool) time.Dura
 		if time.Since(start) > d {
 			l.t.Fatalf("after %v it isn't so that %s", d, claim)
 		}
-		time.Sleep(10 * time.Millisecond) // of the bubble's time
+		time.Sleep(10 * time.Millisecond) // simulated time
 	}
 	return time.Since(start)
 }
@@ -126,7 +126,7 @@ func (n *node) member(name vote.NodeID) Member {
 	return Member{}
 }
 
-// told reports whether the handler was told.
+// told reports whether the handler has received an event.
 func (n *node) told(kind EventKind, name vote.NodeID, life vote.Incarnation) bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -186,7 +186,8 @@ func TestTheStateDirectoryIsToldWithEachLife(t *testing.T) {
 		if got, want := a.Members(), []Member{{"a", 1, 0xa, addr(1), vote.Alive}, {"b", 2, 1<<64 - 1, addr(2), vote.Alive}}; !slices.Equal(got, want) {
 			t.Errorf("members are %v, want %v", got, want)
 		}
-		// It is wiped, and its node comes back elsewhere, so that others have it by rumour before they have it by gossip.
+		// The directory is wiped, and its node comes back elsewhere, so that a rumour about the
+		// node arrives at the others before the gossip of the node itself.
 		b.Close()
 		l.start("b", 3, addr(3), of(0xb))
 		l.within(time.Second, "a sees the other directory", func() bool { return a.member("b") == Member{"b", 3, 0xb, addr(3), vote.Alive} })
@@ -248,7 +249,7 @@ func TestARestartedNodeIsSeenWithItsNewLife(t *testing.T) {
 	for _, test := range []struct {
 		name  string
 		at    string
-		least time.Duration // how long it is away
+		least time.Duration // how long the node is away
 		bound time.Duration
 	}{
 		{"at once at the same address", addr(3), 0, time.Second},
@@ -287,11 +288,11 @@ func TestARestartedNodeIsSeenWithItsNewLife(t *testing.T) {
 	}
 }
 
-// A node that restarts again and again, with its earlier lives still in gossip, has no namesake, and
-// no log says that it has. (In chaos runs with restarts, this was said falsely 1 to 6 times each.)
+// A node that restarts again and again, with its earlier incarnations still in gossip, causes no
+// report of a duplicate name. (In chaos runs with restarts, there were 1 to 6 false reports each.)
 func TestRestartsRaiseNoAlarmOfNamesakes(t *testing.T) {
 	inLab(t, func(l *lab) {
-		// As the handshake does, a probe tells which process is at an address.
+		// As the handshake does, a probe names the process at an address.
 		var mu sync.Mutex
 		at3 := map[string]vote.Incarnation{addr(3): 3}
 		greet := func(cfg *Config) {
@@ -463,8 +464,8 @@ func TestAPeerWithoutAnAddressIsTriedForEver(t *testing.T) {
 	})
 }
 
-// A peer that stands for many nodes is looked up although its addresses are members: there may be
-// more.
+// A peer entry that stands for many nodes is looked up although its addresses are members: there
+// may be more addresses.
 func TestAPeerThatChangesIsLookedUpAgain(t *testing.T) {
 	for _, changes := range []bool{false, true} {
 		inLab(t, func(l *lab) {
@@ -481,7 +482,7 @@ func TestAPeerThatChangesIsLookedUpAgain(t *testing.T) {
 					return []netip.AddrPort{netip.MustParseAddrPort(addr(1))}, nil
 				}}}
 			})
-			l.start("c", 3, addr(3), func(c *Config) { c.Peers = nil }) // nobody else knows of it
+			l.start("c", 3, addr(3), func(c *Config) { c.Peers = nil }) // no other node knows c
 			time.Sleep(time.Minute)
 			mu.Lock()
 			more = true
@@ -663,7 +664,7 @@ func TestLeaveAndCloseInAnyOrderAndTogether(t *testing.T) {
 	}
 }
 
-// leaveFor leaves with a deadline, which it may miss.
+// leaveFor leaves with a deadline; a missed deadline isn't an error.
 func leaveFor(n *node, d time.Duration) error {
 	ctx, cancel := context.WithTimeout(context.Background(), d)
 	defer cancel()

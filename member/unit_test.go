@@ -278,7 +278,7 @@ func TestLinesKeepTheirLevelAndLoseTheirPrefix(t *testing.T) {
 	}
 }
 
-// However much serf and memberlist complain, one line a minute is more than Debug.
+// However many errors serf and memberlist log, a single line a minute is above Debug.
 func TestComplaintsOfGossipAreSummedUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		out := &syncBuffer{}

@@ -9,7 +9,7 @@ import (
 	"github.com/lockmesh/lockmesh/internal/vote"
 )
 
-// Gossip is a library's, so what we say of its cost is held against what it sends.
+// Gossip is a library, so the test compares the documented cost with the packets sent.
 func TestGossipSendsNoMoreThanItsUpkeep(t *testing.T) {
 	sampled.Unraced(t)
 	const minute = 60.0
@@ -31,7 +31,7 @@ func TestGossipSendsNoMoreThanItsUpkeep(t *testing.T) {
 					}
 					return true
 				})
-				time.Sleep(time.Minute) // of the bubble's time, until nobody has any news
+				time.Sleep(time.Minute) // simulated time, until there is no news
 				before := make([]int64, members)
 				all := 0.0
 				for i, n := range nodes {
@@ -50,7 +50,8 @@ func TestGossipSendsNoMoreThanItsUpkeep(t *testing.T) {
 					}
 				}
 				least := 0.9 * u.Probes
-				if members == 2 { // memberlist's round goes past the node itself, and rests for a probe at its end
+				// memberlist's round skips the node itself, and rests for a probe at its end
+				if members == 2 {
 					least = 0.4 * u.Probes
 				}
 				if each := all / float64(members) / minute; each < least || each > 1.01*u.Probes {

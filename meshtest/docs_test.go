@@ -8,7 +8,7 @@ import (
 	"github.com/lockmesh/lockmesh/meshtest"
 )
 
-// The package's documentation shows this function; a test holds both together.
+// The package's documentation shows this function; a test compares the two.
 
 func TestTakeover(t *testing.T) {
 	meshtest.Run(t, 3, func(t *testing.T, m *meshtest.Mesh) {

@@ -42,7 +42,7 @@ func TestFaults(t *testing.T) {
 			m.Crash("b")
 			m.Crash("c")
 			b := m.Restart("b")
-			m.Restart("c") // otherwise nobody could tell b how high tokens stand
+			m.Restart("c") // otherwise no voter could report the highest tokens to b
 			if s := b.Status(); s.Name != first.Name || s.Addr != first.Addr || s.Incarnation == first.Incarnation || b != m.Node("b") {
 				t.Errorf("%v follows %v", s, first)
 			}

@@ -8,10 +8,10 @@ import (
 	"github.com/lockmesh/lockmesh/meshtest"
 )
 
-// A holder, a voter itself, crashes with the vote of a single other voter, and before that voter has
-// heard of the grant. No living voter can tell then whether the key is held, and nobody else gets
-// the key: an inspection shows a holder, and says that the holder isn't sure. (Met with clients of
-// Redis: an agent was killed milliseconds after a grant, and the key looked free.)
+// A holder, a voter itself, crashes with the vote of a single other voter, and before this voter
+// has learned of the grant. No live voter can tell then whether the key is held, and no other node
+// gets the key: an inspection shows a holder, marked as unsure. (Met with clients of Redis: an
+// agent was killed milliseconds after a grant, and the key looked free.)
 func TestALeaseOfACrashedNodeThatNoVoterHeardOfIsSeen(t *testing.T) {
 	for _, name := range []string{"b", "c"} {
 		t.Run("from "+name, func(t *testing.T) {
@@ -22,7 +22,7 @@ func TestALeaseOfACrashedNodeThatNoVoterHeardOfIsSeen(t *testing.T) {
 					t.Fatal(err)
 				}
 				deadline := held.Deadline()
-				m.Cut("a", "b") // the news of the grant is lost
+				m.Cut("a", "b") // the message about the grant is lost
 				m.Crash("a")
 				info, err := m.Node(name).Inspect(t.Context(), "k")
 				if err != nil || len(info.Holders) != 1 || len(info.Waiters) != 0 {
@@ -31,7 +31,7 @@ func TestALeaseOfACrashedNodeThatNoVoterHeardOfIsSeen(t *testing.T) {
 				if h := info.Holders[0]; !h.Unsure || h.Node != "a" || string(h.Value) != "v" || h.Mode != lockmesh.Exclusive || h.Left <= 0 || h.Token > held.Token() {
 					t.Errorf("%+v", h)
 				}
-				mustBeHeld(t, lock(t, m.Node(name))) // and given back at the end of the test
+				mustBeHeld(t, lock(t, m.Node(name))) // released at the end of the test
 				if late := time.Since(deadline); late < 0 || late > ttl {
 					t.Errorf("the next holder came %v after the deadline", late)
 				}

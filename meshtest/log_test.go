@@ -16,7 +16,7 @@ import (
 	"github.com/lockmesh/lockmesh/meshtest"
 )
 
-// logRecorder counts the lines that all nodes of a mesh log, by level and text.
+// logRecorder counts the log lines of all nodes of a mesh, by level and text.
 type logRecorder struct {
 	mu    sync.Mutex
 	lines map[string]int
@@ -25,7 +25,7 @@ type logRecorder struct {
 
 func (b *logRecorder) of(node string) *slog.Logger { return slog.New(&recorderHandler{b, node}) }
 
-// take returns what was counted since the last time, and forgets it.
+// take returns the counts since the last call, and clears the counts.
 func (b *logRecorder) take() (lines map[string]int, each []string) {
 	synctest.Wait()
 	b.mu.Lock()
@@ -61,8 +61,9 @@ func (p *recorderHandler) Handle(_ context.Context, r slog.Record) error {
 	return nil
 }
 
-// An operator who pages on warnings isn't woken by a mesh that starts as it should, nor by a calm hour; in a rolling restart and in a cut each node tells of each voter that
-// is missing, and of the majority, once, and once that it is back. Nothing else is said. All of it is of five nodes, for each kind of mesh.
+// A mesh that starts as it should logs no warning, nor does a calm hour; in a rolling restart and
+// in a cut each node logs each missing voter and the loss of the majority once, and each return
+// once. No other line is logged. The mesh has five nodes, for each kind of mesh.
 func TestTheLogIsWorthReading(t *testing.T) {
 	sampled.Unraced(t)
 	sampled.Computes(t)
@@ -82,7 +83,7 @@ func TestTheLogIsWorthReading(t *testing.T) {
 				expect := func(what string, want map[string]int) {
 					t.Helper()
 					got, each := book.take()
-					for text, n := range got { // without what differs, or what is to be done
+					for text, n := range got { // without the details and the advice
 						for _, mark := range []string{" though ", ": a majority of", ": enough of"} {
 							if short, _, cut := strings.Cut(text, mark); cut {
 								delete(got, text)
@@ -138,7 +139,9 @@ func TestTheLogIsWorthReading(t *testing.T) {
 					"WARN a voter doesn't count": 2*3 + 3*2, "INFO a voter counts again": 2*3 + 3*2,
 					"WARN no majority: locks can't be granted": 2, "INFO majority back: locks can be granted again": 2,
 				}
-				if kind == "dynamic" { // c, d and e vote a and b out, and in again, so that these are other voters when they are back
+				// c, d and e vote a and b out, and in again, so a and b are other voters on their
+				// return
+				if kind == "dynamic" {
 					cut["INFO a voter counts again"] = 2 * 3
 					cut["INFO the electorate has changed"] = 18
 					cut["ERROR the electorate is lost"], cut["INFO the electorate is no longer lost"] = 2, 2

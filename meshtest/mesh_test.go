@@ -27,7 +27,7 @@ func lockKey(t *testing.T, n *lockmesh.Mesh, key string) *lockmesh.Lease {
 	return (<-lockAsync(t, n, key)).get(t)
 }
 
-// lockResult is what came of a Lock.
+// lockResult is the outcome of a Lock.
 type lockResult struct {
 	lease *lockmesh.Lease
 	err   error
@@ -41,7 +41,8 @@ func (a lockResult) get(t *testing.T) *lockmesh.Lease {
 	return a.lease
 }
 
-// lockAsync locks in a goroutine of its own, for ten minutes at most: simulated time never ends by itself.
+// lockAsync locks in a goroutine of its own, for ten minutes at most: simulated time never ends by
+// itself.
 func lockAsync(t *testing.T, n *lockmesh.Mesh, key string) <-chan lockResult {
 	t.Helper()
 	result := make(chan lockResult, 1)
@@ -54,7 +55,7 @@ func lockAsync(t *testing.T, n *lockmesh.Mesh, key string) <-chan lockResult {
 	return result
 }
 
-// tryLock returns what becomes of a TryLock; a lease is given back.
+// tryLock returns the outcome of a TryLock; a lease is released.
 func tryLock(t *testing.T, n *lockmesh.Mesh) error {
 	t.Helper()
 	lease, err := n.TryLock(t.Context(), "k")
@@ -101,7 +102,7 @@ func TestManyGoroutinesOnAllNodesTakeTurns(t *testing.T) {
 	meshtest.Run(t, 3, func(t *testing.T, m *meshtest.Mesh) {
 		var work sync.WaitGroup
 		var inside atomic.Int32
-		var last uint64 // no lock of its own: the mesh's must do
+		var last uint64 // without a mutex: the mesh's lock must be enough
 		for i := range 30 {
 			work.Go(func() {
 				err := m.Nodes()[i%3].Do(t.Context(), "k", func(_ context.Context, l *lockmesh.Lease) error {
@@ -223,7 +224,7 @@ func TestANodeThatHasLeftByItselfIsNotWaitedFor(t *testing.T) {
 
 func TestABubbleMayBeMadeByHand(t *testing.T) {
 	meshtest.Run(t, 1, func(t *testing.T, first *meshtest.Mesh) {
-		second := meshtest.New(t, 1) // a mesh for itself, in the same bubble
+		second := meshtest.New(t, 1) // a separate mesh, in the same bubble
 		second.Ready()
 		mustBeHeld(t, lock(t, first.Node("a")))
 		mustBeHeld(t, lock(t, second.Node("a")))

@@ -14,7 +14,7 @@ import (
 	"github.com/lockmesh/lockmesh/meshtest"
 )
 
-// fakeTB is a test that may fail without anybody minding.
+// fakeTB is a test that may fail without consequences.
 type fakeTB struct {
 	testing.TB
 	mu       sync.Mutex
@@ -41,7 +41,7 @@ func (v *fakeTB) Fatalf(format string, args ...any) {
 
 func (v *fakeTB) Fatal(args ...any) { v.Fatalf("%s", fmt.Sprint(args...)) }
 
-// runFailing runs what should fail, in a bubble, and returns what the failing test said.
+// runFailing runs a test that should fail, in a bubble, and returns the messages of the failure.
 func runFailing(t *testing.T, f func(v *fakeTB)) (said string, fatal bool) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
@@ -123,7 +123,8 @@ func TestMisuseEndsTheTestAndSaysWhatToDo(t *testing.T) {
 	}
 }
 
-// Without a bound such a test would run for ever, as simulated time always finds something to do.
+// Without a bound such a test would run indefinitely, since simulated time always finds a next
+// event.
 func TestATestThatWaitsForWhatCannotComeFails(t *testing.T) {
 	for _, row := range []struct {
 		name string

@@ -14,13 +14,16 @@ import (
 	"github.com/lockmesh/lockmesh/meshtest"
 )
 
-// resource is written to right after a look at the lease. In simulated time nothing comes between the two, so no writer may be late.
+// resource is written right after a check of the lease. In simulated time no event comes in
+// between, so no writer may be late.
 type resource struct {
 	grants atomic.Int64  // so far
-	newest atomic.Int64  // grant that has written
+	newest atomic.Int64  // the newest grant that has written
 	token  atomic.Uint64 // the largest so far
 	writes atomic.Int64
-	drift  bool // clocks are set, so a voter that nobody can tell how high tokens stand may think too little
+	// clocks are set, so a voter without answers about the highest tokens may assume too low a
+	// token
+	drift bool
 }
 
 func (r *resource) granted(t *testing.T, l *lockmesh.Lease) (grant int64) {
@@ -37,7 +40,7 @@ func (r *resource) write(t *testing.T, node string, grant int64) {
 	}
 }
 
-// runClient is an application that locks, writes for a while, and unlocks, on whatever node has the name.
+// runClient is an application on a node of a name: lock, write for a while, unlock.
 func runClient(t *testing.T, ctx context.Context, m *meshtest.Mesh, name string, r *resource) {
 	for ctx.Err() == nil {
 		lockOnce(t, ctx, m.Node(name), r)
@@ -66,7 +69,7 @@ func lockOnce(t *testing.T, ctx context.Context, node *lockmesh.Mesh, r *resourc
 	_ = lease.Unlock(ctx)
 }
 
-// injectFault does something to one node or to the network, and undoes some of it by and by.
+// injectFault injects a fault into a node or the network, and undoes earlier faults now and then.
 func injectFault(m *meshtest.Mesh, names []string, luck *rand.Rand, clocks bool, state map[string]string) {
 	name, other := names[luck.IntN(len(names))], names[luck.IntN(len(names))]
 	switch state[name] {

@@ -6,7 +6,7 @@ import (
 	"github.com/lockmesh/lockmesh/internal/vote"
 )
 
-// An electorate without a majority is given up: its leases are lost at once, and requests wait for
+// An electorate without a majority is abandoned: its leases are lost at once, and requests wait for
 // the next electorate, in which no earlier vote counts.
 func TestAnElectorateIsGivenUp(t *testing.T) {
 	f := follow(t, "5: a b c")
@@ -38,12 +38,12 @@ func TestAnElectorateIsGivenUp(t *testing.T) {
 	f.reelect("1: b d e")
 	f.link("b d e")
 	f.promise(waits, "d")
-	f.want(waits, EventNone) // the vote of b was of another voter
+	f.want(waits, EventNone) // the earlier vote of b came from another voter
 	f.promise(waits, "e")
 	f.want(waits, EventGranted)
 }
 
-// held2 is held of a named key.
+// held2 is like held, for a named key.
 func (f *follower) held2(key vote.Key, list string) vote.Number {
 	n, err := f.q.Lock(f.now, Exclusive(key, false))
 	if err != nil {

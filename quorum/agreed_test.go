@@ -6,11 +6,12 @@ import (
 	"github.com/lockmesh/lockmesh/internal/vote"
 )
 
-// dies has the third of three voters vote for a new request and die; then time goes by until that vote is covered no more. It returns the request, and what lets
-// more than a TTL go by in which the two that are left acknowledge refreshes.
+// dies has the third of three voters vote for a new request and die; then time passes until the
+// vote isn't covered any more. The results are the request and a function that lets more than a TTL
+// pass while the other two voters acknowledge refreshes.
 func dies(b *bench, token vote.Token) (n vote.Number, refreshed func()) {
 	n = b.put("k")
-	b.pass(maxHedgeDelay) // all are asked
+	b.pass(maxHedgeDelay) // all voters are asked
 	b.promise("v2", n, 1, token)
 	b.q.Unlink(b.now, b.place("v2"))
 	refreshed = func() {
@@ -24,7 +25,8 @@ func dies(b *bench, token vote.Token) (n vote.Number, refreshed func()) {
 	return n, refreshed
 }
 
-// A voter that has voted may die while the request waits. With what it proposed no majority stands then; with what another one proposed there is one.
+// A voter may vote and die while the request waits. Then the token of the dead voter has no covered
+// majority, but another voter's token can have a majority.
 func TestAMajorityThatAgreesButIsNotCoveredHoldsNobodyUp(t *testing.T) {
 	b := as(t, "v0", 3)
 	n, refreshed := dies(b, 1000)
@@ -43,7 +45,7 @@ func TestAMajorityThatAgreesButIsNotCoveredHoldsNobodyUp(t *testing.T) {
 	}
 }
 
-// The same when the voter that is left has proposed less than the others.
+// The same as above, but the remaining voter has proposed less than the others.
 func TestAVoterThatProposedLessIsBroughtToTheTokenOfAMajorityThatIsNotCovered(t *testing.T) {
 	b := as(t, "v0", 3)
 	n, refreshed := dies(b, 5000)

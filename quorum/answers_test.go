@@ -7,7 +7,7 @@ import (
 	"github.com/lockmesh/lockmesh/internal/vote"
 )
 
-// refreshesOf counts the refreshes that a voter was sent since the last look.
+// refreshesOf counts the refreshes sent to a voter since the last call.
 func (b *bench) refreshesOf(v vote.NodeID) (n int) {
 	b.drain()
 	for _, m := range b.heard[v] {
@@ -19,20 +19,22 @@ func (b *bench) refreshesOf(v vote.NodeID) (n int) {
 	return n
 }
 
-// acks has voters acknowledge the newest refresh, with all that they were sent.
+// acks has voters acknowledge the newest refresh and all messages sent to the voters.
 func (b *bench) acks(voters ...vote.NodeID) {
 	for _, v := range voters {
 		b.ack(v, func(*vote.Message) {})
 	}
 }
 
-// A request waits, and the voters are asked once whether they have processed it. What they say decides what the caller is
-// told: it is held once a majority has processed it and one of them has voted for another.
+// While a request waits, the voters are asked once whether the request has been processed. Their
+// answers decide the reason given to the caller: the key is held once a majority has processed the
+// request and a voter of the majority has voted for another request.
 func TestARequestIsHeldOnlyOnEvidence(t *testing.T) {
 	b := newBench(t, 3)
 	b.all()
-	b.pass(proveEvery)                                                       // since the last refresh
-	n := b.ask(RequestOptions{Spec: vote.Spec{Key: "k", Mode: vote.Shared}}) // which is put to all at once
+	b.pass(proveEvery) // since the last refresh
+	// A shared request is sent to all voters at once.
+	n := b.ask(RequestOptions{Spec: vote.Spec{Key: "k", Mode: vote.Shared}})
 	reason := func(want WaitReason, when string) Wait {
 		t.Helper()
 		w := b.q.PendingReason(b.now, n)
@@ -79,7 +81,8 @@ func TestARequestIsHeldOnlyOnEvidence(t *testing.T) {
 	}
 }
 
-// While callers come all the time, each voter is asked every proveEvery at most; and sooner for those in a hurry.
+// With callers arriving all the time, each voter is asked at most once per proveEvery, or sooner if
+// callers have little time.
 func TestVotersAreAskedNoMoreThanSoOften(t *testing.T) {
 	count := func(patience time.Duration) int {
 		b := newBench(t, 3)
@@ -93,7 +96,7 @@ func TestVotersAreAskedNoMoreThanSoOften(t *testing.T) {
 		}
 		return sum
 	}
-	if n := count(0); n < 3 || n > 5 { // with the regular one
+	if n := count(0); n < 3 || n > 5 { // including the regular refresh
 		t.Errorf("%d refreshes in 200 ms", n)
 	}
 	if n := count(time.Hour); n < 3 || n > 5 {
@@ -104,7 +107,7 @@ func TestVotersAreAskedNoMoreThanSoOften(t *testing.T) {
 	}
 }
 
-// Who stands in line on its own node waits for the same as the first in line.
+// A locally queued request waits for the same reason as the front of the local queue.
 func TestWhoStandsInLineIsToldOfTheFirst(t *testing.T) {
 	b := newBench(t, 3)
 	b.all()
@@ -121,7 +124,8 @@ func TestWhoStandsInLineIsToldOfTheFirst(t *testing.T) {
 	}
 }
 
-// A voter that leaves a refresh unanswered is silent well before half the TTL, and isn't counted on until it answers.
+// A voter that leaves a refresh unanswered is silent well before half the TTL, and isn't counted on
+// until its next answer.
 func TestASilentVoterIsntCountedOn(t *testing.T) {
 	b := newBench(t, 3)
 	b.all()
@@ -155,8 +159,8 @@ func TestASilentVoterIsntCountedOn(t *testing.T) {
 	}
 }
 
-// A caller with little patience is served in time, also where more voters are asked meanwhile: the
-// time for the voters' question is the caller's, not that of the newest message.
+// A caller with little patience is served in time even if more voters are asked meanwhile: the time
+// of the question to the voters depends on the caller, not on the newest message.
 func TestACallerInAHurryIsServedThoughMoreVotersAreAskedMeanwhile(t *testing.T) {
 	const patience = 40 * time.Millisecond
 	b := as(t, "v0", 3)

@@ -2,8 +2,8 @@ package quorum
 
 import "testing"
 
-// The audit demands that voters that answer have each request that isn't deferred, and nothing of
-// the others: the sync will list the request.
+// The audit demands each request, unless deferred, of every voter with a link, and nothing of the
+// other voters: the next sync will list the request.
 func TestTheAuditDemandsRequestsOfVotersThatAnswerOnly(t *testing.T) {
 	b := newBench(t, 3)
 	b.link("v0")

@@ -9,7 +9,8 @@ import (
 	"github.com/lockmesh/lockmesh/internal/vote"
 )
 
-// office is a requester and voters that grant whatever they are asked for, at once and in order. So it shows what the requester costs alone.
+// office is a requester with voters that grant every request at once and in order, so that
+// measurements show the cost of the requester alone.
 type office struct {
 	tb     testing.TB
 	q      *Requester
@@ -19,11 +20,12 @@ type office struct {
 	events []Event
 
 	granted, released vote.Number // of the last event of each kind
-	words             int         // said by the requester
+	words             int         // messages sent by the requester
 	token             vote.Token
 }
 
-// clerk is a voter that gives each request the vote whose serial is the request's number, and so needs to remember nothing but their sum.
+// clerk is a voter for which the serial of a vote is the number of the request. So a clerk needs to
+// remember only a digest.
 type clerk struct {
 	id                vote.SessionID
 	stream            vote.Stream
@@ -53,7 +55,7 @@ func newOffice(tb testing.TB, voters int) *office {
 	return o
 }
 
-// settle has the requester's words answered until it has no more.
+// settle answers the requester's messages until there are no more.
 func (o *office) settle() {
 	for {
 		o.out, o.events = o.q.TakeMessages(o.out[:0]), o.q.TakeEvents(o.events[:0])
@@ -115,7 +117,7 @@ func (o *office) hear(conn vote.Conn, m *vote.Message) {
 	o.q.Deliver(o.now, conn, c.id, &say)
 }
 
-// pass lets a time pass between two refreshes.
+// pass lets the time between two refreshes pass.
 func (o *office) pass() {
 	d := o.q.every()
 	o.now.Fast, o.now.Slow, o.now.Wall = o.now.Fast.Add(d), o.now.Slow.Add(d), o.now.Wall+vote.Micros(d.Microseconds())
@@ -145,7 +147,7 @@ func (o *office) unlock(n vote.Number) {
 	}
 }
 
-// hold takes many keys. Refreshes go on meanwhile, as they do.
+// hold locks the keys, with a refresh after every 1,000 keys.
 func (o *office) hold(keys []vote.Key) []vote.Number {
 	held := make([]vote.Number, len(keys))
 	for i, k := range keys {
@@ -165,7 +167,8 @@ func manyKeys(n int) []vote.Key {
 	return keys
 }
 
-// BenchmarkBallot is a request from Lock to granted to released, with the voters' answers.
+// BenchmarkBallot measures a request from Lock to the grant and to the confirmed release, with the
+// voters' answers.
 func BenchmarkBallot(b *testing.B) {
 	for _, voters := range []int{3, 5, 7} {
 		b.Run("voters="+strconv.Itoa(voters), func(b *testing.B) {
@@ -181,7 +184,8 @@ func BenchmarkBallot(b *testing.B) {
 	}
 }
 
-// BenchmarkRefresh is one refresh of the sessions at all voters. What it costs doesn't depend on how many leases it keeps up.
+// BenchmarkRefresh measures one refresh of the sessions at all voters. The cost doesn't depend on
+// the number of held leases.
 func BenchmarkRefresh(b *testing.B) {
 	for _, held := range []int{0, 100_000} {
 		b.Run("held="+strconv.Itoa(held), func(b *testing.B) {

@@ -8,14 +8,15 @@ import (
 	"github.com/lockmesh/lockmesh/internal/vote"
 )
 
-// TestDriftIsFound runs a voter's clock beside this node's, with a refresh every 400 ms that takes up to 40 ms there and back.
+// TestDriftIsFound runs a voter's clock beside this node's clock, with a refresh every 400 ms. A
+// round trip takes 40 ms, of which the way to the voter takes 0 to 30 ms.
 func TestDriftIsFound(t *testing.T) {
 	const step, trip = 400 * time.Millisecond, 40 * time.Millisecond
 	for _, row := range []struct {
 		name   string
-		ppm    int64                     // by how much the voter's clock runs faster
-		jump   func(i int) time.Duration // what it gains besides, at a step
-		within int                       // steps after which it must be found; 0: it must not
+		ppm    int64                     // how much faster the voter's clock runs
+		jump   func(i int) time.Duration // an additional gain of the voter's clock at step i
+		within int                       // the drift must be found by this step; 0: never
 	}{
 		{"equal", 0, nil, 0},
 		{"at the very bound", 10_050, nil, 0},
@@ -71,7 +72,7 @@ func TestDriftIsFound(t *testing.T) {
 	}
 }
 
-// TestCoarseClocksAreNoDrift has both clocks tick as seldom as Windows's may, out of step.
+// TestCoarseClocksAreNoDrift has both clocks tick as rarely as on Windows, and out of step.
 func TestCoarseClocksAreNoDrift(t *testing.T) {
 	const tick, trip = time.Second / 64, 200 * time.Microsecond
 	coarse := func(at, phase time.Duration) vote.Instant { return vote.Instant((at + phase).Truncate(tick)) }
@@ -96,7 +97,7 @@ func at(now bool, d time.Duration) time.Duration {
 	return 0
 }
 
-// A voter's acknowledgements show that its clock runs too fast.
+// A voter's acknowledgements show that the voter's clock runs too fast.
 func TestAVotersAcknowledgementsShowItsDrift(t *testing.T) {
 	b := newBench(t, 3)
 	b.all()

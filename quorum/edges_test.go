@@ -7,8 +7,8 @@ import (
 	"github.com/lockmesh/lockmesh/internal/vote"
 )
 
-// A voter that answers nothing for half a TTL is hung up on, so that a new stream can begin while half
-// of the cover is left. One that answers is kept.
+// A requester closes the link of a voter that has answered nothing for half a TTL, so that a new
+// stream can begin while half of the validity is left. An answering voter's link stays open.
 func TestASilentVoterIsHungUpOn(t *testing.T) {
 	b := newBench(t, 3)
 	b.all()
@@ -21,7 +21,7 @@ func TestASilentVoterIsHungUpOn(t *testing.T) {
 		}
 		return false
 	}
-	for range 10 { // two TTLs: v0 answers each refresh, the others none
+	for range 10 { // two TTLs: v0 answers each refresh, v1 and v2 answer none
 		b.pass(ttl / 5)
 		b.say("v0", vote.Message{
 			Kind: vote.KindAck, Sent: b.now.Fast, Incarnation: 5, Generation: b.gen, Wall: b.now.Wall,
@@ -35,7 +35,7 @@ func TestASilentVoterIsHungUpOn(t *testing.T) {
 	}
 }
 
-// A caller hears at once that a majority of the voters refuses this node, whatever has a timer.
+// A request fails as soon as a majority of the voters refuses this node; no timer has to fire.
 func TestARefusalEndsWhatWaits(t *testing.T) {
 	b := newBench(t, 3)
 	b.link("v0")
@@ -51,7 +51,7 @@ func TestARefusalEndsWhatWaits(t *testing.T) {
 	}
 }
 
-// What a link tells counts as long as it is up: a dial beside it that fails says nothing.
+// While a link to a voter is up, a failed dial to the same voter doesn't change the voter's state.
 func TestAFailedDialBesideALinkChangesNothing(t *testing.T) {
 	b := newBench(t, 3)
 	b.all()
@@ -63,8 +63,7 @@ func TestAFailedDialBesideALinkChangesNothing(t *testing.T) {
 	}
 }
 
-// A lease with a length of its own that is kept up has its votes extended now and then, not at each
-// look at the clock.
+// The votes of a lease with a length of its own are extended now and then, not at every tick.
 func TestALengthIsExtendedOnceInAWhile(t *testing.T) {
 	b := newBench(t, 3)
 	b.all()
@@ -94,7 +93,7 @@ func TestALengthIsExtendedOnceInAWhile(t *testing.T) {
 	}
 }
 
-// The counters are what benchmarks and the simulator's figures rest on.
+// Benchmarks and the simulator's figures rest on the counters.
 func TestWinsAreCounted(t *testing.T) {
 	b := newBench(t, 3)
 	b.all()
@@ -107,7 +106,7 @@ func TestWinsAreCounted(t *testing.T) {
 	}
 }
 
-// A call about a lease that is over, or never was, changes nothing.
+// Share changes nothing for an unknown lease, and nothing for a request that hasn't won.
 func TestAnUnknownLeaseCannotBeShared(t *testing.T) {
 	b := newBench(t, 3)
 	b.all()
@@ -120,8 +119,8 @@ func TestAnUnknownLeaseCannotBeShared(t *testing.T) {
 	}
 }
 
-// A voter that has confirmed a token for one vote may have given that vote to another since. Its word
-// says nothing about the vote that it has given us after that.
+// After confirming a token for a vote, a voter may have given this vote to another request. The
+// confirmation doesn't count for a later vote of the same voter.
 func TestAConfirmationCountsForItsOwnVoteOnly(t *testing.T) {
 	b := newBench(t, 3)
 	b.all()
@@ -136,7 +135,7 @@ func TestAConfirmationCountsForItsOwnVoteOnly(t *testing.T) {
 	b.granted(n, true)
 }
 
-// A voter that says twice that it is full has the request no less than if it says so once.
+// Two busy answers of a full voter take the request out of the expected digest only once.
 func TestAVoterThatIsFullTwiceKeepsTheBook(t *testing.T) {
 	b := newBench(t, 3)
 	b.all()
@@ -148,13 +147,15 @@ func TestAVoterThatIsFullTwiceKeepsTheBook(t *testing.T) {
 	if got := b.told("v0"); !strings.Contains(got, "request") {
 		t.Fatalf("v0 was told %q, and wasn't asked again", got)
 	}
-	b.trueAck("v0", vote.Digest{}.Plus(vote.DigestOfRequest(n))) // by now it has room
+	// By now v0 has room for the request.
+	b.trueAck("v0", vote.Digest{}.Plus(vote.DigestOfRequest(n)))
 	if c := b.q.Counters().Mismatches; c != 0 {
 		t.Errorf("%d mismatches: the book takes the request out twice", c)
 	}
 }
 
-// Two voters that agree are a majority, and need not wait until they have the third one's larger token.
+// Two voters with the same token are a majority: the win doesn't wait until both have confirmed the
+// third voter's larger token.
 func TestTwoThatAgreeDecideThoughTheFirstVoteWasForMore(t *testing.T) {
 	b := newBench(t, 3)
 	b.all()
@@ -169,8 +170,8 @@ func TestTwoThatAgreeDecideThoughTheFirstVoteWasForMore(t *testing.T) {
 	}
 }
 
-// Leases that rest on the same voters end together, so they are one group: what keeps time of them has
-// one timer for all.
+// Leases with votes of the same voters end together, so they are one lease group with a single
+// timer.
 func TestLeasesThatRestOnTheSameVotersAreOneGroup(t *testing.T) {
 	b := newBench(t, 3)
 	b.all()
@@ -186,7 +187,7 @@ func TestLeasesThatRestOnTheSameVotersAreOneGroup(t *testing.T) {
 	}
 }
 
-// There is nothing to extend at a voter that hasn't voted.
+// No extension is sent to a voter without a vote for the lease.
 func TestOnlyVotesThatStandAreExtended(t *testing.T) {
 	b := newBench(t, 3)
 	b.all()
@@ -211,8 +212,8 @@ func TestOnlyVotesThatStandAreExtended(t *testing.T) {
 	}
 }
 
-// A voter may show the token of a vote that a request had, and that it has given back. A request that
-// waits has no token.
+// A voter may show the token of an earlier vote that the voter has taken back. A waiting request is
+// shown without a token.
 func TestWhatWaitsIsShownWithoutAToken(t *testing.T) {
 	b := newBench(t, 3)
 	b.all()
@@ -228,7 +229,7 @@ func TestWhatWaitsIsShownWithoutAToken(t *testing.T) {
 	}
 }
 
-// A voter without a link can't be asked to tell of a key. It is asked when there is one.
+// A watch can't be sent to a voter without a link. The voter is asked once its link is up.
 func TestAWatchReachesAVoterWhenItsLinkIsUp(t *testing.T) {
 	b := newBench(t, 3)
 	b.link("v0")
@@ -247,8 +248,9 @@ func TestAWatchReachesAVoterWhenItsLinkIsUp(t *testing.T) {
 	}
 }
 
-// One voter that names a token beyond all clocks is not believed; two of three are, since they can't
-// both be wrong, and the ballot settles on the larger one.
+// The requester refuses a token beyond all clocks if a single voter names the token, and takes such
+// a token from two of three voters, since two can't both be wrong. The tally settles on the larger
+// token.
 func TestATokenThatEnoughVotersNameIsTaken(t *testing.T) {
 	b := newBench(t, 3)
 	b.all()
@@ -264,8 +266,8 @@ func TestATokenThatEnoughVotersNameIsTaken(t *testing.T) {
 	b.granted(n, true)
 }
 
-// A voter that gives way to another process of its name takes back all that it has promised. A lease
-// that has no majority without it is over at once, whatever time was left.
+// A voter deposed by another process of the same name takes back all its promises. A lease without
+// a majority among the other voters is lost at once, whatever time was left.
 func TestALeaseIsOverWhenAVoterItNeedsGivesWay(t *testing.T) {
 	b := newBench(t, 3)
 	b.all()
@@ -283,8 +285,8 @@ func TestALeaseIsOverWhenAVoterItNeedsGivesWay(t *testing.T) {
 	}
 }
 
-// A voter that lost its link is told which slot a lease has: a voter that knew no slot could give that
-// one to another.
+// A sync names the slot of a lease: a voter without this knowledge could give the slot to another
+// request.
 func TestALeaseIsStatedWithItsSlot(t *testing.T) {
 	b := newBench(t, 3)
 	b.all()

@@ -14,7 +14,7 @@ func elector(name string) vote.Elector {
 	return vote.Elector{Name: vote.NodeID(name), Dir: vote.Dir(name[0]-'a') + 1}
 }
 
-// version reads "7: a b c (a b)": the version, the voters, and the old ones.
+// version parses "7: a b c (a b)": the version, the voters, and the old voters.
 func version(s string) *vote.Electorate {
 	e := &vote.Electorate{Lineage: 5}
 	number, rest, _ := strings.Cut(s, ":")
@@ -31,7 +31,7 @@ func version(s string) *vote.Electorate {
 	return e
 }
 
-// those returns the places of some voters.
+// those returns the places of the named voters.
 func those(places []vote.Elector, list string) (s Set) {
 	for _, name := range strings.Fields(list) {
 		s = s.With(slices.Index(places, elector(name)))
@@ -48,7 +48,8 @@ func TestAJointElectorateNeedsBothMajorities(t *testing.T) {
 		{"1: a b c", "a b", true, 1},
 		{"1: a b c", "a b c", true, 2},
 		{"1: a b c", "c", false, 0},
-		{"2: a b c d e (a b c)", "a b c", true, 1}, // three of the new ones, and two of the old ones until 2
+		// Three new voters are covered until 1, and two old voters until 2.
+		{"2: a b c d e (a b c)", "a b c", true, 1},
 		{"2: a b c d e (a b c)", "a b c d e", true, 2},
 		{"2: a b c d e (a b c)", "a d e", false, 0},
 		{"2: a b c d e (a b c)", "b c d", true, 2},
@@ -78,7 +79,8 @@ func TestAJointElectorateNeedsBothMajorities(t *testing.T) {
 	}
 }
 
-// slowly is Decides and Until as the words have it: an instant is covered if those that are covered then are a majority of each half.
+// slowly computes Decides and Until by their definition: an instant is covered if the voters
+// covered at this instant are a majority of each half.
 func slowly(e *vote.Electorate, until map[vote.Elector]vote.Instant) (latest vote.Instant) {
 	for _, at := range until {
 		ok := true

@@ -7,8 +7,10 @@ import (
 	"github.com/lockmesh/lockmesh/internal/vote"
 )
 
-// A voter that was asked to confirm a token may have it, whether or not its answer has come. To win with a smaller one, which the voter is free to give to
-// another reader meanwhile, gave two readers one token (seed 21745 of worlds whose electorate follows the living; found when nothing of it was changing).
+// A voter that was asked to confirm a token may have recorded the token, even if the voter's answer
+// hasn't arrived. If the request won with a smaller token, the voter could meanwhile give the
+// smaller token to another reader, and two readers had the same token (seed 21745 of worlds with
+// dynamic membership; found while the electorate wasn't changing).
 func TestAVoteThatWasAskedForATokenCountsForNoSmallerOne(t *testing.T) {
 	for _, broken := range []bool{false, true} {
 		b := newBench(t, 3)
@@ -25,7 +27,7 @@ func TestAVoteThatWasAskedForATokenCountsForNoSmallerOne(t *testing.T) {
 			t.Fatalf("%+v", e)
 		}
 		both := []vote.NodeID{"v0", "v1"}
-		if broken { // they have heard of it, and their answers are lost
+		if broken { // v0 and v1 have recorded token 200, and their answers are lost
 			for _, v := range both {
 				b.q.Unlink(b.now, b.place(v))
 			}
@@ -33,8 +35,9 @@ func TestAVoteThatWasAskedForATokenCountsForNoSmallerOne(t *testing.T) {
 				b.q.Link(b.now, b.place(v), vote.SessionID{Node: v, Incarnation: 5})
 			}
 		}
-		b.say("v2", vote.Message{Kind: vote.KindInquire, Number: n, Serial: 1}) // and is yielded
-		b.say("v2", vote.Message{Kind: vote.KindTaken, Number: n, Token: 50})   // so all is counted anew
+		// The vote of v2 is yielded, and the votes are counted anew.
+		b.say("v2", vote.Message{Kind: vote.KindInquire, Number: n, Serial: 1})
+		b.say("v2", vote.Message{Kind: vote.KindTaken, Number: n, Token: 50})
 		b.pass(time.Millisecond)
 		if e := b.last(EventGranted); e != nil {
 			t.Fatalf("it wins with token %d while v0 and v1 may have 200 for it", e.Token)

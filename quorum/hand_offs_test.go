@@ -7,7 +7,7 @@ import (
 	"github.com/lockmesh/lockmesh/internal/vote"
 )
 
-// passedOnTwice is a bench with a lease that was handed off twice, to the last of the callers.
+// passedOnTwice returns a bench with a lease that was handed off twice, and the present holder.
 func passedOnTwice(t *testing.T) (b *bench, holder vote.Number) {
 	b, first, waits := wonAtOnce(t, 2)
 	b.q.Release(b.now, first)
@@ -17,8 +17,9 @@ func passedOnTwice(t *testing.T) (b *bench, holder vote.Number) {
 	return b, waits[1]
 }
 
-// TestAHolderSaysHowOftenItsLeaseWasHandedOff : the holder is asked, changes the mode, or sets a
-// value. Each voter then hears the number, once, and the lease is handed off no more.
+// TestAHolderSaysHowOftenItsLeaseWasHandedOff shows that a holder reports the number of hand-offs
+// to each voter once, when the holder is asked, changes the mode, or sets a value. From then on the
+// lease isn't handed off.
 func TestAHolderSaysHowOftenItsLeaseWasHandedOff(t *testing.T) {
 	asked := func(b *bench, holder vote.Number) {
 		for _, v := range b.names {
@@ -84,7 +85,8 @@ func TestAHolderSaysHowOftenItsLeaseWasHandedOff(t *testing.T) {
 	})
 }
 
-// TestTheTokenOfThePresentHolderEvicts : the token of an earlier caller ends nothing.
+// TestTheTokenOfThePresentHolderEvicts shows that a revoke request with the token of an earlier
+// caller evicts no holder.
 func TestTheTokenOfThePresentHolderEvicts(t *testing.T) {
 	b, holder := passedOnTwice(t)
 	first := vote.Token(100).First()

@@ -30,7 +30,7 @@ func TestTheOthersAreAskedInAWhile(t *testing.T) {
 	b.granted(n, true)
 }
 
-// A lease that lasts is to rest on all voters.
+// A lease that lasts is sent to the spared voters as well, to rest on all voters.
 func TestAHeldLeaseIsPutToTheOthersToo(t *testing.T) {
 	b := as(t, "v0", 3)
 	n := b.put("k")
@@ -72,7 +72,8 @@ func TestAShortLockSparesAVoter(t *testing.T) {
 	}
 }
 
-// Whoever was asked may be silent when the lease is given back; then the word of one that was spared counts.
+// The first voters may be silent when the lease is released; then a spared voter's confirmation
+// counts.
 func TestAReleaseIsConfirmedByOneThatWasSpared(t *testing.T) {
 	b := as(t, "v0", 3)
 	n := b.put("k")
@@ -100,7 +101,8 @@ func TestAReleaseIsConfirmedByOneThatWasSpared(t *testing.T) {
 	}
 }
 
-// What a voter keeps must be what it was told, or nothing is extended any more: v2 never heard of the request, and v1 has dropped it.
+// After such a release the expected digest of each voter is empty: v2 never received the request,
+// and v1 has dropped the request. With a wrong digest nothing would be extended any more.
 func TestTheBooksAgreeAfterAReleaseThatASparedVoterConfirmed(t *testing.T) {
 	b := as(t, "v0", 3)
 	n := b.put("k")
@@ -139,7 +141,7 @@ func TestAVoterThatTurnsARequestDownHasTheOthersAskedAtOnce(t *testing.T) {
 	}
 }
 
-// A voter that has let somebody wait isn't among the first until it says something.
+// A voter that has let a request wait isn't among the first voters until its next message.
 func TestASlowVoterIsNotAmongTheFirst(t *testing.T) {
 	b := as(t, "v0", 3)
 	n := b.put("k")
@@ -160,7 +162,7 @@ func TestASlowVoterIsNotAmongTheFirst(t *testing.T) {
 	}
 }
 
-// Voters are spared for as long as round trips take, as releases show.
+// The deferral time follows the round trips measured on releases.
 func TestVotersAreSparedForLongerUnderLoad(t *testing.T) {
 	b := as(t, "v0", 3)
 	trip := func(d time.Duration) {
@@ -191,13 +193,14 @@ func TestVotersAreSparedForLongerUnderLoad(t *testing.T) {
 	}
 }
 
-// Who is the last to confirm says nothing of a round trip: it may have been told a moment later, and nobody waits for it.
+// The last confirmation of a release shows nothing about a round trip: the voter may have received
+// the release later, and no caller waits for this confirmation.
 func TestOnlyTheMajorityThatConfirmsShowsHowLongARoundTripIs(t *testing.T) {
 	b := as(t, "v0", 3)
 	n := b.put("k")
 	b.wins(n, 1, 100)
 	b.pass(minHedgeDelay)
-	b.pass(minHedgeDelay) // v2 knows of it, too
+	b.pass(minHedgeDelay) // v2 has the request, too
 	b.q.Release(b.now, n)
 	b.say("v0", vote.Message{Kind: vote.KindReleased, Number: n})
 	b.say("v1", vote.Message{Kind: vote.KindReleased, Number: n})
@@ -208,7 +211,8 @@ func TestOnlyTheMajorityThatConfirmsShowsHowLongARoundTripIs(t *testing.T) {
 	}
 }
 
-// What is known of a request that is over says nothing of the next one, which may have its place in memory.
+// The times of a request that is over don't count for the next request, which may have the same
+// place in memory.
 func TestANewRequestHasATimeOfItsOwn(t *testing.T) {
 	b := as(t, "v0", 3)
 	first := b.put("k")
@@ -230,7 +234,8 @@ func TestANewRequestHasATimeOfItsOwn(t *testing.T) {
 	}
 }
 
-// Nobody waits to hear that a request which couldn't be granted is over, so those that never heard of it are left alone.
+// No caller waits for the release of a request that failed, so the spared voters receive no message
+// about the request.
 func TestASparedVoterHearsNothingOfARequestThatFailed(t *testing.T) {
 	b := as(t, "x", 3)
 	n := b.put("k")
@@ -253,7 +258,7 @@ func TestASparedVoterHearsNothingOfARequestThatFailed(t *testing.T) {
 	}
 }
 
-// A voter that has left by then isn't asked, though it is still listened to.
+// A spared voter that has left the electorate isn't asked, though its messages are still read.
 func TestASparedVoterThatHasLeftIsNotAsked(t *testing.T) {
 	f := follow(t, "7: a b c")
 	n := f.lock(false)
@@ -289,7 +294,8 @@ func TestWhatIsNotPlainIsPutToAllAtOnce(t *testing.T) {
 	}
 }
 
-// What others propose beyond a majority that agrees is as if it came later; where nobody agrees the largest counts, once it is confirmed.
+// A proposal beyond a majority in agreement counts as a late message. Without such a majority the
+// largest proposal counts, once confirmed.
 func TestAMajorityThatAgreesWins(t *testing.T) {
 	b := newBench(t, 3)
 	b.all()
@@ -304,12 +310,13 @@ func TestAMajorityThatAgreesWins(t *testing.T) {
 		t.Errorf("token %d", e.Token)
 	}
 	b.told("v1")
-	b.say("v1", vote.Message{Kind: vote.KindConfirmed, Number: n, Serial: 1, Token: 5000}) // an answer to what it was asked before
+	// A late confirmation of the larger token.
+	b.say("v1", vote.Message{Kind: vote.KindConfirmed, Number: n, Serial: 1, Token: 5000})
 	if b.q.requests[n].token != 1000 {
 		t.Error("the lease has another token now")
 	}
 
-	// Readers must have tokens that differ, so there the largest proposal counts.
+	// Readers need different tokens, so among readers the largest proposal counts.
 	b = newBench(t, 3)
 	b.all()
 	n = b.ask(RequestOptions{Spec: vote.Spec{Key: "k", Mode: vote.Shared}})
@@ -346,7 +353,7 @@ func TestAReleaseBringsABidIfSomebodyElsewhereWaits(t *testing.T) {
 	}
 }
 
-// A release has as long to be confirmed as any round trip, however long the lease was held before.
+// The deferral time of a release begins at the release, however long the lease was held.
 func TestASparedVoterIsToldOfAReleaseOnlyIfThatIsSlow(t *testing.T) {
 	b := as(t, "v0", 3)
 	n := b.put("k")
@@ -363,7 +370,7 @@ func TestASparedVoterIsToldOfAReleaseOnlyIfThatIsSlow(t *testing.T) {
 	}
 }
 
-// Where no majority answers, a refresh would say nothing that helps.
+// If no majority answers, a refresh after a yield is of no use.
 func TestAVoteThatWasGivenBackIsFollowedByNoRefreshWithoutAMajority(t *testing.T) {
 	b := as(t, "v0", 3)
 	n := b.put("k")
@@ -381,11 +388,12 @@ func TestAVoteThatWasGivenBackIsFollowedByNoRefreshWithoutAMajority(t *testing.T
 	}
 }
 
-// A voter to which a vote was given back hears soon that this node reaches a majority, though not each time.
+// A refresh soon follows a yield, so that the voter learns that this node reaches a majority.
+// Yields in quick succession share a refresh.
 func TestAVoteThatWasGivenBackIsFollowedByARefresh(t *testing.T) {
 	b := as(t, "v0", 3)
 	n := b.put("k")
-	b.pass(b.q.refreshAt.Sub(b.now.Fast)) // all are refreshed
+	b.pass(b.q.refreshAt.Sub(b.now.Fast)) // all sessions are refreshed
 	for serial := range vote.Serial(2) {
 		b.promise("v1", n, serial+1, 100)
 		b.say("v1", vote.Message{Kind: vote.KindInquire, Number: n, Serial: serial + 1})
@@ -394,7 +402,7 @@ func TestAVoteThatWasGivenBackIsFollowedByARefresh(t *testing.T) {
 	if got := b.told("v1"); !strings.HasSuffix(got, "yield yield") {
 		t.Fatalf("v1 was told %q", got)
 	}
-	b.q.proveAt = vote.Never // the voters would be asked what they have processed, too
+	b.q.proveAt = vote.Never // or else the voters were asked for acknowledgements, too
 	b.pass(yieldEvery - 1)
 	if got := b.told("v1"); strings.Contains(got, "refresh") {
 		t.Errorf("v1 was told %q so soon after the last refresh", got)
@@ -405,11 +413,12 @@ func TestAVoteThatWasGivenBackIsFollowedByARefresh(t *testing.T) {
 	}
 }
 
-// The refresh that is due isn't made up for by the answer to one that was sent before the vote was given back.
+// The acknowledgement of a refresh sent before the yield doesn't replace the refresh due after the
+// yield.
 func TestAVoteThatWasGivenBackIsFollowedByARefreshThoughAnotherIsAcknowledged(t *testing.T) {
 	b := as(t, "v0", 3)
 	n := b.put("k")
-	b.pass(b.q.refreshAt.Sub(b.now.Fast)) // all are refreshed
+	b.pass(b.q.refreshAt.Sub(b.now.Fast)) // all sessions are refreshed
 	b.promise("v1", n, 1, 100)
 	b.say("v1", vote.Message{Kind: vote.KindInquire, Number: n, Serial: 1})
 	if got := b.told("v1"); !strings.HasSuffix(got, "yield") {
@@ -427,8 +436,8 @@ func TestAVoteThatWasGivenBackIsFollowedByARefreshThoughAnotherIsAcknowledged(t 
 	}
 }
 
-// A voter that was spared and confirms a release belongs to the majority that shows how long a
-// round trip is.
+// A spared voter's confirmation of a release belongs to the majority that shows the round-trip
+// time.
 func TestTheWordOfASparedVoterShowsHowLongARoundTripIs(t *testing.T) {
 	b := as(t, "v0", 3)
 	n := b.put("k")

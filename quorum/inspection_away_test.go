@@ -7,7 +7,7 @@ import (
 	"github.com/lockmesh/lockmesh/internal/vote"
 )
 
-// The answers of a majority are certain, though a voter out of reach was never asked.
+// The answers of a majority are certain, even if an unreachable voter was never asked.
 func TestAnInspectionIsCertainWithoutAVoterThatWasNeverAsked(t *testing.T) {
 	b := newBench(t, 3)
 	b.link("v0")
@@ -22,7 +22,7 @@ func TestAnInspectionIsCertainWithoutAVoterThatWasNeverAsked(t *testing.T) {
 	i.want("", true)
 }
 
-// A look shows the number of permits with which the voters know the key; a voter that has forgotten
+// A query shows the number of permits by which the voters know the key; a voter that has forgotten
 // the key knows none.
 func TestALookShowsTheNumberOfPermits(t *testing.T) {
 	b := newBench(t, 3)

@@ -8,10 +8,10 @@ import (
 	"github.com/lockmesh/lockmesh/internal/vote"
 )
 
-// inspected is an inspection of three voters under way.
+// inspected is a bench of three voters with an inspection under way.
 type inspected struct {
 	*bench
-	nonces map[vote.NodeID]uint64 // of the newest question to each voter
+	nonces map[vote.NodeID]uint64 // of the newest query to each voter
 }
 
 func inspect(t *testing.T) *inspected {
@@ -23,7 +23,7 @@ func inspect(t *testing.T) *inspected {
 	return i
 }
 
-// questions takes note of what the voters are asked, and returns how many are.
+// questions records the queries sent to the voters, and returns their number.
 func (i *inspected) questions() int {
 	n := 0
 	for _, v := range []vote.NodeID{"v0", "v1", "v2"} {
@@ -35,7 +35,7 @@ func (i *inspected) questions() int {
 	return n
 }
 
-// answers has a voter answer. The owner of each lease has said that it was never handed off.
+// answers has a voter answer. The owner of each lease has reported that there was no hand-off.
 func (i *inspected) answers(v vote.NodeID, views ...vote.View) {
 	views = slices.Clone(views)
 	for n := range views {
@@ -44,7 +44,8 @@ func (i *inspected) answers(v vote.NodeID, views ...vote.View) {
 	i.show(v, i.nonces[v], views...)
 }
 
-// want demands what was shown, or that it is still open; with sure, that nothing was left open.
+// want demands an inspection without a result for "open", or else the result shown; sure says
+// whether the result is certain.
 func (i *inspected) want(want string, sure bool) {
 	i.t.Helper()
 	if want == "open" {
@@ -72,8 +73,8 @@ func TestAnInspectionSettlesWhoHoldsTheKey(t *testing.T) {
 	for _, row := range []struct {
 		name       string
 		v0, v1, v2 []vote.View
-		two        string // what is shown when v0 and v1 have answered
-		three      string // and v2 as well
+		two        string // shown when v0 and v1 have answered
+		three      string // shown when v2 has answered, too
 	}{
 		{"nobody", nil, nil, nil, "", ""},
 		{"two votes for one token are a lease, though no voter has heard that it was granted", views(promised("a", 100)), views(promised("a", 100)), nil, "a! ", ""},
@@ -94,7 +95,7 @@ func TestAnInspectionSettlesWhoHoldsTheKey(t *testing.T) {
 		t.Run(row.name, func(t *testing.T) {
 			i := inspect(t)
 			i.answers("v0", row.v0...)
-			i.want("open", false) // one is no majority
+			i.want("open", false) // a single answer is no majority
 			i.answers("v1", row.v1...)
 			if row.two != "open" {
 				i.want(row.two, true)
@@ -107,8 +108,8 @@ func TestAnInspectionSettlesWhoHoldsTheKey(t *testing.T) {
 	}
 }
 
-// Two voters have voted for a token and thereby granted the lease; the third has voted for another
-// one, or in another slot. The lease is told with what the two have.
+// Two voters have granted the lease by votes for the same token; the third voter has voted for
+// another token in another slot. The inspection shows the token and the slot of the majority.
 func TestAnInspectionTellsTheTokenThatWon(t *testing.T) {
 	won, other := sight(vote.Promised, "a", 1, vote.Permit, 100), sight(vote.Promised, "a", 1, vote.Permit, 200)
 	won.Slot, other.Slot = 1, 2
@@ -133,12 +134,12 @@ func TestAnInspectionTellsTheTokenThatWon(t *testing.T) {
 	}
 }
 
-// A lease that was seen held in part of the answers keeps its token when a later answer leaves it
-// open.
+// A lease that was found held by some of the answers keeps its token when a later answer leaves the
+// lease open.
 func TestAnInspectionKeepsTheTokenThatWasSettled(t *testing.T) {
 	i := inspect(t)
 	won, other := sight(vote.Promised, "a", 1, vote.Exclusive, 100), sight(vote.Promised, "a", 1, vote.Exclusive, 200)
-	b := sight(vote.Promised, "b", 1, vote.Exclusive, 50) // what keeps the inspection open
+	b := sight(vote.Promised, "b", 1, vote.Exclusive, 50) // keeps the inspection open
 	i.answers("v0", won)
 	i.answers("v1", won, b)
 	i.want("open", false)
@@ -154,9 +155,10 @@ func TestAnInspectionKeepsTheTokenThatWasSettled(t *testing.T) {
 	}
 }
 
-// The lease of a rests on v0 and v1. It lets others in, v0 is cut off from a and doesn't hear of
-// it, and b is let in by v1 and v2. With the last answers of v0 and v2 the lease of a looks like an
-// exclusive lease that the newer lease of b contradicts. (Seed 840002671 of worlds with looks.)
+// The lease of a rests on v0 and v1. The lease becomes shared, v0 is cut off from a and doesn't
+// learn of the change, and v1 and v2 grant a shared lease to b. By the last answers of v0 and v2,
+// the lease of a looks like an exclusive lease, contradicted by the newer lease of b. (Seed
+// 840002671 of worlds with queries.)
 func TestAnInspectionSeesALeaseThatLetsOthersIn(t *testing.T) {
 	alone := sight(vote.Holding, "a", 1, vote.Exclusive, 100)
 	beside := sight(vote.Holding, "a", 1, vote.Shared, 100)
@@ -164,7 +166,8 @@ func TestAnInspectionSeesALeaseThatLetsOthersIn(t *testing.T) {
 	inspect := func(t *testing.T) *inspected {
 		i := inspect(t)
 		i.answers("v0", alone)
-		i.answers("v1", beside, sight(vote.Promised, "c", 1, vote.Shared, 50)) // c keeps the inspection open
+		// The request of c keeps the inspection open.
+		i.answers("v1", beside, sight(vote.Promised, "c", 1, vote.Shared, 50))
 		i.want("open", false)
 		i.pass(inspectPause)
 		i.questions()
@@ -197,8 +200,8 @@ func TestAnInspectionSeesALeaseThatLetsOthersIn(t *testing.T) {
 	})
 }
 
-// What stays open with the answers of all voters is asked again in a moment: what they have yet to
-// hear is on its way to them.
+// A request that stays open after the answers of all voters is queried again after a pause: the
+// messages that the voters lack are on their way.
 func TestAnInspectionAsksAgain(t *testing.T) {
 	i := inspect(t)
 	one, two := sight(vote.Promised, "a", 1, vote.Exclusive, 100), sight(vote.Promised, "a", 1, vote.Exclusive, 101)
@@ -219,8 +222,8 @@ func TestAnInspectionAsksAgain(t *testing.T) {
 	i.want("a! ", true)
 }
 
-// A key that is passed on all the time keeps no inspection waiting: of what is open, only what was
-// open at first counts.
+// A key in constant use keeps no inspection waiting: only the requests that were open at first must
+// be settled.
 func TestAnInspectionOfAKeyInUseEnds(t *testing.T) {
 	i := inspect(t)
 	i.answers("v0", sight(vote.Promised, "a", 1, vote.Exclusive, 100))
@@ -231,10 +234,10 @@ func TestAnInspectionOfAKeyInUseEnds(t *testing.T) {
 	i.questions()
 	i.answers("v0", sight(vote.Promised, "b", 2, vote.Exclusive, 200))
 	i.answers("v1")
-	i.want("b? ", true) // a's end is confirmed, and b asked after the inspection had begun
+	i.want("b? ", true) // the end of a is confirmed, and b came after the inspection had begun
 }
 
-// Where it stays open, half a TTL ends it with what is known.
+// An inspection that stays open ends after half a TTL, with an uncertain result.
 func TestAnInspectionDoesNotStayOpenForEver(t *testing.T) {
 	i := inspect(t)
 	held := sight(vote.Holding, "a", 1, vote.Exclusive, 100)
@@ -258,8 +261,8 @@ func TestAnInspectionDoesNotStayOpenForEver(t *testing.T) {
 	i.want("a! ", false)
 }
 
-// After half a TTL with a voter out of reach, a request that may have the vote of that voter is
-// unsure, unless a lease rules it out, or it has no vote of another voter either.
+// After half a TTL with a voter out of reach, a request that may have this voter's vote is unsure,
+// unless a lease rules the request out, or the request has no vote of another voter either.
 func TestAnInspectionTellsWhichRequestsMayBeHeld(t *testing.T) {
 	for _, row := range []struct {
 		name   string
@@ -295,11 +298,11 @@ func TestAnInspectionTellsWhichRequestsMayBeHeld(t *testing.T) {
 	}
 }
 
-// refreshed has voters acknowledge all that they were told, so that they go on counting.
+// refreshed has voters acknowledge all messages, so that the voters go on counting.
 func (i *inspected) refreshed(voters ...vote.NodeID) { i.acks(voters...) }
 
-// A voter whose connection is new isn't asked again before it has answered the statement; it is
-// asked then.
+// A voter with a new link isn't queried again before the voter's answer to the sync, and is queried
+// right after this answer.
 func TestAnInspectionAsksNobodyWhoHasYetToAnswerAStatement(t *testing.T) {
 	i := inspect(t)
 	i.q.Unlink(i.now, i.place("v2"))
@@ -318,7 +321,7 @@ func TestAnInspectionAsksNobodyWhoHasYetToAnswerAStatement(t *testing.T) {
 	}
 }
 
-// A page shows the keys that all voters have come to, and where it ends.
+// A page ends at the last key that the answers of all voters have reached.
 func TestAPageEndsWhereAVoterShowedNoMore(t *testing.T) {
 	b := newBench(t, 3)
 	b.all()
@@ -341,14 +344,15 @@ func TestAPageEndsWhereAVoterShowedNoMore(t *testing.T) {
 	}
 }
 
-// showLapsed has a voter answer that lost a vote so long ago whose owner hadn't given it back.
+// showLapsed has a voter answer, and report for how long the voter has lost no vote without a
+// release by the owner.
 func (i *inspected) showLapsed(v vote.NodeID, ago time.Duration, views ...vote.View) {
 	i.say(v, vote.Message{Kind: vote.KindShow, Nonce: i.nonces[v], Views: views, End: true, TTL: ago})
 }
 
-// The lease of a rests on v0 and v1. While it is inspected v1 loses sight of a, whose lease comes
-// to rest on v0 and v2. But v2 was asked before that, and v1 is heard after it: the two answers
-// seem to say that only v0 has a vote. (Seed 179556567 of worlds with looks.)
+// The lease of a rests on v0 and v1. During the inspection v1 loses sight of a, and the lease comes
+// to rest on v0 and v2. But v2 has answered before this change, and v1 answers afterwards, so both
+// answers together suggest a single vote, of v0. (Seed 179556567 of worlds with queries.)
 func TestAnInspectionSeesALeaseThatMovesToAnotherVoter(t *testing.T) {
 	holding := sight(vote.Holding, "a", 1, vote.Exclusive, 100)
 	t.Run("known to one of those that answer", func(t *testing.T) {
@@ -400,9 +404,8 @@ func TestAnInspectionSeesALeaseThatMovesToAnotherVoter(t *testing.T) {
 	})
 }
 
-// The state of a watch shows a request as held once a voter has heard of the grant. Until then the
-// inspection is repeated, and a request is never shown as one that waits though it may be granted
-// any moment.
+// The state of a watch shows a request as held once a voter knows of the grant. Until then the
+// inspection is repeated; a request that may be granted any moment is never shown as waiting.
 func TestAnInspectionForAWatchWaitsForTheGrant(t *testing.T) {
 	promised, holding := sight(vote.Promised, "a", 1, vote.Exclusive, 100), sight(vote.Holding, "a", 1, vote.Exclusive, 100)
 	forWatch := func(t *testing.T) *inspected {
@@ -448,7 +451,7 @@ func TestAnInspectionForAWatchWaitsForTheGrant(t *testing.T) {
 	})
 }
 
-// Answers in any order make the same result as answers in order.
+// Views in any order give the same result as views in order.
 func TestAnswersOutOfOrderAreMergedByKey(t *testing.T) {
 	b := newBench(t, 3)
 	b.all()
@@ -471,9 +474,10 @@ func TestAnswersOutOfOrderAreMergedByKey(t *testing.T) {
 	}
 }
 
-// TestAnInspectionWaitsForTheNumberOfHandOffs : a lease may have been handed off among the callers of
-// its node. The inspection asks again until the owner has told the voters how often, and shows the
-// token of the present holder; it asks for a moment only, and for exclusive leases without a value.
+// A lease may have been handed off among the callers of its node.
+// TestAnInspectionWaitsForTheNumberOfHandOffs shows that an inspection asks again until the owner
+// has reported the number of hand-offs, and shows the token of the present holder. The inspection
+// asks for a short time only, and only for exclusive leases without a value.
 func TestAnInspectionWaitsForTheNumberOfHandOffs(t *testing.T) {
 	lease := sight(vote.Holding, "a", 1, vote.Exclusive, 100)
 	start := func(t *testing.T, view vote.View) *inspected {

@@ -6,8 +6,9 @@ import (
 	"github.com/lockmesh/lockmesh/internal/vote"
 )
 
-// Where words take no time, as in meshtest, the answer to a refresh that declares others void comes in the same instant. Another refresh in that instant would be void as
-// well, and its answer would ask for the next: nothing else would ever happen.
+// Messages in meshtest take no time, so the answer to a refresh that declares earlier answers void
+// arrives in the same instant. A second refresh in this instant would be void as well, its answer
+// would cause the next refresh, and time would stand still.
 func TestAVoidRefreshIsFollowedInALaterInstant(t *testing.T) {
 	b := newBench(t, 3)
 	b.all()
@@ -20,7 +21,7 @@ func TestAVoidRefreshIsFollowedInALaterInstant(t *testing.T) {
 		}
 		return false
 	}
-	for range 4 * vote.RefreshesPerTTL { // v0 is silent, and the others answer
+	for range 4 * vote.RefreshesPerTTL { // v1 and v2 answer, v0 is silent
 		if voided() {
 			break
 		}

@@ -7,8 +7,10 @@ import (
 	"github.com/lockmesh/lockmesh/internal/vote"
 )
 
-// lapsing is shortly before the version before is forgotten. All go by the newest one already, so nothing that the voters acknowledge counts under the old one any more, and what they
-// acknowledged last covers a lease for the time left.
+// lapsing returns a follower shortly before the previous version of the electorate is forgotten,
+// with the time left, and a pending request. All voters have applied the newest version, so no new
+// acknowledgement counts under the previous version, and the last acknowledgements cover a lease
+// for the time left.
 func lapsing(t *testing.T, left time.Duration) (f *follower, n vote.Number) {
 	f = follow(t, "1: a b c")
 	f.pass(ttl / vote.RefreshesPerTTL)
@@ -25,8 +27,10 @@ func lapsing(t *testing.T, left time.Duration) (f *follower, n vote.Number) {
 	return f, f.lock(false)
 }
 
-// A lease that is won under the version before lasts at most as long as that counts. Won in its last moment it would be lost as it is granted, though the
-// votes that make it one of the newest version are on their way. (Found by TestTheElectorateFollowsTheLiving of internal/proctest.)
+// A lease won under the previous version lasts at most as long as the previous version counts. A
+// lease won in the last moment would be lost at once, though the votes that it needs under the
+// newest version are on their way. (Found by TestTheElectorateFollowsTheLiving of
+// internal/proctest.)
 func TestALeaseIsNotWonInTheLastMomentOfTheVersionBefore(t *testing.T) {
 	f, n := lapsing(t, ttl/100)
 	f.promise(n, "a c")
@@ -37,14 +41,14 @@ func TestALeaseIsNotWonInTheLastMomentOfTheVersionBefore(t *testing.T) {
 	f.want(n, EventGranted)
 }
 
-// While there is time the old majority is enough.
+// If enough time is left, the majority of the previous version is enough.
 func TestALeaseIsWonUnderTheVersionBeforeWhileThatCounts(t *testing.T) {
 	f, n := lapsing(t, ttl/vote.RefreshesPerTTL+1)
 	f.promise(n, "a c")
 	f.want(n, EventGranted)
 }
 
-// A lease with a length of its own is extended more often, so it needs less.
+// A lease with a length of its own is extended more often, so less time is enough.
 func TestAShortLeaseIsWonUnderTheVersionBefore(t *testing.T) {
 	const length = ttl / vote.RefreshesPerTTL / 2
 	f := follow(t, "1: a b c")

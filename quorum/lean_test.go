@@ -9,7 +9,8 @@ import (
 	"github.com/lockmesh/lockmesh/internal/vote"
 )
 
-// To lock and unlock is what applications do all day, and what they wait for is not to depend on when memory is cleaned up.
+// Lock and Unlock allocate nothing: applications call both all day, and their latency must not
+// depend on garbage collection.
 func TestALockAllocatesNothing(t *testing.T) {
 	if sampled.Raced {
 		t.Skip("the race detector allocates for itself")
@@ -35,7 +36,8 @@ func TestALockAllocatesNothing(t *testing.T) {
 	}
 }
 
-// heldMax is how many bytes of the requester's a held lease may take, its key's own not counted. With those of the root package the holder may have 600.
+// heldMax limits the requester's bytes for a held lease, without the bytes of the key. Together
+// with the root package a held lease may take 600 bytes.
 const heldMax = 345
 
 func heap() uint64 {
@@ -80,7 +82,7 @@ func TestAHeldLeaseIsSmallAndGivesItsRoomBack(t *testing.T) {
 	runtime.KeepAlive(keys)
 }
 
-// Callers that stand in line for many keys are a crowd, too, and so are releases that nobody confirms for a while.
+// The memory of many locally queued callers, and of many releases, is given back.
 func TestACrowdThatHasGoneLeavesNoRoomBehind(t *testing.T) {
 	const many = 3 * roomyMap
 	o := newOffice(t, 3)
@@ -96,7 +98,7 @@ func TestACrowdThatHasGoneLeavesNoRoomBehind(t *testing.T) {
 		behind[i] = n
 	}
 	o.settle()
-	for i := range first { // each lease is passed on
+	for i := range first { // each lease is handed off
 		o.unlock(first[i])
 		if o.granted != behind[i] {
 			t.Fatal("not passed on")
@@ -155,7 +157,8 @@ func TestARefreshCostsTheSameHoweverManyLeasesAreHeld(t *testing.T) {
 	}
 }
 
-// The earliest of many instants is kept, and not looked for each time. It must follow when what it was of is over or put off, or the node would wake up for nothing.
+// The earliest of many instants is cached. The cache must follow when the earliest instant is over
+// or put off, or else the node would wake up for nothing.
 func TestNothingIsDueBeforeItsTime(t *testing.T) {
 	b := newBench(t, 3)
 	b.all()
@@ -205,7 +208,7 @@ func TestNothingIsDueBeforeItsTime(t *testing.T) {
 	for range 8 {
 		b.pass(ttl / 64)
 		check()
-		for _, v := range b.names[:2] { // the last is put off, and not the first alone
+		for _, v := range b.names[:2] { // the last lease is extended, and not the first
 			b.say(v, vote.Message{Kind: vote.KindExtended, Number: own[2], Serial: 3, Sent: b.now.Fast})
 			check()
 		}

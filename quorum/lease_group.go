@@ -14,7 +14,7 @@ type group struct {
 	set      Set
 	own      *request     // the only member, if a lease with a length of its own; else nil
 	minUntil vote.Instant // the validity before a voter lost its votes; zero if none did
-	until    vote.Instant // the later of floor, and the end of the set's cover less the margin
+	until    vote.Instant // the later of minUntil, and the end of the set's cover less the margin
 	members  []*request   // in any order
 }
 
@@ -43,39 +43,39 @@ func (q *Requester) groupEnd(g *group) vote.Instant {
 // until then other voters can join the voters that still vote for the lease.
 func (q *Requester) regroup(r *request) {
 	s := r.tally.confirmed(r.token, r.slot)
-	var floor vote.Instant
+	var minUntil vote.Instant
 	held := r.group != nil
 	if held {
 		if r.group.set == s {
 			return
 		}
 		if r.group.until > q.deadline(r, s) {
-			floor = r.group.until
+			minUntil = r.group.until
 		}
 	}
 	q.ungroup(r)
-	r.group = q.groupOf(r, s, floor)
+	r.group = q.groupOf(r, s, minUntil)
 	put(&r.group.members, r)
 	if held {
 		q.emit(EventMoved, r.caller).Group = r.group.id
 	}
 }
 
-// groupOf returns the group of a set and a floor. A new group is reported to the shell before any
-// of its leases.
-func (q *Requester) groupOf(r *request, s Set, floor vote.Instant) *group {
+// groupOf returns the group of a set of voters and an earliest end. A new group is reported to the
+// shell before any of its leases.
+func (q *Requester) groupOf(r *request, s Set, minUntil vote.Instant) *group {
 	var own *request
 	if r.length() > 0 {
 		own = r
 	}
-	i, ok := slices.BinarySearchFunc(q.groups, s, func(g *group, s Set) int { return g.compare(s, floor, own.numberOrZero()) })
+	i, ok := slices.BinarySearchFunc(q.groups, s, func(g *group, s Set) int { return g.compare(s, minUntil, own.numberOrZero()) })
 	if !ok {
 		q.lastGroup++
 		g := q.free.groups.take()
 		if g == nil {
 			g = &group{}
 		}
-		g.id, g.set, g.minUntil, g.own = q.lastGroup, s, floor, own
+		g.id, g.set, g.minUntil, g.own = q.lastGroup, s, minUntil, own
 		g.until = q.groupEnd(g)
 		q.groups = slices.Insert(q.groups, i, g)
 		q.emitValidity(g)
@@ -84,8 +84,8 @@ func (q *Requester) groupOf(r *request, s Set, floor vote.Instant) *group {
 }
 
 // compare orders groups.
-func (g *group) compare(s Set, floor vote.Instant, own vote.Number) int {
-	return cmp.Or(cmp.Compare(g.set, s), cmp.Compare(g.minUntil, floor), cmp.Compare(g.ownNumber(), own))
+func (g *group) compare(s Set, minUntil vote.Instant, own vote.Number) int {
+	return cmp.Or(cmp.Compare(g.set, s), cmp.Compare(g.minUntil, minUntil), cmp.Compare(g.ownNumber(), own))
 }
 
 // ownNumber returns the number of the only lease in a group with a length of its own; zero for a

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// A list keeps its order, knows the place of each request, and gives memory back.
+// A lengthList keeps its order, knows the index of each request, and gives memory back.
 func TestLengthListKeepsItsOrder(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(1, 2))
 	var l lengthList

@@ -7,7 +7,7 @@ import (
 	"github.com/lockmesh/lockmesh/internal/vote"
 )
 
-// ask asks for a key in any way.
+// ask requests a key with any options.
 func (b *bench) ask(a RequestOptions) vote.Number {
 	b.t.Helper()
 	n, err := b.q.Lock(b.now, a)
@@ -18,18 +18,18 @@ func (b *bench) ask(a RequestOptions) vote.Number {
 	return n
 }
 
-// short asks for a key with a length of its own.
+// short requests a key with a length of its own.
 func (b *bench) short(length time.Duration, fixed bool) vote.Number {
 	return b.ask(RequestOptions{Spec: vote.Spec{Key: "k", Mode: vote.Exclusive, Length: length}, Fixed: fixed})
 }
 
-// extended has a voter say that it has extended a vote, as of when it was asked last.
+// extended has a voter confirm the extension of a vote, as of the instant sent.
 func (b *bench) extended(v vote.NodeID, n vote.Number, s vote.Serial, sent vote.Instant) {
 	b.say(v, vote.Message{Kind: vote.KindExtended, Number: n, Serial: s, Sent: sent})
 }
 
-// The node's own voter answers at once. Asking it again at each of its answers, as long as another's hasn't come, was a
-// conversation that never ended.
+// The node's own voter answers at once. An extension for each of its answers, until another voter
+// answers, would be a conversation without end.
 func TestAVoteIsNotExtendedAgainForItsAnswer(t *testing.T) {
 	b := newBench(t, 3)
 	b.all()
@@ -52,7 +52,7 @@ func TestAVoteIsNotExtendedAgainForItsAnswer(t *testing.T) {
 	b.granted(n, true)
 }
 
-// settles has a voter acknowledge with the ledger that it has in truth, and asks for no new statement.
+// settles has a voter acknowledge with its true digest, and demands no resync.
 func (b *bench) settles(v vote.NodeID, keeps vote.Digest, processed uint64) {
 	b.t.Helper()
 	b.told(v)
@@ -63,12 +63,13 @@ func (b *bench) settles(v vote.NodeID, keeps vote.Digest, processed uint64) {
 	}
 }
 
-// A vote that its voter has ended already can't be given back once more.
+// A vote that its voter has already ended can't be given back once more.
 func TestTheLedgerWhenAVoteLapsesThatIsGivenBack(t *testing.T) {
 	lapse := func(n vote.Number, s vote.Serial) vote.Message {
 		return vote.Message{Kind: vote.KindLapsed, Number: n, Serial: s}
 	}
-	// Each is done to v0's vote, serial 7; both sides then keep what is returned. The voter has ended the vote before it hears of it.
+	// Each case happens to v0's vote, serial 7, and returns the digest of both sides afterwards.
+	// The voter has ended the vote before the requester's messages arrive.
 	for name, do := range map[string]func(b *bench, n vote.Number) vote.Digest{
 		"by itself": func(b *bench, n vote.Number) vote.Digest {
 			b.say("v0", lapse(n, 7))
@@ -126,7 +127,7 @@ func TestALeaseOfItsOwnLengthRestsOnItsVotes(t *testing.T) {
 		b := newBench(t, 3)
 		b.all()
 		n := b.short(500*time.Millisecond, fixed)
-		b.q.proveAt = vote.Never // or the voters are asked whether they have processed it
+		b.q.proveAt = vote.Never // or else the voters were asked for acknowledgements
 		start := b.now.Fast
 		b.promise("v0", n, 1, 100)
 		b.promise("v1", n, 1, 100)
@@ -140,7 +141,7 @@ func TestALeaseOfItsOwnLengthRestsOnItsVotes(t *testing.T) {
 			t.Fatalf("until %d, want %d", e.Until, want)
 		}
 		b.told("v0")
-		b.promise("v2", n, 1, 100) // it came after it was won
+		b.promise("v2", n, 1, 100) // this vote arrives after the win
 		if got := b.told("v2"); (got == "request confirm extend") != !fixed {
 			t.Fatalf("fixed %v: v2 was told %q", fixed, got)
 		}
@@ -156,7 +157,7 @@ func TestALeaseOfItsOwnLengthRestsOnItsVotes(t *testing.T) {
 				t.Fatalf("until %d, want %d", e.Until, want)
 			}
 		}
-		// Sessions go on all the time; that proves nothing.
+		// Refreshes of the sessions extend no such lease.
 		for b.now.Fast < want-1 {
 			b.pass(min(want.Sub(b.now.Fast)-1, ttl/5))
 			for _, v := range b.names {
@@ -192,7 +193,7 @@ func TestWhatCoversAVoteOutlivesItsConnection(t *testing.T) {
 	}
 	b.granted(n, true)
 	until := b.last(EventValidity).Until
-	b.gen++ // the session has ended, the vote stands all the same
+	b.gen++ // the session has ended, and the vote stands
 	b.link("v0", vote.Entry{Number: n, Serial: 1, Token: 100})
 	if e := b.last(EventValidity); e.Until != until {
 		t.Fatalf("until %d, before %d", e.Until, until)
@@ -202,7 +203,7 @@ func TestWhatCoversAVoteOutlivesItsConnection(t *testing.T) {
 	if got := b.told("v0"); got != "refresh extend" {
 		t.Fatalf("v0 was told %q", got)
 	}
-	// The vote is lost with its voter's life, and what it promised stands all the same.
+	// The voter has lost the vote, but the validity gained by the vote stands.
 	b.link("v0")
 	if e := b.last(EventLost); e != nil {
 		t.Fatal("lost at once")
@@ -213,7 +214,8 @@ func TestWhatCoversAVoteOutlivesItsConnection(t *testing.T) {
 	}
 }
 
-// A voter that has ended the vote gives it to its owner again only if that says so.
+// A voter that has ended a vote votes for the same request again only if the owner confirms the
+// lease.
 func TestALeaseThatGoesOnAsksForALapsedVoteAgain(t *testing.T) {
 	b := newBench(t, 3)
 	b.all()
@@ -237,7 +239,8 @@ func TestALeaseThatGoesOnAsksForALapsedVoteAgain(t *testing.T) {
 	}
 }
 
-// The length of a lease that isn't renewed counts from when it was granted, however long it waited for the last vote.
+// A lease without renewal has its whole length from the grant on, however long the request waited
+// for the last vote.
 func TestALeaseThatIsNotRenewedHasItsWholeLength(t *testing.T) {
 	const length = 10 * time.Second
 	b := newBench(t, 3)
@@ -270,7 +273,8 @@ func TestALeaseThatIsNotRenewedHasItsWholeLength(t *testing.T) {
 	}
 }
 
-// Votes that were extended under the version before are extended again as soon as their voters go by the newest, and not when it is time, which may be long.
+// Votes extended under the previous version are extended again as soon as their voters have applied
+// the newest version; the next regular extension may be far away.
 func TestARequestWithALengthDoesNotWaitForTheNextExtensionWhenTheElectorateChanges(t *testing.T) {
 	for _, late := range []bool{false, true} {
 		f := follow(t, "1: a b c")
@@ -281,7 +285,8 @@ func TestARequestWithALengthDoesNotWaitForTheNextExtensionWhenTheElectorateChang
 		f.promise(n, "a b")
 		f.say("a", vote.Message{Kind: vote.KindExtended, Number: n, Serial: 1, Sent: f.now.Fast})
 		f.say("b", vote.Message{Kind: vote.KindInquire, Number: n, Serial: 2})
-		for range 2 * vote.RefreshesPerTTL { // what covered a's vote under the version before may be too little, or is over
+		// The validity of a's vote under the previous version may be too short by now, or over.
+		for range 2 * vote.RefreshesPerTTL {
 			f.pass(ttl / vote.RefreshesPerTTL)
 			f.ack("a b c")
 		}
@@ -316,8 +321,8 @@ func TestARequestWithALengthDoesNotWaitForTheNextExtensionWhenTheElectorateChang
 	}
 }
 
-// A lease that rests on its node's session is extended without a vote. The voters hear when the
-// node ends the lease, for others to see.
+// A lease that rests on its node's session is extended without a vote. The voters receive the new
+// end of the lease, to show the end to other nodes.
 func TestVotersHearOfTheNewEndOfALease(t *testing.T) {
 	b := newBench(t, 3)
 	b.all()

@@ -7,8 +7,9 @@ import (
 	"github.com/lockmesh/lockmesh/internal/vote"
 )
 
-// wonAtOnce is a bench on which a request has won by the votes of two of three voters, and behind which others have stood in line since before it was put to
-// them: they stood behind another then.
+// wonAtOnce returns a bench with a request that has won by the votes of two of three voters, and
+// with callers locally queued behind. These callers came before the request was sent to the voters,
+// when all were queued behind another request.
 func wonAtOnce(t *testing.T, waiters int) (b *bench, first vote.Number, waits []vote.Number) {
 	b = newBench(t, 3)
 	b.all()
@@ -37,7 +38,9 @@ func TestALeaseIsNotPassedOnToOneThatAskedLater(t *testing.T) {
 
 	b, holder, _ = wonAtOnce(t, 0)
 	later = b.lock(false)
-	b.pass(ttl / 5) // the refreshes that are sent now say that the lease still stands, after it was asked for
+	// The answers to the refreshes sent now show that the lease stands after the other caller
+	// asked.
+	b.pass(ttl / 5)
 	b.pass(time.Millisecond)
 	for _, v := range b.names {
 		l := vote.Digest{}.Plus(vote.DigestOfRequest(holder))
@@ -52,8 +55,8 @@ func TestALeaseIsNotPassedOnToOneThatAskedLater(t *testing.T) {
 	b.only("v0", "")
 }
 
-// A session that has begun anew at the voters says that this node was silent for too long, though no clock of it shows that. Somebody may have had the key meanwhile, with
-// larger tokens.
+// Voters that have created a session anew show that this node was silent for too long, even if no
+// clock of the node shows so. Another node may have had the key meanwhile, with larger tokens.
 func TestALeaseIsNotPassedOnOnceSessionsHaveBegunAnew(t *testing.T) {
 	b, holder, _ := wonAtOnce(t, 0)
 	later := b.lock(false)
@@ -88,7 +91,7 @@ func (b *bench) silent() {
 
 func TestALeaseIsPassedOnWithoutAWordAsOftenAsThereAreTokens(t *testing.T) {
 	b, holder, waits := wonAtOnce(t, vote.BlockSize+1)
-	b.silent() // those who wait stand behind the one that the voters know
+	b.silent() // the voters don't know the local queue
 	token := vote.Token(100).First()
 	for i, n := range waits[:vote.BlockSize-1] {
 		b.granted(n, false)
@@ -110,7 +113,8 @@ func TestALeaseIsPassedOnWithoutAWordAsOftenAsThereAreTokens(t *testing.T) {
 	next := waits[vote.BlockSize-1]
 	b.q.Release(b.now, holder)
 	b.granted(next, false)
-	if got := b.told("v0"); got != "request release" { // in this order, so that it stands in the queue when the key comes free
+	// In this order the request is queued before the key becomes free.
+	if got := b.told("v0"); got != "request release" {
 		t.Fatalf("v0 was told %q", got)
 	}
 	b.promise("v0", next, 2, 100+vote.BlockSize)
@@ -143,7 +147,7 @@ func TestALeaseThatWasPassedOnIsItsNewHoldersInEveryWord(t *testing.T) {
 	second := waits[0]
 	b.q.Release(b.now, first)
 	b.granted(second, true)
-	b.q.Release(b.now, first) // it has nothing any more
+	b.q.Release(b.now, first) // the first caller has no lease any more
 	if b.last(EventReleased).Number != first || b.q.Alias(second) != first {
 		t.Fatalf("seat %d", b.q.Alias(second))
 	}
@@ -199,7 +203,7 @@ func TestATryLockIsTakenAtOnceByAnotherCallerOfItsNode(t *testing.T) {
 		t.Fatalf("%+v", e)
 	}
 	b.silent()
-	// While nobody knows who has it, the voters are asked.
+	// While no caller of the node is known to hold the key, the voters are asked.
 	c := newBench(t, 3)
 	c.all()
 	c.lock(false)

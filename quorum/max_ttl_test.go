@@ -7,16 +7,16 @@ import (
 	"github.com/lockmesh/lockmesh/internal/vote"
 )
 
-// decided is an electorate that has decided a maximum TTL; old is that of the version before, zero
-// for an electorate that isn't joint.
+// decided returns an electorate that has decided the maximum TTL d; old is the maximum TTL of the
+// previous version, and zero unless the electorate is joint.
 func decided(e string, d, old time.Duration) *vote.Electorate {
 	v := version(e)
 	v.MaxTTL, v.OldMaxTTL = d, old
 	return v
 }
 
-// tuned is a requester that is configured with a TTL of a second, of an electorate that has decided
-// another maximum.
+// tuned returns a follower configured with a TTL of a second, under an electorate that has decided
+// the maximum TTL d.
 func tuned(t *testing.T, d time.Duration) *follower {
 	f := follow(t, "6: a b c")
 	f.reconfigure(decided("7: a b c", d, 0))
@@ -30,8 +30,8 @@ func (f *follower) reconfigure(e *vote.Electorate) {
 	f.drain()
 }
 
-// TestARequesterCountsOnWhatIsGranted : an acknowledgement counts for what the voters grant under
-// its version, which may be less than the requester asks for.
+// TestARequesterCountsOnWhatIsGranted shows that an acknowledgement counts for the TTL granted by
+// voters under the acknowledgement's version, which may be less than the requester's TTL.
 func TestARequesterCountsOnWhatIsGranted(t *testing.T) {
 	const short = ttl / 4
 	type counted struct{ newest, before time.Duration }
@@ -40,7 +40,7 @@ func TestARequesterCountsOnWhatIsGranted(t *testing.T) {
 		first        time.Duration
 		joint, final *vote.Electorate
 		goes         uint64
-		afterJoint   counted // of an acknowledgement of a voter that goes by the version before it
+		afterJoint   counted // of an acknowledgement under the previous version
 		afterFinal   counted
 	}{
 		{
@@ -93,8 +93,8 @@ func TestARequesterCountsOnWhatIsGranted(t *testing.T) {
 	}
 }
 
-// TestARequesterRefreshesAsOftenAsIsGranted : five times in the shortest time for which a voter may
-// extend the session.
+// TestARequesterRefreshesAsOftenAsIsGranted demands five refreshes in the shortest time for which a
+// voter may extend the session.
 func TestARequesterRefreshesAsOftenAsIsGranted(t *testing.T) {
 	f := tuned(t, ttl/4)
 	for _, step := range []struct {
@@ -103,7 +103,7 @@ func TestARequesterRefreshesAsOftenAsIsGranted(t *testing.T) {
 	}{
 		{nil, ttl / 4},
 		{decided("8: a b c (a b c)", 4*ttl, ttl/4), ttl / 4},
-		{decided("9: a b c", 4*ttl, 0), ttl / 4}, // voters may go by the version before yet
+		{decided("9: a b c", 4*ttl, 0), ttl / 4}, // voters may still apply the previous version
 		{nil, ttl},
 		{decided("10: a b c (a b c)", ttl/2, 4*ttl), ttl / 2},
 	} {
@@ -118,8 +118,8 @@ func TestARequesterRefreshesAsOftenAsIsGranted(t *testing.T) {
 	}
 }
 
-// TestALengthCountsForWhatIsGranted : likewise for the votes of a lease with a length of its own,
-// which are extended as often as they must be.
+// TestALengthCountsForWhatIsGranted shows the same for the votes of a lease with a length of its
+// own: the shorter the granted time, the more often the votes are extended.
 func TestALengthCountsForWhatIsGranted(t *testing.T) {
 	f := tuned(t, ttl/4)
 	n, _ := f.q.Lock(f.now, RequestOptions{Spec: vote.Spec{Key: "k", Mode: vote.Exclusive, Length: ttl / 2}})
@@ -140,8 +140,8 @@ func TestALengthCountsForWhatIsGranted(t *testing.T) {
 	}
 }
 
-// TestALeaseIsHandedOffByItsLongestSupport : a majority surely supported a lease no later than what
-// was granted last, under whichever electorate, allows for.
+// TestALeaseIsHandedOffByItsLongestSupport shows that supportedAt allows for the longest TTL that
+// any electorate has granted: the result is never later than the last acknowledged refresh.
 func TestALeaseIsHandedOffByItsLongestSupport(t *testing.T) {
 	f := tuned(t, 4*ttl)
 	n := f.held("a b")
@@ -156,8 +156,8 @@ func TestALeaseIsHandedOffByItsLongestSupport(t *testing.T) {
 		}
 	}
 	check()
-	// Voters that haven't heard of the change grant the longer yet, and what they grant outlasts
-	// the electorate before.
+	// Voters that haven't received the change still grant the longer TTL, and the granted time
+	// outlasts the previous electorate.
 	f.goes["a"], f.goes["b"], f.goes["c"] = 7, 7, 7
 	f.pass(ttl / 10)
 	sent = f.now.Fast
@@ -173,7 +173,8 @@ func TestALeaseIsHandedOffByItsLongestSupport(t *testing.T) {
 	check()
 }
 
-// TestAMinimumHoldIsKeptByTheDecidedQuietTime : a restarted voter is quiet for no longer than that.
+// TestAMinimumHoldIsKeptByTheDecidedQuietTime shows that a restarted voter is taken to be quiet for
+// the decided maximum TTL and no longer.
 func TestAMinimumHoldIsKeptByTheDecidedQuietTime(t *testing.T) {
 	f := tuned(t, ttl/4)
 	if got := f.q.maxTTL(); got != ttl/4 {
@@ -185,14 +186,14 @@ func TestAMinimumHoldIsKeptByTheDecidedQuietTime(t *testing.T) {
 	}
 }
 
-// TestAMinimumHoldIsGrantedWhileTheMaxTTLIsLowered : acknowledgements under each electorate count
-// for the quiet time under it.
+// TestAMinimumHoldIsGrantedWhileTheMaxTTLIsLowered shows that an acknowledgement counts for the
+// quiet time under the electorate of the acknowledgement.
 func TestAMinimumHoldIsGrantedWhileTheMaxTTLIsLowered(t *testing.T) {
 	f := tuned(t, 4*ttl)
 	f.reconfigure(decided("8: a b c (a b c)", ttl/2, 4*ttl))
 	for range 9 {
 		f.pass(ttl / 10)
-		f.ack("a b c") // under the joint one
+		f.ack("a b c") // under the joint electorate
 	}
 	n, err := f.q.Lock(f.now, RequestOptions{Spec: vote.Spec{Key: "k", Mode: vote.Exclusive, MinHold: ttl / 5}})
 	if err != nil {

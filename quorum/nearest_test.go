@@ -9,7 +9,8 @@ import (
 	"github.com/lockmesh/lockmesh/internal/vote"
 )
 
-// said returns the words of one kind since the last look, as the voters' names: in capitals those that go at once, and the others wait a moment.
+// said returns the receivers of the messages of one kind since the last call: in capitals if a
+// message is sent at once, in small letters if the message may linger.
 func (b *bench) said(kind vote.Kind) string {
 	out, ev := b.q.Drain(nil, nil)
 	b.events = append(b.events, ev...)
@@ -27,7 +28,7 @@ func (b *bench) said(kind vote.Kind) string {
 	return strings.Join(who, " ")
 }
 
-// as is newBench for a node of that name, with its connections open.
+// as returns a bench for a node of the given name, with links to all voters.
 func as(t *testing.T, self vote.NodeID, n int) *bench {
 	t.Helper()
 	b := newBench(t, n)
@@ -40,7 +41,7 @@ func as(t *testing.T, self vote.NodeID, n int) *bench {
 	return b
 }
 
-// put asks for a key, and nothing is taken from what the requester says.
+// put requests a key, and leaves the requester's messages in place.
 func (b *bench) put(key vote.Key) vote.Number {
 	b.t.Helper()
 	n, err := b.q.Lock(b.now, Exclusive(key, false))
@@ -50,7 +51,7 @@ func (b *bench) put(key vote.Key) vote.Number {
 	return n
 }
 
-// wins has v0 and v1 vote for a request, which is a majority of three.
+// wins has v0 and v1 vote for a request: a majority of three.
 func (b *bench) wins(n vote.Number, s vote.Serial, t vote.Token) {
 	b.t.Helper()
 	b.promise("v0", n, s, t)
@@ -58,7 +59,7 @@ func (b *bench) wins(n vote.Number, s vote.Serial, t vote.Token) {
 	b.granted(n, true)
 }
 
-// deliver is say, and leaves what comes of it to be looked at.
+// deliver is like say, but leaves the resulting messages in place.
 func (b *bench) deliver(v vote.NodeID, m vote.Message) {
 	m.Stream = b.q.peerOf(v).stream
 	b.q.Deliver(b.now, b.place(v), vote.SessionID{Node: v, Incarnation: 5}, &m)
@@ -75,10 +76,10 @@ func TestTheFewestThatDecideAreFirst(t *testing.T) {
 		{2, 0, 0b11, 0b11},
 		{3, 0, 0b111, 0b011},
 		{3, 1, 0b111, 0b110},
-		{3, 2, 0b111, 0b101}, // it goes round
-		{3, 0, 0b101, 0b101}, // one is out
+		{3, 2, 0b111, 0b101}, // the order wraps around
+		{3, 0, 0b101, 0b101}, // v1 is out
 		{3, 1, 0b101, 0b101},
-		{3, 0, 0b100, ^Set(0)}, // they don't decide
+		{3, 0, 0b100, ^Set(0)}, // no majority
 		{3, 0, 0, ^Set(0)},
 		{5, 3, 0b11111, 0b11001},
 		{5, 3, 0b01111, 0b01011},
@@ -105,7 +106,7 @@ func TestOfAJointElectorateBothHalvesAreFirst(t *testing.T) {
 		if few == ^Set(0) || !q.newest.Decides(few) {
 			t.Fatalf("from %d: %b of %b don't decide", begins, few, all)
 		}
-		last := begins // the last that was taken is needed, or it would have been enough before
+		last := begins // the last voter taken must be needed for the majority
 		for i := range q.peers {
 			if place := (begins + i) % len(q.peers); few.Has(place) {
 				last = place
@@ -123,7 +124,7 @@ func TestOfAJointElectorateBothHalvesAreFirst(t *testing.T) {
 	}
 }
 
-// While votes of the electorate before still count, nothing is put off.
+// While votes under the previous electorate still count, no request is deferred.
 func TestAllAreFirstWhileTheElectorateHasJustChanged(t *testing.T) {
 	q := newBench(t, 3).q
 	if few := q.nearestMajority(q.newest.All()); few.Len() != 2 {
@@ -145,7 +146,8 @@ func TestANodeBeginsWithItsOwnVoter(t *testing.T) {
 			t.Errorf("%s has asked %q", self, said)
 		}
 	}
-	// One that isn't a voter begins anywhere, and always at the same; not all at one.
+	// A node without a voter begins at any voter, but always at the same voter; many nodes together
+	// begin at all voters.
 	begins := map[int]bool{}
 	for i := range 100 {
 		q := New(Config{Self: vote.SessionID{Node: vote.NodeID(fmt.Sprintf("x%d", i)), Incarnation: 1}, Electorate: must(t, 5), TTL: ttl}, vote.Now{Fast: 1e9, Slow: 1e9})
@@ -186,7 +188,7 @@ func TestWhatOfALonelyLockMayWait(t *testing.T) {
 	}
 }
 
-// The voters whose votes made the lease are those that confirm its release.
+// The release goes at once to the voters with votes for the lease: their confirmation is needed.
 func TestAReleaseGoesFirstToThoseThatVoted(t *testing.T) {
 	b := as(t, "v0", 3)
 	n := b.put("k")
@@ -216,7 +218,7 @@ func TestAVoterThatDoesNotCountIsNotAmongTheFirst(t *testing.T) {
 	}
 }
 
-// Where somebody waits for the word, or may, nothing is put off.
+// No message lingers if another node or caller waits for the message, or may wait.
 func TestWhatOthersWaitForGoesAtOnce(t *testing.T) {
 	put := func(b *bench, key vote.Key) vote.Number { // to all voters
 		b.t.Helper()
@@ -269,7 +271,7 @@ func TestWhatOthersWaitForGoesAtOnce(t *testing.T) {
 		b := as(t, "v0", 3)
 		n := put(b, "k")
 		b.promise("v0", n, 1, 100)
-		b.promise("v1", n, 1, 200) // a majority has voted, and not for one token
+		b.promise("v1", n, 1, 200) // a majority has voted, but not for the same token
 		b.granted(n, false)
 		b.q.Release(b.now, n)
 		if got := b.said(vote.KindRelease); got != "V0 V1 V2" {
@@ -278,7 +280,7 @@ func TestWhatOthersWaitForGoesAtOnce(t *testing.T) {
 	})
 }
 
-// The nearest are first, and a majority of them is enough. Those that are about equally near are in the order of places.
+// The nearest majority is first. About equally near voters are in the order of places.
 func TestTheNearestAreFirst(t *testing.T) {
 	const ms = time.Millisecond
 	for _, row := range []struct {
@@ -289,7 +291,7 @@ func TestTheNearestAreFirst(t *testing.T) {
 		{[]time.Duration{1, 3 * ms, ms}, "V0 V2"},
 		{[]time.Duration{1, ms + 100*time.Microsecond, ms}, "V0 V1"},
 		{[]time.Duration{1, 11 * ms, 9 * ms}, "V0 V1"}, // about equally near
-		{[]time.Duration{1, 0, ms}, "V0 V2"},           // nothing is known of v1
+		{[]time.Duration{1, 0, ms}, "V0 V2"},           // the round trip to v1 is unknown
 		{[]time.Duration{1, 9 * ms, 5 * ms, 20 * ms, 6 * ms}, "V0 V2 V4"},
 		{[]time.Duration{1, 25 * ms, 20 * ms, 80 * ms, 50 * ms}, "V0 V1 V2"},
 		{[]time.Duration{1, 26 * ms, 20 * ms, 80 * ms, 50 * ms}, "V0 V1 V2 V3 V4"},
@@ -306,7 +308,7 @@ func TestTheNearestAreFirst(t *testing.T) {
 	}
 }
 
-// What acknowledgements show of round trips is what the order goes by.
+// The order of the voters follows the round trips shown by acknowledgements.
 func TestAVoterThatIsFarIsNotAmongTheFirst(t *testing.T) {
 	b := as(t, "v0", 3)
 	for range 3 {
@@ -323,7 +325,8 @@ func TestAVoterThatIsFarIsNotAmongTheFirst(t *testing.T) {
 	}
 }
 
-// A search that puts each request to all voters doesn't know round trips from each other, so nothing may depend on them.
+// An exhaustive search sends each request to all voters and doesn't tell round trips apart, so
+// nothing may depend on round trips.
 func TestWhereAllAreAskedTheOrderStaysAsItIs(t *testing.T) {
 	b := as(t, "v1", 3)
 	b.q.cfg.BroadcastAll = true
@@ -334,7 +337,7 @@ func TestWhereAllAreAskedTheOrderStaysAsItIs(t *testing.T) {
 	}
 }
 
-// A voter that goes by an electorate that is over votes at once, and covers nothing.
+// A voter that has applied only an electorate that is over may vote at once, but has no validity.
 func TestAVoterThatIsBehindIsNotAmongTheFirst(t *testing.T) {
 	f := follow(t, "1: a b c")
 	f.reelect("2: a b c d (a b c)")
@@ -343,7 +346,7 @@ func TestAVoterThatIsBehindIsNotAmongTheFirst(t *testing.T) {
 	f.pass(2 * ttl / 5)
 	f.goes["a"] = 1
 	f.ack("a b c d")
-	f.pass(2 * ttl) // the one before is over
+	f.pass(2 * ttl) // the version before is over
 	f.link("a b c d")
 	f.q.Lock(f.now, Exclusive("k", false))
 	for _, v := range []string{"a", "b", "c", "d"} {

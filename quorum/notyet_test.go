@@ -8,8 +8,9 @@ import (
 	"github.com/lockmesh/lockmesh/internal/vote"
 )
 
-// A voter whose disk is slow doesn't know yet that it is one. It turns the opening away, and knows nothing of the stream that follows it. That must not
-// have the requester open another stream at once, and another, for ever.
+// A voter with a slow disk doesn't know yet that its node is a voter. The voter refuses to open a
+// stream, and doesn't know the messages behind. The requester must not open one stream after
+// another.
 func TestAVoterThatDoesNotKnowYetIsLeftInPeaceUntilItDoes(t *testing.T) {
 	e := vote.Electorate{Version: 1, Lineage: 1, Voters: []vote.Elector{{Name: "v", Dir: 7}}}
 	now := vote.Now{Fast: vote.Instant(time.Second), Slow: vote.Instant(time.Second), Wall: 1}
@@ -39,8 +40,9 @@ func TestAVoterThatDoesNotKnowYetIsLeftInPeaceUntilItDoes(t *testing.T) {
 	}
 }
 
-// A node whose directory was wiped isn't a voter until the others have voted it in, for which they need
-// connections to it that last. A requester that hung up on it after each TTL kept it out for good.
+// A node with a wiped directory isn't a voter until the other voters have voted the node in, and
+// needs lasting links for this. A requester that closed its link after each TTL kept such a node
+// out for good.
 func TestAVoterThatAnswersThatItIsNoneIsNotHungUpOn(t *testing.T) {
 	e := vote.Electorate{Version: 1, Lineage: 1, Voters: []vote.Elector{{Name: "v", Dir: 7}}}
 	now := vote.Now{Fast: vote.Instant(time.Second), Slow: vote.Instant(time.Second), Wall: 1}

@@ -7,8 +7,8 @@ import (
 	"github.com/lockmesh/lockmesh/internal/vote"
 )
 
-// The votes in an answer are found in any order in which a voter lists them, requests that were
-// listed ahead among them; of several votes of a request the last one counts.
+// The votes in an answer are found in any order, and so are requests listed ahead; of several votes
+// for a request the last vote counts.
 func TestVotesAreFoundInAnAnswer(t *testing.T) {
 	ahead := map[vote.Number]struct{}{5: {}}
 	for name, all := range map[string][]vote.Entry{
@@ -35,7 +35,7 @@ func TestVotesAreFoundInAnAnswer(t *testing.T) {
 	}
 }
 
-// A long answer is kept in pages, and each of its votes is found.
+// A long answer is kept in pages, and each vote is found.
 func TestVotesOfManyPagesAreFound(t *testing.T) {
 	var l listing
 	const last = 3*listedPage + 7
@@ -52,7 +52,7 @@ func TestVotesOfManyPagesAreFound(t *testing.T) {
 	}
 }
 
-// A pass over the roll meets each request once, in order, whatever ends in the meantime.
+// A pass over the roll visits each request once, in order, whatever ends in the meantime.
 func TestAPassMeetsEachRequestOnce(t *testing.T) {
 	q := New(Config{Self: vote.SessionID{Node: "r", Incarnation: 1}}, vote.Now{})
 	all := make([]*request, 20)
@@ -72,7 +72,7 @@ func TestAPassMeetsEachRequestOnce(t *testing.T) {
 			if q.review.has(all[n]) {
 				t.Errorf("request %d is passed", n+1)
 			}
-			q.strike(all[n]) // the next one
+			q.strike(all[n]) // the next request
 		}
 		q.last++
 		late := &request{number: q.last}

@@ -9,7 +9,7 @@ import (
 	"github.com/lockmesh/lockmesh/internal/vote"
 )
 
-// inPieces is a bench whose requester lists, or takes in, one request in each Tick.
+// inPieces returns a bench with a requester that lists, or takes in, a single request in each Tick.
 func inPieces(t *testing.T) *bench {
 	b := newBench(t, 3)
 	b.q.cfg.Turn = 1
@@ -17,8 +17,8 @@ func inPieces(t *testing.T) *bench {
 	return b
 }
 
-// hold has the requester hold keys with the votes of all voters, under the request's number as
-// serial.
+// hold has the requester hold keys with the votes of all voters; the number of a request is the
+// serial of its votes.
 func (b *bench) hold(keys ...vote.Key) (all []vote.Number) {
 	for _, k := range keys {
 		n, err := b.q.Lock(b.now, Exclusive(k, false))
@@ -47,7 +47,7 @@ func voted(n vote.Number, s vote.Serial) vote.Entry {
 	return vote.Entry{Number: n, Serial: s, Token: vote.Token(1000 * n)}
 }
 
-// words returns what was sent to a voter since the last look, with the numbers of the requests.
+// words returns the messages sent to a voter since the last call, with the numbers of the requests.
 func (b *bench) words(v vote.NodeID) (all []string) {
 	b.drain()
 	for _, m := range b.heard[v] {
@@ -73,7 +73,7 @@ func (b *bench) words(v vote.NodeID) (all []string) {
 	return all
 }
 
-// ticks lets the requester go on with its work at once until it has no more.
+// ticks calls Tick until the requester has no more work, without a pause.
 func (b *bench) ticks() (n int) {
 	for ; b.q.Busy(); n++ {
 		if b.q.Next() > b.now.Fast {
@@ -84,8 +84,8 @@ func (b *bench) ticks() (n int) {
 	return n
 }
 
-// A sync made in pieces lists each request as of one moment, once; what happens meanwhile is told
-// behind it, in order, and only what is on this stream.
+// A sync made in pieces lists each request once, as of a single moment; later messages follow
+// behind the sync, in order.
 func TestASyncInPiecesListsARequestBeforeItChanges(t *testing.T) {
 	b := inPieces(t)
 	held := b.hold("a", "b", "c", "d", "e", "f")
@@ -96,7 +96,7 @@ func TestASyncInPiecesListsARequestBeforeItChanges(t *testing.T) {
 	b.q.Release(b.now, held[0])
 	b.q.Release(b.now, held[4])
 	b.q.Share(b.now, held[3])
-	// Because of the delay it is for all voters.
+	// A request with a lock-delay is sent to all voters at once.
 	wish := vote.Spec{Key: "late", Mode: vote.Exclusive, Delay: time.Millisecond}
 	late, err := b.q.Lock(b.now, RequestOptions{Spec: wish})
 	if err != nil {
@@ -120,7 +120,8 @@ func TestASyncInPiecesListsARequestBeforeItChanges(t *testing.T) {
 	if !slices.Equal(got, want) {
 		t.Errorf("it says %q, want %q", got, want)
 	}
-	// The voter's ledger: what is listed or asked for, less what is released.
+	// The voter's digest: the requests listed or sent, less the released requests, with the listed
+	// votes.
 	b.answer("v0", voted(2, 2), voted(5, 5), voted(3, 3))
 	b.ticks()
 	ledger := vote.Digest{}
@@ -138,7 +139,7 @@ func TestASyncInPiecesListsARequestBeforeItChanges(t *testing.T) {
 	}
 }
 
-// A caller that comes to the front of a local queue while a sync is made is told of once.
+// A caller that comes to the front of a local queue while a sync is made is listed once.
 func TestASyncInPiecesListsAFrontOnce(t *testing.T) {
 	b := inPieces(t)
 	held := b.hold("a", "b", "c")
@@ -146,7 +147,7 @@ func TestASyncInPiecesListsAFrontOnce(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	b.q.requests[held[2]].contended = true // so the key isn't handed on within the node
+	b.q.requests[held[2]].contended = true // so the lease isn't handed off
 	b.q.Unlink(b.now, b.place("v0"))
 	b.q.Link(b.now, b.place("v0"), vote.SessionID{Node: "v0", Incarnation: 5})
 	b.pass(0)
@@ -159,14 +160,14 @@ func TestASyncInPiecesListsAFrontOnce(t *testing.T) {
 	}
 }
 
-// While an answer about a new session is taken in, the voter's cover extends nothing: neither a
-// vote that the answer doesn't list, nor a vote that it lists, before the answer is in effect.
+// While the answer about a new session is taken in, the voter extends no vote: neither a vote
+// missing in the answer, nor a listed vote before the answer is in effect.
 func TestAnAnswerInPiecesExtendsNothingBeforeItsEnd(t *testing.T) {
 	b := inPieces(t)
 	held := b.hold("a", "b", "c")
 	until := func(i int) vote.Instant { return b.q.requests[held[i]].group.until }
 	was := until(0)
-	// v2 is gone, so v0 is needed, whose session has ended and begun anew; only one vote is left.
+	// v2 is gone, so v0 is needed. The session at v0 has ended and begun anew with a single vote.
 	b.q.Unlink(b.now, b.place("v2"))
 	b.q.Unlink(b.now, b.place("v0"))
 	b.pass(ttl / 4)
@@ -207,8 +208,8 @@ func TestAnAnswerInPiecesExtendsNothingBeforeItsEnd(t *testing.T) {
 	}
 }
 
-// A voter that gives a lease a vote anew, in another session, takes nothing from the validity of the
-// lease while its answer is taken in, whatever the other voters say meanwhile.
+// A lease keeps its validity while the answer of a voter with a new session is taken in, if the
+// answer lists the lease, whatever the other voters send meanwhile.
 func TestALeaseKeepsItsValidityWhileAnAnswerIsTakenIn(t *testing.T) {
 	b := inPieces(t)
 	for i := range 3 {
@@ -248,7 +249,7 @@ func TestALeaseKeepsItsValidityWhileAnAnswerIsTakenIn(t *testing.T) {
 	}
 }
 
-// A connection that breaks while an answer is taken in leaves nothing of the answer in effect.
+// If a link breaks while an answer is taken in, nothing of the answer is in effect.
 func TestAnAnswerInPiecesThatIsCutOffCoversNothing(t *testing.T) {
 	b := inPieces(t)
 	held := b.hold("a", "b", "c")
@@ -267,7 +268,7 @@ func TestAnAnswerInPiecesThatIsCutOffCoversNothing(t *testing.T) {
 	if p.gen == 2 || p.validity != (validity{}) || b.q.Busy() {
 		t.Errorf("generation %d, cover %v, busy %v", p.gen, p.validity, b.q.Busy())
 	}
-	// The next answer is still one about another session than the one counted on.
+	// The next answer still counts as the answer about a new session.
 	b.q.Link(b.now, b.place("v0"), vote.SessionID{Node: "v0", Incarnation: 5})
 	b.ticks()
 	b.answer("v0")
@@ -280,7 +281,7 @@ func TestAnAnswerInPiecesThatIsCutOffCoversNothing(t *testing.T) {
 	}
 }
 
-// What a voter says behind its answer waits until the answer is taken in, in order.
+// The messages behind a voter's answer wait, in order, until the answer is taken in.
 func TestWhatComesBehindAnAnswerWaitsForItsEnd(t *testing.T) {
 	b := inPieces(t)
 	held := b.hold("a", "b", "c")
@@ -305,12 +306,12 @@ func TestWhatComesBehindAnAnswerWaitsForItsEnd(t *testing.T) {
 	}
 }
 
-// A voter's silence is held against it only from the end of the sync on, and from the end of the
-// answer on.
+// A voter's silence counts only from the end of the sync on, and again from the end of the answer
+// on.
 func TestAVoterIsNotSilentWhileThisNodeWorks(t *testing.T) {
 	b := inPieces(t)
 	v0 := b.q.peerOf("v0")
-	for i := range 8 { // requests that wait, however long the test takes
+	for i := range 8 { // the requests wait for as long as the test takes
 		if _, err := b.q.Lock(b.now, Exclusive(vote.Key(fmt.Sprint("k", i)), false)); err != nil {
 			t.Fatal(err)
 		}
@@ -341,8 +342,7 @@ func TestAVoterIsNotSilentWhileThisNodeWorks(t *testing.T) {
 	}
 }
 
-// Where more requests wait than are evaluated at once, the end of a connection is still heard of by
-// each of them.
+// If more requests wait than are evaluated at once, the end of a link still reaches each request.
 func TestPendingRequestsAreReviewedInPieces(t *testing.T) {
 	b := inPieces(t)
 	var tries []vote.Number

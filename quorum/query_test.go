@@ -7,7 +7,7 @@ import (
 	"github.com/lockmesh/lockmesh/internal/vote"
 )
 
-// show has a voter answer a look with what it sees.
+// show has a voter answer a query with views.
 func (b *bench) show(v vote.NodeID, nonce uint64, views ...vote.View) {
 	b.say(v, vote.Message{Kind: vote.KindShow, Nonce: nonce, Views: views, End: true, TTL: time.Hour})
 }
@@ -16,7 +16,7 @@ func sight(what vote.State, owner vote.NodeID, n vote.Number, mode vote.Mode, to
 	return vote.View{State: what, Key: "k", Owner: vote.SessionID{Node: owner, Incarnation: 1}, Number: n, Mode: mode, Token: token, Time: vote.Micros(n)}
 }
 
-// seen lists what a look has shown, in a word for each: whose, and what.
+// seen lists the result of the last query: the owner and the state of each view entry.
 func (b *bench) seen() string {
 	b.t.Helper()
 	e := b.last(EventQueryDone)
@@ -80,7 +80,7 @@ func TestALookNeedsAMajorityAndMergesWhatItSees(t *testing.T) {
 	}
 }
 
-// Whichever voter answers first, and whether the voters know of the grant or not.
+// The result doesn't depend on the order of the answers, nor on a voter's knowledge of the grant.
 func TestALookShowsTheNewestValueAndTheFirstTokenOfTheRun(t *testing.T) {
 	for _, youngFirst := range []bool{false, true} {
 		for _, states := range [][2]vote.State{
@@ -97,7 +97,7 @@ func TestALookShowsTheNewestValueAndTheFirstTokenOfTheRun(t *testing.T) {
 				first, second = young, old
 			}
 			b.show("v0", n, first)
-			b.show("v0", n, second) // a voter answers once
+			b.show("v0", n, second) // a second answer of the same voter doesn't count
 			b.show("v2", n, second)
 			s := b.last(EventQueryDone).Result.Views
 			if len(s) != 1 || s[0].State != vote.Holding || string(s[0].Value) != "new" || s[0].Version != 2 || s[0].Left != 2*time.Second ||
@@ -148,7 +148,7 @@ func TestARevocationCountsHoldersAsTheVoterThatKnowsMost(t *testing.T) {
 	}
 }
 
-// news has a voter tell what happened.
+// news has a voter report events.
 func (b *bench) news(v vote.NodeID, nonce, seq uint64, gap bool, views ...vote.View) {
 	b.say(v, vote.Message{Kind: vote.KindNews, Nonce: nonce, Incarnation: 5, Seq: seq, Gap: gap, Views: views})
 }
@@ -163,7 +163,7 @@ func TestAWatchGoesOn(t *testing.T) {
 	b.news("v0", n, 7, true)
 	held := sight(vote.Holding, "a", 1, vote.Exclusive, 100)
 	b.news("v0", n, 8, false, held)
-	b.news("v0", n, 8, false, held) // asked twice, answered twice
+	b.news("v0", n, 8, false, held) // the same answer to another question
 	if got := b.told("v0"); got != "watch watch" {
 		t.Fatalf("told %q after an answer each", got)
 	}
@@ -176,7 +176,7 @@ func TestAWatchGoesOn(t *testing.T) {
 	if e := b.last(EventNews); told != 2 || e.Nonce != n || e.Place != 0 || e.Gap || len(e.Views) != 1 {
 		t.Fatalf("%d news, the last %+v", told, e)
 	}
-	// Its connection breaks. The voter is asked from where it was, and tells what was missed.
+	// The link breaks. The voter is asked for all events since the last answer.
 	b.q.Unlink(b.now, b.place("v0"))
 	b.link("v0")
 	b.drain()
@@ -190,8 +190,8 @@ func TestAWatchGoesOn(t *testing.T) {
 		t.Fatalf("asked anew for %+v", again)
 	}
 	b.told("v0")
-	// The voter has too many watches and lets this one go, with nothing to tell. It is asked again,
-	// but not at once: so many would keep it busy.
+	// A voter with too many watches drops this watch by an answer without events. The watch is sent
+	// again, but not at once: many such watches would keep the voter busy.
 	b.news("v0", n, 8, false)
 	if got := b.told("v0"); got != "" {
 		t.Fatalf("told %q at once", got)
@@ -201,7 +201,7 @@ func TestAWatchGoesOn(t *testing.T) {
 		t.Fatalf("told %q at the next refresh", got)
 	}
 	b.q.Unwatch(b.now, n)
-	if got := b.told("v0"); got != "watch" { // which says that it ends
+	if got := b.told("v0"); got != "watch" { // this message ends the watch
 		t.Fatalf("told %q at the end", got)
 	}
 	b.news("v0", n, 9, false, held)

@@ -17,7 +17,7 @@ type bench struct {
 	q      *Requester
 	now    vote.Now
 	names  []vote.NodeID
-	heard  map[vote.NodeID][]vote.Message // what was sent to each voter and not looked at yet
+	heard  map[vote.NodeID][]vote.Message // sent to each voter, and not read by the test yet
 	events []Event
 	gen    vote.Generation
 }
@@ -50,7 +50,7 @@ func (b *bench) drain() {
 	}
 }
 
-// link opens a voter's connection and answers the statement with the votes given.
+// link opens a link to a voter, and answers the sync with the given votes.
 func (b *bench) link(v vote.NodeID, votes ...vote.Entry) {
 	b.q.Link(b.now, b.place(v), vote.SessionID{Node: v, Incarnation: 5})
 	b.answer(v, votes...)
@@ -68,7 +68,7 @@ func (b *bench) say(v vote.NodeID, m vote.Message) {
 	b.drain()
 }
 
-// told returns what kinds were sent to a voter since the last look.
+// told returns the kinds of the messages sent to a voter since the last call.
 func (b *bench) told(v vote.NodeID) string {
 	b.drain()
 	var kinds []string
@@ -198,7 +198,7 @@ func TestALeaseEndsWhenItsOwnVotersAreNoLongerCovered(t *testing.T) {
 	b.promise("v0", n, 1, 100)
 	b.promise("v1", n, 1, 100)
 	b.granted(n, true)
-	// v2 never voted for it. That v2 and v0 answer refreshes proves nothing.
+	// v2 never voted for the request. Acknowledgements of v0 and v2 prove nothing.
 	for range 8 {
 		b.pass(ttl / 5)
 		for _, v := range []vote.NodeID{"v0", "v2"} {
@@ -218,13 +218,13 @@ func TestALeaseEndsWhenItsOwnVotersAreNoLongerCovered(t *testing.T) {
 	}
 }
 
-// ack acknowledges the newest refresh with what the voter should keep, and change on top of it.
+// ack acknowledges the newest refresh with the expected digest; change may alter the message.
 func (b *bench) ack(v vote.NodeID, change func(*vote.Message)) {
 	p := b.q.peerOf(v)
 	if !p.up() || !p.answered {
 		return
 	}
-	// What the book expects when all that was said is processed; settle is tested by itself in TestTheBook.
+	// The expected digest when all sent messages are processed. TestTheBook tests settle by itself.
 	exp := p.digest.base
 	for _, c := range p.digest.sent {
 		exp = exp.Plus(c.delta)
@@ -281,7 +281,8 @@ func TestAcknowledgementsExtendOnlyWhatBothSidesAgreeOn(t *testing.T) {
 func TestTheBook(t *testing.T) {
 	var b expectedDigest
 	b.addSent(1, vote.DigestOfRequest(1))
-	b.addSent(2, vote.Digest{}.Minus(vote.DigestOfRequest(1))) // released, before its promise arrives
+	// Released, before the promise arrives.
+	b.addSent(2, vote.Digest{}.Minus(vote.DigestOfRequest(1)))
 	b.addSent(3, vote.DigestOfRequest(2))
 	b.addReceived(1, vote.DigestOfVote(7))
 	b.amend(2, vote.Digest{}.Minus(vote.DigestOfVote(7)))

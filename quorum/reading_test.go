@@ -7,8 +7,8 @@ import (
 )
 
 // A request wins between a sync and its answer. The answer still shows the token of an earlier
-// round, to which the voter had agreed. The voter keeps its vote for the lease: the vote counts on,
-// and the voter isn't asked for the token once more.
+// round, confirmed by the voter. The voter keeps its vote for the lease: the vote still counts, and
+// the voter isn't asked to confirm the token again.
 func TestAVoteForALeaseCountsThoughAnAnswerShowsAnEarlierRound(t *testing.T) {
 	b := newBench(t, 3)
 	b.all()

@@ -9,13 +9,14 @@ import (
 	"github.com/lockmesh/lockmesh/internal/vote"
 )
 
-// follower is a requester whose electorate follows the living, with the voters' part played by the test.
+// follower is a requester with dynamic membership, with the voters' part played by the test.
 type follower struct {
-	t      *testing.T
-	q      *Requester
-	now    vote.Now
-	told   map[string][]vote.Message // to each voter, and not looked at yet
-	goes   map[string]uint64         // the version that a voter goes by; zero: the newest that the requester knows
+	t    *testing.T
+	q    *Requester
+	now  vote.Now
+	told map[string][]vote.Message // sent to each voter, and not read by the test yet
+	// The version applied by a voter; zero: the newest known to the requester.
+	goes   map[string]uint64
 	events []Event
 	serial vote.Serial
 }
@@ -49,7 +50,7 @@ func (f *follower) drain() {
 	}
 }
 
-// link opens the connections of some voters, which answer the statements with the votes that the requester counts.
+// link opens links to voters, which answer the syncs without votes.
 func (f *follower) link(list string) {
 	for _, v := range strings.Fields(list) {
 		f.q.Link(f.now, connOf(v), vote.SessionID{Node: vote.NodeID(v), Incarnation: 5})
@@ -82,7 +83,7 @@ func (f *follower) answer(v string, change func(*vote.Message), votes ...vote.En
 	f.say(v, m)
 }
 
-// ack has some voters acknowledge the newest refresh, each with the ledger that the requester expects.
+// ack has voters acknowledge the newest refresh, each with the expected digest.
 func (f *follower) ack(list string) {
 	for _, v := range strings.Fields(list) {
 		p := f.peer(v)
@@ -96,7 +97,7 @@ func (f *follower) ack(list string) {
 	}
 }
 
-// heard returns what kinds were sent to a voter since the last look.
+// heard returns the kinds of the messages sent to a voter since the last call.
 func (f *follower) heard(v string) string {
 	f.drain()
 	var kinds []string
@@ -116,7 +117,7 @@ func (f *follower) lock(try bool) vote.Number {
 	return n
 }
 
-// promise has some voters vote for a request.
+// promise has voters vote for a request.
 func (f *follower) promise(n vote.Number, list string) {
 	for _, v := range strings.Fields(list) {
 		f.serial++
@@ -142,7 +143,7 @@ func (f *follower) pass(d time.Duration) {
 	f.drain()
 }
 
-// outcome returns the last event about a request.
+// outcome returns the kind of the last event about a request.
 func (f *follower) outcome(n vote.Number) EventKind {
 	f.drain()
 	for _, e := range slices.Backward(f.events) {
@@ -214,7 +215,7 @@ func TestNothingChangesItsMeaningWhenPlacesMove(t *testing.T) {
 				t.Errorf("%+v", places)
 			}
 
-			// Each vote is still whose it was.
+			// Each vote still belongs to its voter.
 			f.say("o", vote.Message{Kind: vote.KindInquire, Number: held, Serial: 2})
 			f.say("n", vote.Message{Kind: vote.KindInquire, Number: other, Serial: 3})
 			f.say("n", vote.Message{Kind: vote.KindInquire, Number: held, Serial: 2})
@@ -222,7 +223,7 @@ func TestNothingChangesItsMeaningWhenPlacesMove(t *testing.T) {
 			if m, n, o := f.heard("m"), f.heard("n"), f.heard("o"); m != "" || n != "yield" || o != "confirm" {
 				t.Errorf("m is told %q, n %q, o %q", m, n, o)
 			}
-			// The watches go on where they were.
+			// The watches go on from the last event received.
 			f.say("o", vote.Message{Kind: vote.KindNews, Nonce: watch, Incarnation: 5, Seq: 39, Views: []vote.View{{}}})
 			f.say("n", vote.Message{Kind: vote.KindNews, Nonce: watch, Incarnation: 5, Seq: 31, Views: []vote.View{{}}})
 			if e := f.last(EventNews); e.Place != f.peer("n").place {
@@ -231,7 +232,7 @@ func TestNothingChangesItsMeaningWhenPlacesMove(t *testing.T) {
 			if f.told["n"][0].Seq != 31 || f.heard("o") != "" {
 				t.Error("what was told before is told again")
 			}
-			// What is acknowledged is what is expected, also of those that were spared.
+			// The digests match, those of the spared voters included.
 			f.pass(maxHedgeDelay)
 			f.pass(maxHedgeDelay)
 			f.pass(ttl / 5)
@@ -239,7 +240,7 @@ func TestNothingChangesItsMeaningWhenPlacesMove(t *testing.T) {
 			if c := f.q.Counters().Mismatches; c != 0 {
 				t.Errorf("%d mismatches", c)
 			}
-			// All who are asked have the release, and the look counts n's answer once.
+			// Every voter receives the release, and the query counts n's answer once.
 			for _, v := range []string{"m", "n", "o"} {
 				f.heard(v)
 			}
@@ -270,7 +271,7 @@ func TestNothingChangesItsMeaningWhenPlacesMove(t *testing.T) {
 	}
 }
 
-// newcomers are the voters that aren't connected yet.
+// newcomers returns the voters without a link.
 func newcomers(q *Requester) string {
 	var all []string
 	for _, p := range q.peers {
@@ -296,7 +297,7 @@ func TestARequestThatWaitsIsPutToThoseWhoAreNew(t *testing.T) {
 	}
 	f.answer("a", nil, vote.Entry{Number: n, Serial: 90, Token: 100})
 	f.promise(w, "a")
-	f.want(w, EventNone) // of the old ones one, of the new ones two
+	f.want(w, EventNone) // a vote of a single old voter, and of two new voters
 	f.goes["o"] = 1
 	f.promise(w, "o")
 	f.want(w, EventGranted) // old: n, o; new: a, n, o
@@ -323,11 +324,12 @@ func TestALeaseKeepsItsInstantWhenTheElectorateChanges(t *testing.T) {
 			f.want(n, EventGranted)
 		}
 		f.pass(1)
-		f.want(n, EventLost) // nobody has said a word
+		f.want(n, EventLost) // no voter has sent anything
 	}
 }
 
-// A voter that can't store the newest version counts for a while, under the one before. Nobody is to be told after that that locks can be had by its vote.
+// A voter that can't store the newest version still counts under the previous version for a while.
+// Afterwards the requester must not report this voter as counting.
 func TestAVoterThatStaysBehindIsToldToBe(t *testing.T) {
 	f := follow(t, "1: a b c")
 	f.goes["b"], f.goes["c"] = 1, 1
@@ -402,7 +404,8 @@ func TestAcknowledgementsUnderTwoVersionsDontAddUp(t *testing.T) {
 			f.pass(ttl / 5)
 			f.ack("a b")
 		}
-		f.pass(ttl / 4) // the first covers are over, those of before still count, at most
+		// The first validities are over; at most validity under the old version still counts.
+		f.pass(ttl / 4)
 		if got := f.outcome(n) == EventGranted; got != c.heldAfterTheOnly {
 			t.Errorf("%s: held: %v", c.name, got)
 		}
@@ -413,7 +416,7 @@ func TestALeaseMayBeWonUnderTheVersionBefore(t *testing.T) {
 	f := follow(t, "1: a b c")
 	n := f.lock(false)
 	f.promise(n, "a")
-	f.goes["a"], f.goes["b"] = 1, 1 // they haven't heard of the new one yet
+	f.goes["a"], f.goes["b"] = 1, 1 // both have yet to apply the new version
 	f.reelect("2: c d e (a b c)")
 	f.promise(n, "b")
 	f.want(n, EventGranted)
@@ -421,7 +424,7 @@ func TestALeaseMayBeWonUnderTheVersionBefore(t *testing.T) {
 	f = follow(t, "1: a b c")
 	n = f.lock(false)
 	f.promise(n, "a")
-	f.reelect("3: c d e") // the one before that is over
+	f.reelect("3: c d e") // the first version doesn't count any more
 	if f.q.Knows("a") {
 		t.Fatal("a is spoken to")
 	}
@@ -438,7 +441,7 @@ func TestAfterATTLTheVersionBeforeIsForgotten(t *testing.T) {
 		t.Fatal(got)
 	}
 	f.link("d")
-	f.promise(n, "c") // of the new ones b and c, of the old ones all
+	f.promise(n, "c") // of the new voters b and c, of the old voters all
 	end := f.now.Fast.Add(vote.Validity(ttl))
 	for f.now.Fast < end-1 {
 		f.pass(min(ttl/20, end.Sub(f.now.Fast)-1))
@@ -452,7 +455,7 @@ func TestAfterATTLTheVersionBeforeIsForgotten(t *testing.T) {
 		t.Fatal("not forgotten")
 	}
 	f.want(n, EventGranted)
-	// Then the joint one ends: a goes.
+	// Then the joint electorate ends, and a leaves.
 	f.reelect("3: b c d")
 	if got := names(f.q.Peers()); got != "a b c d" {
 		t.Fatal(got)
@@ -479,13 +482,14 @@ func TestOneThatDoesNotKnowThatItVotesIsStatedToOnceItDoes(t *testing.T) {
 		t.Fatalf("d is told %q", got)
 	}
 	f.say("d", vote.Message{Kind: vote.KindRefused, Reason: vote.ReasonNotVoter})
-	f.say("d", vote.Message{Kind: vote.KindUnknown}) // what it says of the statement behind that
+	// The answer to the sync behind the refused opening.
+	f.say("d", vote.Message{Kind: vote.KindUnknown})
 	f.pass(ttl / 5)
 	if got := f.heard("d"); got != "" {
 		t.Fatalf("d is told %q", got)
 	}
 	f.q.AckEpoch(f.now, connOf("d"), 1)
-	f.q.AckEpoch(f.now, connOf("e"), 2) // somebody else, and not connected
+	f.q.AckEpoch(f.now, connOf("e"), 2) // another voter, without a link
 	if got := f.heard("d"); got != "" {
 		t.Fatalf("d goes by an older one and is told %q", got)
 	}
@@ -494,7 +498,8 @@ func TestOneThatDoesNotKnowThatItVotesIsStatedToOnceItDoes(t *testing.T) {
 		t.Fatalf("d goes by it and is told %q", got)
 	}
 	f.answer("d", nil)
-	f.q.AckEpoch(f.now, connOf("d"), 2) // those who vote already are refreshed, so that their word counts under the new version at once
+	// A voter with a session is refreshed, so that its votes count under the new version at once.
+	f.q.AckEpoch(f.now, connOf("d"), 2)
 	if got := f.heard("d"); got != "refresh" {
 		t.Fatalf("d is told %q", got)
 	}
@@ -550,7 +555,7 @@ func TestWhileNoElectorateIsKnown(t *testing.T) {
 	if f.q.Ready() {
 		t.Fatal("ready for what?")
 	}
-	f.q.Link(f.now, connOf("a"), vote.SessionID{Node: "a", Incarnation: 5}) // one that may be a voter
+	f.q.Link(f.now, connOf("a"), vote.SessionID{Node: "a", Incarnation: 5}) // d may be a voter
 	if got := f.heard("a"); got != "none" {
 		t.Fatal(got)
 	}
@@ -569,7 +574,7 @@ func TestAnOlderElectorateIsNoNews(t *testing.T) {
 	}
 }
 
-// One who is voted out and in again isn't confused with what was said before.
+// When a voter is removed and added again, its stream is new and no earlier message counts.
 func TestAVoterThatComesBackIsSpokenToOnANewStream(t *testing.T) {
 	f := follow(t, "1: a b c")
 	was := f.peer("c").stream
@@ -614,7 +619,8 @@ func TestVotesOfTheirOwnLengthAreCoveredUnderTheirVersion(t *testing.T) {
 	}
 }
 
-// What a majority has confirmed while the electorate was larger is enough once it is smaller.
+// Confirmations by fewer than a majority of a large electorate are enough once the electorate is
+// smaller.
 func TestWhatIsEnoughForTheNewOnesIsDoneWhenTheOldOnesGo(t *testing.T) {
 	f := follow(t, "2: a b c (a b c d e)")
 	n := f.held("a b c")
@@ -647,8 +653,9 @@ func TestWhatIsEnoughForTheNewOnesIsDoneWhenTheOldOnesGo(t *testing.T) {
 	}
 }
 
-// A voter whose disk is slow goes by an older version for a while. What it extends then is of no use; asked again at once it would say the same, and
-// a node and its own voter would go on like that for ever. (Found by TestAnythingWhileTheElectorateChanges.)
+// A voter with a slow disk applies an older version for a while. Its extensions are of no use then,
+// and the same answer would follow if the voter were asked again at once: a node and its own voter
+// would go on indefinitely. (Found by TestAnythingWhileTheElectorateChanges.)
 func TestAVoteExtendedUnderAnotherVersionIsNotExtendedAgainAtOnce(t *testing.T) {
 	f := follow(t, "7: a b c")
 	f.goes["a"], f.goes["b"] = 5, 5
@@ -664,7 +671,7 @@ func TestAVoteExtendedUnderAnotherVersionIsNotExtendedAgainAtOnce(t *testing.T) 
 		t.Fatalf("b is told %q", got)
 	}
 	f.want(n, EventNone)
-	f.pass(ttl / 5) // in time, of course
+	f.pass(ttl / 5) // at the regular time
 	if got := f.heard("b"); !strings.Contains(got, "extend") {
 		t.Fatalf("b is told %q", got)
 	}
@@ -673,8 +680,8 @@ func TestAVoteExtendedUnderAnotherVersionIsNotExtendedAgainAtOnce(t *testing.T) 
 	f.want(n, EventGranted)
 }
 
-// One that votes no more, and is spoken to only as long as the version before counts, is told of nothing any more on a new stream; so there is nothing
-// to release there.
+// A node that votes no more, and counts only under the previous version, receives no requests on a
+// new stream, so there is nothing to release at this node.
 func TestAVoterOfTheVersionBeforeHasNothingToRelease(t *testing.T) {
 	f := follow(t, "2: b c d (a b c)")
 	n := f.held("a b c")
@@ -695,13 +702,14 @@ func TestAVoterOfTheVersionBeforeHasNothingToRelease(t *testing.T) {
 	}
 }
 
-// One that is voted out and in again before it hears of either has no reason to begin anew, and what was asked for in between wasn't put to it.
+// A voter may be removed and added again before receiving either change. The voter keeps its
+// session then, and hasn't received the requests made in between.
 func TestAVoterThatIsVotedInAgainHearsOfWhatWasAskedForMeanwhile(t *testing.T) {
 	f := follow(t, "2: b c d (a b c)")
 	f.goes["a"] = 2
 	f.reelect("3: b c d")
 	n := f.lock(false)
-	f.q.proveAt = vote.Never // or the voters are asked whether they have processed it
+	f.q.proveAt = vote.Never // or else the voters were asked for acknowledgements
 	f.pass(maxHedgeDelay)
 	if got := f.heard("a"); got != "" {
 		t.Fatalf("a was told %q though it votes no more", got)
@@ -721,7 +729,7 @@ func TestAVoterThatIsVotedInAgainHearsOfWhatWasAskedForMeanwhile(t *testing.T) {
 	f.want(n, EventGranted)
 }
 
-// One that isn't connected is stated to when it is.
+// A voter without a link receives a sync once the link is up.
 func TestAVoterThatIsVotedInAgainIsStatedToOnceItIsConnected(t *testing.T) {
 	f := follow(t, "2: b c d (a b c)")
 	f.reelect("3: b c d")
@@ -740,7 +748,7 @@ func TestAVoterThatIsVotedInAgainIsStatedToOnceItIsConnected(t *testing.T) {
 	}
 }
 
-// One that stays away isn't spoken to.
+// A node that remains removed receives no message.
 func TestAVoterThatStaysAwayHearsNothing(t *testing.T) {
 	f := follow(t, "2: b c d (a b c)")
 	f.reelect("3: b c d")
@@ -751,7 +759,7 @@ func TestAVoterThatStaysAwayHearsNothing(t *testing.T) {
 	}
 }
 
-// permit asks for one of two permits, and slots has voters vote for a slot of it.
+// permit requests one of two permits, and slot has voters vote for a slot.
 func (f *follower) permit() vote.Number {
 	n, err := f.q.Lock(f.now, RequestOptions{Spec: vote.Spec{Key: "k", Mode: vote.Permit, Permits: 2}})
 	if err != nil {
@@ -768,7 +776,7 @@ func (f *follower) slot(n vote.Number, slot vote.Slot, list string) {
 	}
 }
 
-// staysBehind has c vote for a slot, and go by an older version for so long that nothing of it counts any more.
+// staysBehind has c vote for a slot, and then apply an older version until no vote of c counts.
 func staysBehind(t *testing.T) (f *follower, n vote.Number) {
 	f = follow(t, "2: a b c")
 	n = f.permit()
@@ -788,7 +796,7 @@ func staysBehind(t *testing.T) (f *follower, n vote.Number) {
 	return f, n
 }
 
-// What one votes for that stays behind decides no slot.
+// The vote of a voter that stays behind decides no slot.
 func TestASlotForWhichOneVotesThatStaysBehindHoldsNobodyUp(t *testing.T) {
 	f, n := staysBehind(t)
 	f.slot(n, 1, "a b")
@@ -800,7 +808,7 @@ func TestASlotForWhichOneVotesThatStaysBehindHoldsNobodyUp(t *testing.T) {
 	}
 	f.heard("a")
 	f.heard("b")
-	f.slot(n, 2, "d") // it can't move its vote
+	f.slot(n, 2, "d") // d can't move its vote
 	if a, b := f.heard("a"), f.heard("b"); a != "yield" || b != "yield" {
 		t.Fatalf("a was told %q, and b %q", a, b)
 	}
@@ -808,7 +816,8 @@ func TestASlotForWhichOneVotesThatStaysBehindHoldsNobodyUp(t *testing.T) {
 	f.want(n, EventGranted)
 }
 
-// Its vote decides as soon as it goes by the newest version, though nobody else has a word to say then.
+// A vote decides as soon as its voter has applied the newest version, without a further message of
+// another voter.
 func TestAVoteDecidesWhenItsVoterIsBehindNoMore(t *testing.T) {
 	f, n := staysBehind(t)
 	f.slot(n, 1, "a b")
@@ -823,7 +832,8 @@ func TestAVoteDecidesWhenItsVoterIsBehindNoMore(t *testing.T) {
 	f.want(n, EventGranted)
 }
 
-// What was promised under the version before decides a slot while that counts, though its voter is out of reach.
+// A vote under the previous version decides a slot while this version counts, even if the voter is
+// out of reach.
 func TestASlotIsDecidedUnderTheVersionBefore(t *testing.T) {
 	f := follow(t, "1: a b c")
 	n := f.permit()

@@ -8,7 +8,7 @@ import (
 	"github.com/lockmesh/lockmesh/internal/vote"
 )
 
-// trueAck acknowledges with the ledger that an honest voter would have.
+// trueAck acknowledges with the digest that a correct voter would have.
 func (b *bench) trueAck(v vote.NodeID, l vote.Digest) {
 	p := b.q.peerOf(v)
 	b.say(v, vote.Message{Kind: vote.KindAck, Sent: p.refreshed, Incarnation: 5, Generation: b.gen, Processed: p.sent, Pushed: p.received, Count: l.Count, Hash: l.Hash, Wall: b.now.Wall})
@@ -23,11 +23,12 @@ func TestAReleaseBetweenAStatementAndItsAnswerKeepsTheBook(t *testing.T) {
 	}
 	b.granted(n, true)
 	b.q.Unlink(b.now, b.place("v0"))
-	b.q.Link(b.now, b.place("v0"), vote.SessionID{Node: "v0", Incarnation: 5}) // statement lists n
-	b.q.Release(b.now, n)                                                      // before its answer
+	// The sync lists n, and the release comes before the answer to the sync.
+	b.q.Link(b.now, b.place("v0"), vote.SessionID{Node: "v0", Incarnation: 5})
+	b.q.Release(b.now, n)
 	b.answer("v0", vote.Entry{Number: n, Serial: 1, Token: 100})
 	b.pass(ttl / 5)
-	b.trueAck("v0", vote.Digest{}) // the voter has processed the release: it keeps nothing
+	b.trueAck("v0", vote.Digest{}) // the voter has processed the release, and keeps nothing
 	if c := b.q.Counters().Mismatches; c != 0 {
 		t.Fatalf("%d mismatches", c)
 	}
@@ -47,7 +48,8 @@ func TestABusyThatCrossesAReleaseKeepsTheBook(t *testing.T) {
 	}
 }
 
-// Here the ordered lane lags behind the refresh lane by a quarter of a TTL, more than the time between refreshes.
+// The ordered messages lag behind the refresh lane by a quarter of a TTL, more than the time
+// between refreshes.
 func TestAcknowledgementsThatAlwaysOvertakeStillExtend(t *testing.T) {
 	b := newBench(t, 1)
 	b.link("v0")
@@ -65,14 +67,14 @@ func TestAcknowledgementsThatAlwaysOvertakeStillExtend(t *testing.T) {
 	start := b.now.Fast
 	last := p.refreshed
 	for b.now.Fast < start.Add(2*ttl) {
-		// one lock each 10 ms, promised at once by the voter; the promise is on the way for 250 ms
+		// A lock every 10 ms, promised by the voter at once; the promise is on the way for 250 ms.
 		n, _ := b.q.Lock(b.now, Exclusive(vote.Key(fmt.Sprint("x", serial)), false))
 		b.drain()
 		serial++
 		pushed++
 		led = led.Plus(vote.DigestOfRequest(n)).Plus(vote.DigestOfVote(serial))
 		lane = append(lane, msg{b.now.Fast.Add(ttl / 4), vote.Message{Kind: vote.KindPromise, Number: n, Serial: serial, Token: vote.Token(100 + serial)}})
-		if p.refreshed != last { // a refresh was sent: the voter acks at once
+		if p.refreshed != last { // a refresh was sent: the voter acknowledges at once
 			last = p.refreshed
 			b.say("v0", vote.Message{Kind: vote.KindAck, Sent: last, Incarnation: 5, Generation: b.gen, Processed: p.sent, Pushed: pushed, Count: led.Count, Hash: led.Hash, Wall: b.now.Wall})
 		}
@@ -100,13 +102,16 @@ func TestAWinBetweenAStatementAndItsAnswerIsReported(t *testing.T) {
 	b.q.Unlink(b.now, b.place("v0"))
 	b.told("v0")
 	b.gen++
-	b.q.Link(b.now, b.place("v0"), vote.SessionID{Node: "v0", Incarnation: 5}) // the statement says: pending
+	// The sync lists n as pending.
+	b.q.Link(b.now, b.place("v0"), vote.SessionID{Node: "v0", Incarnation: 5})
 	b.gen--
 	b.promise("v1", n, 1, 100)
-	b.granted(n, true) // v0's old vote is still covered
+	b.granted(n, true) // v0's old vote still counts
 	b.promise("v2", n, 1, 100)
 	b.gen++
-	b.answer("v0") // v0 made a new session: the vote is gone, the request queues as if it hadn't won
+	// v0 has made a new session: the vote is gone, and the request waits in v0's queue, not known
+	// to have won.
+	b.answer("v0")
 	b.drain()
 	ok := false
 	for _, m := range b.heard["v0"] {
@@ -169,7 +174,7 @@ func TestABusyVoterHasNothingToRelease(t *testing.T) {
 func TestALeaseKeepsItsInstantWhenAVoterForgets(t *testing.T) {
 	for _, c := range []struct {
 		name   string
-		joins  bool // another voter votes for the lease in time
+		joins  bool // a third voter votes for the lease in time
 		passed time.Duration
 		lost   bool
 	}{

@@ -8,7 +8,7 @@ import (
 	"github.com/lockmesh/lockmesh/internal/vote"
 )
 
-// renewed has a voter acknowledge the newest refresh, and returns the report.
+// renewed has a voter acknowledge the newest refresh, and returns the reported renewal.
 func (f *follower) renewed(v string) Renewal {
 	f.t.Helper()
 	f.drain()
@@ -29,8 +29,8 @@ func (f *follower) renewed(v string) Renewal {
 	return found[0]
 }
 
-// The margin is that of the acknowledgement by which a majority upholds the leases for longer: neither
-// that of the first, which alone extends nothing, nor that of the last.
+// The margin belongs to the acknowledgement by which a majority extends the leases: not to the
+// first, which alone extends nothing, and not to the last.
 func TestARenewalReportsWhatWasLeft(t *testing.T) {
 	f := follow(t, "1: a b c")
 	f.q.renewals.report = true
@@ -62,7 +62,7 @@ func TestARenewalReportsWhatWasLeft(t *testing.T) {
 	}
 }
 
-// Of several groups the least margin counts.
+// If there are several groups, the least margin counts.
 func TestARenewalReportsTheLeastMargin(t *testing.T) {
 	f := follow(t, "1: a b c")
 	f.q.renewals.report = true
@@ -74,7 +74,7 @@ func TestARenewalReportsTheLeastMargin(t *testing.T) {
 	f.promise(n, "b c")
 	f.pass(ttl / vote.RefreshesPerTTL)
 	f.renewed("a")
-	f.renewed("b") // extends the lease of all three
+	f.renewed("b") // extends the lease with three votes
 	f.pass(10 * time.Millisecond)
 	whole := vote.Validity(ttl) - vote.Margin(ttl)
 	if got, want := f.renewed("c"), (Renewal{RoundTrip: 10 * time.Millisecond, Leases: 1, Left: whole - ttl/5 - 10*time.Millisecond, TTL: ttl}); got != want {
@@ -82,7 +82,7 @@ func TestARenewalReportsTheLeastMargin(t *testing.T) {
 	}
 }
 
-// A lease with a length of its own is extended by itself.
+// A lease with a length of its own is extended on its own.
 func TestARenewalOfALeaseWithALength(t *testing.T) {
 	const length = 100 * time.Millisecond
 	b := newBench(t, 3)
@@ -121,7 +121,7 @@ func TestNoRenewalIsReportedUnlessWanted(t *testing.T) {
 	}
 }
 
-// TestSpareVoters compares the count with its definition: any so many voters may fail.
+// TestSpareVoters compares spare with its definition: how many voters may fail, whichever they are.
 func TestSpareVoters(t *testing.T) {
 	for _, c := range []string{"1: a", "1: a b", "1: a b c", "1: a b c d e", "2: a b c d e (a b c)", "2: d e f (a b c)", "2: a (a b)", "0:"} {
 		e := version(c)
@@ -143,12 +143,12 @@ func TestSpareVoters(t *testing.T) {
 	}
 }
 
-// Of two groups that one answer extends the least margin counts, whichever group comes first.
+// If an answer extends two groups, the least margin counts, whichever group comes first.
 func TestARenewalOfTwoGroupsReportsTheLeastMargin(t *testing.T) {
 	b := newBench(t, 3)
 	b.q.renewals.report = true
 	start := b.now.Fast
-	for _, v := range b.names { // each voter's cover begins later than the last voter's
+	for _, v := range b.names { // each voter's validity begins later than the validity before
 		b.link(v)
 		b.pass(time.Millisecond)
 	}
@@ -167,8 +167,8 @@ func TestARenewalOfTwoGroupsReportsTheLeastMargin(t *testing.T) {
 	}
 }
 
-// An answer may take cover away: of another session at the voter, in which a late answer is void.
-// Leases that end sooner are no part of the report.
+// An answer may shorten the validity: here the session at the voter is new, and the answer is void.
+// Leases that end sooner aren't part of the report.
 func TestARenewalReportsNoLeaseThatEndsSooner(t *testing.T) {
 	b := newBench(t, 3)
 	b.q.renewals.report = true

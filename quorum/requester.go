@@ -70,7 +70,7 @@ type Requester struct {
 	proveAt    vote.Instant
 	proveEvery time.Duration
 	far        time.Duration // the longest known round trip to a voter
-	groups     []*group      // in order of their sets and floors
+	groups     []*group      // in order of their sets and earliest ends
 	lastGroup  GroupID
 	// Requests with votes in agreement, until their sessions are refreshed.
 	awaitingValidity      []vote.Number

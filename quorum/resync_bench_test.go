@@ -9,9 +9,9 @@ import (
 	"github.com/lockmesh/lockmesh/internal/vote"
 )
 
-// BenchmarkResync is what a new stream to one voter costs a requester that holds many leases: the
-// list of all of them, and the voter's answer, which lists a vote for each. Both are done in
-// pieces; p999 is the time that one call in a thousand exceeds.
+// BenchmarkResync measures the cost of a new stream to a voter for a requester with many leases:
+// the sync with all leases, and the voter's answer with a vote for each. Both are done in pieces;
+// p999 is the time exceeded by one call in a thousand.
 func BenchmarkResync(b *testing.B) {
 	for _, held := range []int{10_000, 100_000, 1_000_000} {
 		b.Run("held="+strconv.Itoa(held), func(b *testing.B) {
@@ -59,7 +59,7 @@ func BenchmarkResync(b *testing.B) {
 	}
 }
 
-// answers returns what the first voter answers to the part of a sync that it has received.
+// answers returns the first voter's answers to the part of a sync received so far.
 func (o *office) answers() (all []vote.Message) {
 	c := &o.clerks[0]
 	for _, out := range o.q.TakeMessages(nil) {

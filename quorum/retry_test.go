@@ -7,14 +7,15 @@ import (
 	"github.com/lockmesh/lockmesh/internal/vote"
 )
 
-// refreshes has the time of the next refresh come, which v1 answers.
+// refreshes passes the time until the next refresh, and v1 answers the refresh.
 func (b *bench) refreshes() {
 	b.pass(ttl/vote.RefreshesPerTTL + time.Millisecond)
 	b.ack("v1", nil)
 }
 
-// A voter that turns a request down forgets it, and says nothing when it could take it in. So it is asked again, or the request would wait for ever for
-// a voter that is gone, while one that is there has room by now.
+// A voter that turns a request down forgets the request, and sends no message when there is room.
+// So the voter is asked again; otherwise the request would wait indefinitely for a dead voter,
+// while a live voter has room by now.
 func TestAVoterThatTurnedARequestDownIsAskedAgain(t *testing.T) {
 	permit := RequestOptions{Spec: vote.Spec{Key: "k", Mode: vote.Permit, Permits: 3}}
 	for name, no := range map[string]vote.Message{

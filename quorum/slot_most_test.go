@@ -2,7 +2,7 @@ package quorum
 
 import "testing"
 
-// Votes move to the slot that needs the fewest moves, also where another slot has a lower number.
+// Votes move to the slot that needs the fewest moves, even if another slot has a lower number.
 func TestVotesAreMovedToTheSlotWithTheMostVotes(t *testing.T) {
 	b := newBench(t, 5)
 	b.all()

@@ -6,8 +6,9 @@ import (
 	"github.com/lockmesh/lockmesh/internal/vote"
 )
 
-// A majority that has voted for one slot may count a voter that has died and can't be asked to confirm the token. Then the votes of the others are moved to that slot, too: who waits
-// may not depend on one voter.
+// The majority for a slot may include a voter that has died and can't confirm the token. Then the
+// votes of the other voters are moved to this slot, too: a waiting request must not depend on a
+// single voter.
 func TestVotesAreMovedToASlotWhoseMajorityCannotAgree(t *testing.T) {
 	b := as(t, "v0", 3)
 	n := b.permit(2)

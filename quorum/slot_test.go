@@ -14,7 +14,8 @@ func (b *bench) slot(v vote.NodeID, n vote.Number, s vote.Serial, slot vote.Slot
 	b.say(v, vote.Message{Kind: vote.KindPromise, Number: n, Serial: s, Slot: slot, Token: 100})
 }
 
-// yielded returns the slots that a voter was asked for instead of what it gave, and forgets all that it was told.
+// yielded returns the slots for which a voter was asked to exchange its vote, and forgets all
+// messages to the voter.
 func (b *bench) yielded(v vote.NodeID) (slots []vote.Slot) {
 	b.drain()
 	for _, m := range b.heard[v] {
@@ -34,7 +35,7 @@ func TestAPermitIsWonByAMajorityForOneSlot(t *testing.T) {
 	b.slot("v1", n, 1, 2)
 	b.slot("v2", n, 1, 2)
 	b.granted(n, false)
-	// Three votes decide, and two of them are for slot 2: the third is moved there.
+	// Three votes decide, and two votes are for slot 2: the third vote is moved to slot 2.
 	if got := b.yielded("v0"); len(got) != 1 || got[0] != 2 {
 		t.Fatalf("v0 was asked for %v", got)
 	}
@@ -45,7 +46,8 @@ func TestAPermitIsWonByAMajorityForOneSlot(t *testing.T) {
 	if e := b.last(EventGranted); e.Slot != 2 {
 		t.Fatalf("slot %d", e.Slot)
 	}
-	// What came for another slot is moved, too, so that the lease rests on more than the least.
+	// A vote for another slot is moved even after the win, so that the lease rests on more than a
+	// bare majority.
 	if got := b.yielded("v3"); len(got) != 1 || got[0] != 2 {
 		t.Fatalf("v3 was asked for %v", got)
 	}
@@ -64,7 +66,7 @@ func TestASlotThatIsNotGivenIsBarredForAWhile(t *testing.T) {
 	if got := b.yielded("v1"); len(got) != 1 || got[0] != 1 {
 		t.Fatalf("v1 was asked for %v", got)
 	}
-	b.slot("v1", n, 2, 2) // a lease has slot 1 there
+	b.slot("v1", n, 2, 2) // slot 1 belongs to a lease at v1
 	if got := b.yielded("v1"); len(got) != 0 {
 		t.Fatalf("v1 was asked for %v again", got)
 	}
@@ -72,7 +74,8 @@ func TestASlotThatIsNotGivenIsBarredForAWhile(t *testing.T) {
 	if got := b.yielded("v0"); len(got) != 1 || got[0] != 2 {
 		t.Fatalf("v0 was asked for %v", got)
 	}
-	b.slot("v0", n, 2, 1) // a lease has that slot there, too: neither can be moved for now
+	// Slot 2 belongs to a lease at v0, too: neither vote can be moved for now.
+	b.slot("v0", n, 2, 1)
 	if a, c := b.yielded("v0"), b.yielded("v1"); len(a)+len(c) != 0 {
 		t.Fatalf("asked for %v and %v", a, c)
 	}
@@ -101,7 +104,7 @@ func TestAWishForASlotIsStated(t *testing.T) {
 	b.granted(n, true)
 }
 
-// A yield for a slot's sake and the voter's inquiry may cross; the vote is given back once.
+// A yield to exchange the slot and the voter's inquiry may cross; the vote is given back once.
 func TestAnInquiryThatCrossesAMoveIsAnsweredByTheMove(t *testing.T) {
 	b := newBench(t, 3)
 	b.all()
@@ -124,14 +127,15 @@ func TestAVoteForAnotherSlotStandsBehindNothing(t *testing.T) {
 	b.slot("v1", n, 1, 1)
 	b.granted(n, true)
 	b.slot("v2", n, 1, 2)
-	b.slot("v2", n, 2, 3) // a lease has slot 1 there
+	b.slot("v2", n, 2, 3) // slot 1 belongs to a lease at v2
 	b.say("v2", vote.Message{Kind: vote.KindConfirmed, Number: n, Serial: 2, Token: 100})
 	if set := b.q.requests[n].group.set; set != Set(0).With(0).With(1) {
 		t.Fatalf("the voters %b stand behind a lease of slot 1", set)
 	}
 }
 
-// A voter that has voted for a slot may die while the request waits. Then that slot has no majority though it seems so, and another one may have.
+// A voter may vote for a slot and die while the request waits. Then this slot only seems to have a
+// majority, while another slot may have one.
 func TestASlotForWhichADeadVoterHasVotedHoldsNobodyUp(t *testing.T) {
 	b := as(t, "v0", 3)
 	n := b.ask(RequestOptions{Spec: vote.Spec{Key: "k", Mode: vote.Permit, Permits: 2}})
@@ -140,20 +144,20 @@ func TestASlotForWhichADeadVoterHasVotedHoldsNobodyUp(t *testing.T) {
 	}
 	promise("v2", 1, 1)
 	b.q.Unlink(b.now, b.place("v2"))
-	for range vote.RefreshesPerTTL + 1 { // v2 is gone for longer than its vote stands
+	for range vote.RefreshesPerTTL + 1 { // v2 is gone until its vote is over
 		b.pass(b.q.refreshAt.Sub(b.now.Fast))
 		b.ack("v0", nil)
 		b.ack("v1", nil)
 	}
 	promise("v0", 1, 1)
 	b.told("v1")
-	promise("v1", 1, 2) // there the first slot is another's
+	promise("v1", 1, 2) // slot 1 belongs to another request at v1
 	b.granted(n, false)
 	if got := b.told("v1"); got != "yield" {
 		t.Fatalf("v1 was told %q", got)
 	}
 	b.told("v0")
-	promise("v1", 2, 2) // it can't move its vote
+	promise("v1", 2, 2) // v1 can't move its vote
 	if got := b.told("v0"); got != "yield" {
 		t.Fatalf("v0 was told %q", got)
 	}
@@ -161,7 +165,8 @@ func TestASlotForWhichADeadVoterHasVotedHoldsNobodyUp(t *testing.T) {
 	b.granted(n, true)
 }
 
-// A vote can't be moved while its voter's connection is down, so the slot that it is for is the one to settle on.
+// A vote can't be moved while the link to its voter is down, so the other votes move to the slot of
+// this vote.
 func TestAVoteThatCannotBeMovedDrawsTheOthers(t *testing.T) {
 	b := newBench(t, 3)
 	b.all()

@@ -6,13 +6,13 @@ import (
 	"github.com/lockmesh/lockmesh/internal/vote"
 )
 
-// A half of a joint electorate may be a single voter. Its word alone isn't enough for a token above
-// all clocks; the words of two voters are.
+// A half of a joint electorate may be a single voter. A single voter isn't trusted with a token
+// above all clocks; two voters are.
 func TestOneVoterOfAJointElectorateIsNotBelievedAlone(t *testing.T) {
 	f := follow(t, "1: b")
 	f.reelect("2: a b c (b)")
 	f.link("a c")
-	for range 10 { // the electorate before counts for a TTL; then the joint one alone
+	for range 10 { // the previous electorate counts for a TTL, then the joint electorate alone
 		f.pass(ttl / 10)
 		f.ack("a b c")
 	}

@@ -6,8 +6,8 @@ import (
 	"github.com/lockmesh/lockmesh/internal/vote"
 )
 
-// The voters know a lease that was handed off by the number of its first request. An upgrade that
-// named the caller's own number would wait for the caller's own lease.
+// The voters know a lease that was handed off by its alias, the number of the first request. An
+// upgrade that named the caller's own number would wait for the caller's own lease.
 func TestAnUpgradeOfALeaseThatWasHandedOffNamesTheLeaseAsVotersKnowIt(t *testing.T) {
 	b, first, waits := wonAtOnce(t, 1)
 	second := waits[0]

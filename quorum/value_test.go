@@ -10,7 +10,7 @@ func (b *bench) noted(v vote.NodeID, n vote.Number, version uint64) {
 	b.say(v, vote.Message{Kind: vote.KindNoted, Number: n, Version: version})
 }
 
-// values returns the versions of the values that a voter was told since the last look.
+// values returns the versions of the values sent to a voter since the last call.
 func (b *bench) values(v vote.NodeID) (versions []uint64) {
 	b.drain()
 	for _, m := range b.heard[v] {
@@ -31,7 +31,7 @@ func TestAValueIsNotedByAMajority(t *testing.T) {
 		t.Fatalf("version %d", v)
 	}
 	b.noted("v1", n, 1)
-	b.noted("v0", n, 99) // nobody has a version that there isn't
+	b.noted("v0", n, 99) // there is no such version
 	b.noted("v0", n, 2)
 	if e := b.last(EventNoted); e != nil {
 		t.Fatalf("one voter is enough: %+v", e)
@@ -104,7 +104,7 @@ func TestAHolderIsToldOnceThatItsKeyIsWanted(t *testing.T) {
 		}
 		return all, urged
 	}
-	wanted("v0", false) // it hasn't won yet
+	wanted("v0", false) // the request hasn't won yet
 	b.promise("v0", n, 1, 100)
 	b.promise("v1", n, 1, 100)
 	for _, v := range b.names {
@@ -162,7 +162,7 @@ func TestUnfitAndClash(t *testing.T) {
 	if e := b.last(EventFailed); e == nil || e.Wait.Reason != WaitUnfit || e.Wait.Text != "3 permits are asked for here, while others use 2; all must agree" {
 		t.Fatalf("%+v", e)
 	}
-	b.say("v2", unfit) // it crossed our release
+	b.say("v2", unfit) // this message crossed the release
 	b.settles("v2", vote.Digest{}, b.q.peerOf("v2").sent)
 
 	n = b.ask(RequestOptions{Spec: vote.Spec{Key: "k", Mode: vote.Exclusive, Beside: 9}})
@@ -174,9 +174,10 @@ func TestUnfitAndClash(t *testing.T) {
 	b.settles("v0", vote.Digest{}, b.q.peerOf("v0").sent)
 }
 
-// Two requests that mistake the number of permits, with one of three voters down: each has a vote of another voter, and
-// neither voter gives the other one a vote for as long. So a request that a voter turned down for its number doesn't wait
-// for a voter that is down, with a vote that others lack.
+// Two requests use different numbers of permits, and one of three voters is down. Then each request
+// has the vote of a voter, and neither voter votes for the other request in the meantime. So a
+// request that a voter turned down for its number of permits must not keep a vote and wait for the
+// voter that is down.
 func TestUnfitDoesntWaitForAVoterThatIsDown(t *testing.T) {
 	b := newBench(t, 3)
 	b.all()
@@ -205,7 +206,8 @@ func TestUnfitDoesntWaitForAVoterThatIsDown(t *testing.T) {
 	}
 }
 
-// Both leases may be over, and each voter may have heard of the end of one of them. (Seed 774392949 of lingering worlds in which the electorate follows the living.)
+// Both leases may be over, and each voter may know the end of one lease only. (Seed 774392949 of
+// worlds with dynamic membership and lingering messages.)
 func TestWordsAboutTwoLeasesDontAddUp(t *testing.T) {
 	for _, mode := range []vote.Mode{vote.Exclusive, vote.Shared, vote.Permit} {
 		b := newBench(t, 3)

@@ -6,8 +6,8 @@ import (
 	"github.com/lockmesh/lockmesh/internal/vote"
 )
 
-// A voter's report that others wait may cross the release. The caller that has given the lease back
-// hears nothing more.
+// A voter's report of other waiting nodes may cross the release. A caller that has released the
+// lease receives no event.
 func TestAReportOfOthersThatCrossesAReleaseIsNotPassedOn(t *testing.T) {
 	for _, m := range []vote.Message{
 		{Kind: vote.KindWanted, Who: "x"},

@@ -12,7 +12,7 @@ func (b *bench) quiet(v vote.NodeID, d time.Duration) {
 	b.say(v, vote.Message{Kind: vote.KindAnswer, End: true, Sent: b.q.peerOf(v).syncSent, Incarnation: 5, Generation: b.gen, Wall: b.now.Wall, Quiet: d})
 }
 
-// asked returns the messages of a kind that a voter was sent since the last time.
+// asked returns the messages of a kind sent to a voter since the last call, and forgets the others.
 func (b *bench) asked(v vote.NodeID, kind vote.Kind) (all []vote.Message) {
 	b.drain()
 	for _, m := range b.heard[v] {
@@ -34,7 +34,7 @@ func TestAQuietVotersAnswerDoesntCountInALook(t *testing.T) {
 	b.quiet("v1", 100*time.Millisecond)
 	nonce := b.q.Query(b.now, "k")
 	b.shows("v0", nonce)
-	b.shows("v1", nonce) // it may have forgotten a lease that stands
+	b.shows("v1", nonce) // a quiet voter may have forgotten a lease that stands
 	if b.last(EventQueryDone) != nil {
 		t.Fatal("a quiet voter was counted")
 	}
@@ -73,7 +73,7 @@ func TestAVoterThatComesLaterIsAskedWhatOthersAreAsked(t *testing.T) {
 				r++
 			}
 		}
-		if l != 1 || r != 0 { // holders aren't told twice
+		if l != 1 || r != 0 { // holders receive a revoke request once
 			t.Errorf("after a break asked %d times to show, %d times to revoke", l, r)
 		}
 	}
@@ -87,7 +87,8 @@ func TestAVoterThatComesLaterIsAskedWhatOthersAreAsked(t *testing.T) {
 	}
 }
 
-// An answer that was on its way when the voter was asked again may have lost its beginning.
+// The beginning of an answer may be lost if the answer was on its way when the voter was asked
+// again.
 func TestWhatIsLeftOfAnEarlierAnswerIsNoPartOfALook(t *testing.T) {
 	b := newBench(t, 3)
 	b.link("v0")
@@ -106,7 +107,8 @@ func TestWhatIsLeftOfAnEarlierAnswerIsNoPartOfALook(t *testing.T) {
 		t.Fatalf("the rest of the first answer is taken for all of the second: %+v", e)
 	}
 	b.say("v1", vote.Message{
-		Kind: vote.KindShow, Nonce: again[0].Nonce, End: true, TTL: time.Minute, // no vote was lost for so long
+		// No vote was lost for a minute.
+		Kind: vote.KindShow, Nonce: again[0].Nonce, End: true, TTL: time.Minute,
 		Views: []vote.View{{
 			State: vote.Waiting, Key: "k", Owner: vote.SessionID{Node: "x", Incarnation: 1}, Number: 1, Mode: vote.Exclusive,
 		}},
@@ -116,7 +118,8 @@ func TestWhatIsLeftOfAnEarlierAnswerIsNoPartOfALook(t *testing.T) {
 	}
 }
 
-// Looks at prefixes wait for each other, since each may have an answer of megabytes; what waits isn't out of time.
+// Queries for prefixes wait for each other, since each answer may take megabytes; a waiting query
+// doesn't time out.
 func TestFewLooksAtPrefixesAreUnderWayAtOnce(t *testing.T) {
 	b := newBench(t, 3)
 	b.all()
@@ -124,7 +127,7 @@ func TestFewLooksAtPrefixesAreUnderWayAtOnce(t *testing.T) {
 	for range 3 * maxPrefixQueries {
 		nonces = append(nonces, b.q.InspectForWatch(b.now, "p", true))
 	}
-	key := b.q.Query(b.now, "k") // that waits for none of them
+	key := b.q.Query(b.now, "k") // this query waits for no query of a prefix
 	if asked := b.asked("v0", vote.KindLook); len(asked) != maxPrefixQueries+1 || asked[maxPrefixQueries].Nonce != key {
 		t.Fatalf("%d looks are put to a voter", len(asked))
 	}
@@ -135,7 +138,9 @@ func TestFewLooksAtPrefixesAreUnderWayAtOnce(t *testing.T) {
 			t.Fatalf("after look %d come %v", i, asked)
 		}
 	}
-	for range 2 { // those that nobody answers make room for the others, which then have all of their time
+	// Queries without an answer make room for the waiting queries, which then have their whole
+	// time.
+	for range 2 {
 		b.pass(ttl)
 	}
 	if n := len(b.asked("v0", vote.KindLook)); n != maxPrefixQueries {
@@ -168,7 +173,7 @@ func TestAWatchIsAskedAgainWhereThereWasNoRoom(t *testing.T) {
 	if w := b.asked("v0", vote.KindWatch); len(w) != 1 || w[0].Seq != 7 || w[0].Incarnation != 5 {
 		t.Fatalf("%+v", w)
 	}
-	for range 2 { // before it is given up as silent
+	for range 2 { // before v0 is given up as silent
 		b.say("v0", vote.Message{Kind: vote.KindNews, Nonce: nonce, Incarnation: 5, Seq: 7})
 		if w := b.asked("v0", vote.KindWatch); len(w) != 0 {
 			t.Fatalf("asked again at once: %+v", w)
@@ -184,7 +189,8 @@ func TestAWatchIsAskedAgainWhereThereWasNoRoom(t *testing.T) {
 	}
 }
 
-// A voter that is voted out and in again may answer a watch of before, of whose answers nothing is remembered here.
+// A voter that was removed and added again may answer an earlier watch, while this node remembers
+// none of the earlier answers.
 func TestNewsOfAVoterThatWasVotedInAgainBeginWithAGap(t *testing.T) {
 	b := newBench(t, 3)
 	b.all()

@@ -7,13 +7,15 @@ import (
 	"github.com/lockmesh/lockmesh/internal/vote"
 )
 
-// b, c and d, of five old voters, have confirmed the end of a lease. Two old voters and one new one haven't heard of that: they block the new half of a joint
-// electorate, and say nothing of the old one. (Seed 469988856 of worlds with a dynamic electorate in which words linger.)
+// Of five old voters, b, c and d have confirmed the end of a lease. Two old voters and a new voter
+// haven't received the release: these three block the new half of a joint electorate, but prove
+// nothing about the old half. (Seed 469988856 of worlds with a dynamic electorate and lingering
+// messages.)
 func TestATryLockIsNotToldTakenByVotersThatMayAllBeLate(t *testing.T) {
 	f := follow(t, "1: a b c d e")
 	f.reelect("2: a e f (a b c d e)")
 	f.link("f")
-	for range 10 { // the electorate before counts for a TTL; then the joint one alone
+	for range 10 { // the previous electorate counts for a TTL, then the joint electorate alone
 		f.pass(ttl / 10)
 		f.ack("a b c d e f")
 	}
@@ -25,7 +27,8 @@ func TestATryLockIsNotToldTakenByVotersThatMayAllBeLate(t *testing.T) {
 	}
 	taken("a e f")
 	f.want(try, EventNone)
-	taken("b") // now each majority of the old voters has one that tells of the lease
+	// Now each majority of the old voters includes a voter that reports the lease.
+	taken("b")
 	f.want(try, EventFailed)
 	if e := f.last(EventFailed); e.Wait.Reason != WaitHeld {
 		t.Errorf("it fails for reason %v", e.Wait.Reason)

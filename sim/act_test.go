@@ -10,7 +10,7 @@ import (
 	"github.com/lockmesh/lockmesh/sim/fault"
 )
 
-// drawFaulty draws the world of a seed if it has faults, and else that of another.
+// drawFaulty draws the world of the first seed with faults among seed, seed+1000000, …
 func drawFaulty(seed uint64) Options {
 	for {
 		if o := Draw(seed); o.Faults.Every > 0 {
@@ -20,7 +20,7 @@ func drawFaulty(seed uint64) Options {
 	}
 }
 
-// TestARecordedRunReplays gives a world the acts of an earlier one.
+// TestARecordedRunReplays runs a world again with the acts of the first run given instead of drawn.
 func TestARecordedRunReplays(t *testing.T) {
 	EachSeed(t, 6, func(t *testing.T, seed uint64) {
 		o := drawFaulty(seed)
@@ -29,7 +29,7 @@ func TestARecordedRunReplays(t *testing.T) {
 		_ = drawn.Settle()
 		o.Acts = drawn.Acts()
 		o.Faults = Faults{}
-		slices.Reverse(o.Acts) // they needn't be in order
+		slices.Reverse(o.Acts) // their order doesn't matter
 		given := New(o)
 		given.Run(10 * time.Second)
 		_ = given.Settle()
@@ -42,7 +42,8 @@ func TestARecordedRunReplays(t *testing.T) {
 	})
 }
 
-// TestActsAreDrawnByThemselves has a world with other luck in all else draw the same acts.
+// TestActsAreDrawnByThemselves shows that the drawn acts don't depend on the load and the network
+// of a world.
 func TestActsAreDrawnByThemselves(t *testing.T) {
 	var acts [2][]Act
 	for i := range acts {
@@ -58,7 +59,8 @@ func TestActsAreDrawnByThemselves(t *testing.T) {
 	}
 }
 
-// TestOnlyWhatDidHarmCounts does acts that find nobody to harm.
+// TestOnlyWhatDidHarmCounts shows that an act counts as fired once if the act has a victim, and
+// never without.
 func TestOnlyWhatDidHarmCounts(t *testing.T) {
 	t.Parallel()
 	w := New(Options{Clients: 1, Clocks: Clocks{Exact: true}, TokensOnly: true, Load: Load{Clients: 1, Think: time.Millisecond, Forever: 100}})
@@ -83,7 +85,7 @@ func TestOnlyWhatDidHarmCounts(t *testing.T) {
 		switch f {
 		case fault.Ring:
 			a.Hosts = []string{"x1", "a", "b", "c"}
-		case fault.Full, fault.Refuse, fault.Gossip, fault.Ambush: // it depends on their luck whether an occasion comes
+		case fault.Full, fault.Refuse, fault.Gossip, fault.Ambush: // fire with some values of Luck
 			a.For, tries = 100*time.Millisecond, 20
 		}
 		for ; a.Luck < tries && w.Figures().Fired[f] == 0; a.Luck++ {
@@ -107,7 +109,8 @@ func TestFaultsHaveNames(t *testing.T) {
 	}
 }
 
-// TestARunWithItsRequestsGivenIsTheSame has the requests of an earlier run made again, one by one and not by clients who draw them.
+// TestARunWithItsRequestsGivenIsTheSame runs a world again with the requests and acts of the first
+// run given instead of drawn.
 func TestARunWithItsRequestsGivenIsTheSame(t *testing.T) {
 	EachSeed(t, 8, func(t *testing.T, seed uint64) {
 		var traces [2]bytes.Buffer

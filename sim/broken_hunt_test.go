@@ -14,7 +14,7 @@ import (
 	"testing"
 )
 
-// breaker builds a lockmesh-sim that can break any of the rules.
+// breaker builds a lockmesh-sim for all broken rules.
 func breaker(t *testing.T) string {
 	t.Helper()
 	program := filepath.Join(t.TempDir(), "lockmesh-sim")
@@ -30,8 +30,8 @@ func breaker(t *testing.T) string {
 
 var violated = regexp.MustCompile(`VIOLATION in seed (\d+): (.+?) violated at`)
 
-// runBroken runs worlds in which a rule is broken, from a seed on, until one finds it. It returns that
-// world's seed, zero if none finds it, and the check.
+// runBroken runs worlds with a broken rule, one seed after the other, until a world violates a
+// check. The results are the seed of this world, or zero, and the violated check.
 func runBroken(t *testing.T, program, rule string, seed, seeds uint64) (found uint64, check string) {
 	t.Helper()
 	run := exec.CommandContext(t.Context(), program, "-following", "-seed", fmt.Sprint(seed), "-seeds", fmt.Sprint(seeds), "-seconds", fmt.Sprint(brokenSeconds))
@@ -53,10 +53,10 @@ func runBroken(t *testing.T, program, rule string, seed, seeds uint64) (found ui
 	return found, m[2]
 }
 
-// TestBrokenRulesAreFoundByRandomWorlds breaks each rule of elections in the source, in the world of
-// which docs/simulation.md says that it was the first to find the rule broken; or, if the core has
-// changed since and that world finds nothing, in all worlds up to the first that does. The same world
-// is fine while no rule is broken. The table is written anew by:
+// TestBrokenRulesAreFoundByRandomWorlds breaks each rule of elections in the source, and runs the
+// world listed in docs/simulation.md as the first to find the broken rule. If the core has changed
+// since and this world finds nothing, the test runs all worlds up to the first with a violation.
+// The same world must pass without the broken rule. The table is written anew by:
 // go test -tags hunt ./sim -run BrokenRules -update -timeout 0
 func TestBrokenRulesAreFoundByRandomWorlds(t *testing.T) {
 	page := tableOfBrokenRules(t)
@@ -79,7 +79,7 @@ func TestBrokenRulesAreFoundByRandomWorlds(t *testing.T) {
 	}
 	type finding struct {
 		seed uint64
-		over bool // none up to that seed finds it
+		over bool // no world up to seed finds the broken rule
 	}
 	found := make(map[string]finding)
 	for _, row := range brokenRow.FindAllStringSubmatch(page.rows, -1) {

@@ -10,26 +10,27 @@ import (
 	"testing"
 )
 
-// A brokenRule is one rule of elections that is broken in the source itself, where no wrapper around a
-// node reaches. All broken rules are compiled into one lockmesh-sim through an overlay, so no file of
-// the repository changes; an environment variable chooses the rule that a run breaks. (Mutant
-// schemata: Untch, Offutt and Harrold, "Mutation analysis using mutant schemata", 1993.)
+// A brokenRule is a rule of elections broken in the source itself, out of reach of a wrapper around
+// a node. All broken rules are compiled into one lockmesh-sim through an overlay, so no file of the
+// repository changes; an environment variable chooses the rule that a run breaks. (Mutant schemata:
+// Untch, Offutt and Harrold, "Mutation analysis using mutant schemata", 1993.)
 type brokenRule struct {
 	name string
-	// file holds the rule. In it, old occurs exactly once and is replaced by text, in which BROKEN
-	// stands for "this is the rule to break". So the text keeps the rule as well.
+	// file holds the rule. The string old occurs exactly once in file and is replaced by text. In
+	// text, BROKEN stands for "this is the rule to break", so text contains the intact rule as
+	// well.
 	file, old, text string
-	// more are further places that must change along with it.
+	// more are the further replacements for the same rule.
 	more []edit
 }
 
-// edit is one replacement in one file.
+// edit is a replacement in a file.
 type edit struct{ file, old, text string }
 
-// The worlds that look for broken rules.
+// The runs that look for broken rules.
 const (
 	brokenSeeds   = 300 // a rule that survives so many worlds counts as not found
-	brokenSeconds = 60  // each world's faults last so long
+	brokenSeconds = 60  // length of the faults in each world
 )
 
 const (
@@ -43,7 +44,7 @@ const (
 	nodeFile    = "internal/node/follow.go"
 )
 
-// atOnce answers at once instead of when the answer is stored.
+// atOnce sends an answer without waiting until the state behind the answer is stored.
 const atOnce = "if BROKEN {\n\t\tm.send(conn, answer)\n\t\treturn\n\t}\n\tm.after(conn, answer)"
 
 var brokenRules = []brokenRule{
@@ -65,7 +66,7 @@ var brokenRules = []brokenRule{
 		old: "q.before.granted(ttl)))", text: "vote.If(BROKEN, q.newest.granted(ttl), q.before.granted(ttl))))",
 	},
 	{
-		name: "an extension shortens a vote", file: "lease/ghost.go",
+		name: "an extension shortens a vote", file: "lease/residual.go",
 		old: "max(x.until, v.now.Slow.Add(min(x.length, v.grantLimit())))", text: "max(vote.If(BROKEN, 0, x.until), v.now.Slow.Add(min(x.length, v.grantLimit())))",
 	},
 	{
@@ -77,38 +78,38 @@ var brokenRules = []brokenRule{
 		old: "!d.begun || ", text: "!d.begun || !BROKEN && ",
 	},
 	{
-		name: "the drain begins when the new half alone goes by the joint electorate", file: changeFile,
+		name: "the drain begins when the new half alone applies the joint electorate", file: changeFile,
 		old:  "!d.begun && decides(e, ",
 		text: "!d.begun && vote.If(BROKEN, onlyNew, decides)(e, ",
 		more: []edit{{changeFile, "// goesBy reports", "func onlyNew(e *vote.Electorate, some func(vote.Elector) bool) bool {\n" +
 			"\treturn majority(e.Voters, some)\n}\n\n// goesBy reports"}},
 	},
 	{
-		name: "the floor is asked of the new half alone", file: changeFile,
+		name: "the minimum token is asked of the new half alone", file: changeFile,
 		old:  "if !decides(e, tells) {",
 		text: "if BROKEN && !majority(e.Voters, tells) || !BROKEN && !decides(e, tells) {",
 		more: []edit{{changeFile, "range e.All() {\n\t\tif !tells(v)", "range vote.If(BROKEN, e.Voters, e.All()) {\n\t\tif !tells(v)"}},
 	},
 	{
-		name: "the floor is what was heard before the drain ended", file: changeFile,
+		name: "the minimum token is what was heard before the drain ended", file: changeFile,
 		old: "if d.fresh == 0 {", text: "if d.fresh == 0 && !BROKEN {",
 	},
 	{
-		name: "the floor is asked as the drain begins", file: changeFile,
+		name: "the minimum token is asked as the drain begins", file: changeFile,
 		old: "d.begun, d.since = true, m.now.Slow",
 		text: "d.begun, d.since = true, m.now.Slow\n\t\td.early = m.own.Top\n\t\tfor _, o := range m.others {\n" +
 			"\t\t\tif slices.Contains(d.seen, vote.Elector{Name: o.name, Dir: o.told.dir}) {\n\t\t\t\td.early = max(d.early, o.told.top)\n\t\t\t}\n\t\t}",
 		more: []edit{
 			{changeFile, "begun bool\n", "begun bool\n\tearly vote.Token\n"},
-			{changeFile, "Floor: max(e.Floor, min(floor,", "Floor: max(e.Floor, min(vote.If(BROKEN, d.early, floor),"},
+			{changeFile, "MinToken: max(e.MinToken, min(minToken,", "MinToken: max(e.MinToken, min(vote.If(BROKEN, d.early, minToken),"},
 		},
 	},
 	{
-		name: "the floor leaves out what this voter knows itself", file: changeFile,
-		old: "floor = max(floor, m.own.Top)", text: "floor = max(floor, vote.If(BROKEN, 0, m.own.Top))",
+		name: "the minimum token leaves out what this voter knows itself", file: changeFile,
+		old: "minToken = max(minToken, m.own.Top)", text: "minToken = max(minToken, vote.If(BROKEN, 0, m.own.Top))",
 	},
 	{
-		name: "voters that are quiet speak for the floor", file: changeFile,
+		name: "voters that are quiet speak for the minimum token", file: changeFile,
 		old: "o.told.counting &&", text: "(BROKEN || o.told.counting) &&",
 	},
 	{
@@ -153,7 +154,7 @@ var brokenRules = []brokenRule{
 		old: "(e.Accepted.Compare(r.best) > 0 ", text: "((e.Accepted.Compare(r.best) > 0 || BROKEN && e.Accepted.Counter > 0) ",
 	},
 	{
-		name: "answers to an earlier attempt count", file: paxosFile,
+		name: "answers to an earlier ballot count", file: paxosFile,
 		old: "|| e.Ballot != r.attempt ||", text: "|| !BROKEN && e.Ballot != r.attempt ||",
 	},
 	{
@@ -167,7 +168,7 @@ var brokenRules = []brokenRule{
 			"\treturn majority(m.state.Electorate.Deciding(), ",
 	},
 	{
-		name: "attempts are numbered by the directory", file: paxosFile,
+		name: "ballots are numbered by the directory", file: paxosFile,
 		old: "Counter: m.number, By: m.cfg.Self.Incarnation}", text: "Counter: m.number, By: vote.If(BROKEN, vote.Incarnation(m.state.Dir), m.cfg.Self.Incarnation)}",
 	},
 	{
@@ -178,7 +179,7 @@ var brokenRules = []brokenRule{
 			"\tfor _, d := range m.state.Electorate.Deciding() {\n\t\tif BROKEN && d.Name == from {\n\t\t\tv = d\n\t\t}\n\t}"}},
 	},
 	{
-		name: "a voter goes by an electorate before it is stored", file: nodeFile,
+		name: "a voter applies an electorate before it is stored", file: nodeFile,
 		old: "stored, trust := n.elect.Stored(), ", text: "stored, trust := vote.If(BROKEN, n.elect.Known(), n.elect.Stored()), ",
 		more: []edit{
 			{otherFile, "Nonce: msg.Nonce, Epoch: m.stored.Electorate.Version, Token", "Nonce: msg.Nonce, Epoch: vote.If(BROKEN, m.state, m.stored).Electorate.Version, Token"},
@@ -186,20 +187,20 @@ var brokenRules = []brokenRule{
 		},
 	},
 	{
-		name: "what a new life finds in its directory is taken for stored", file: otherFile,
+		name: "what a new incarnation finds in its directory is taken for stored", file: otherFile,
 		old: "m.Trusted() && m.everStored\n", text: "m.Trusted() && (BROKEN || m.everStored)\n",
 	},
 	{
-		name: "an acknowledgement counts under the newest electorate whatever its voter goes by", file: coverFile,
+		name: "an acknowledgement counts under the newest electorate whatever its voter applies", file: coverFile,
 		old: "\tswitch elected {", text: "\tif BROKEN {\n\t\telected = q.newest.version\n\t}\n\tswitch elected {",
 	},
 	{
-		name: "voters don't heed the floor", file: voterFile,
-		old: "v.raiseFloor(e.Floor)", text: "v.raiseFloor(vote.If(BROKEN, 0, e.Floor))",
+		name: "voters don't heed the minimum token", file: voterFile,
+		old: "v.raiseMin(e.MinToken)", text: "v.raiseMin(vote.If(BROKEN, 0, e.MinToken))",
 	},
 	{
-		name: "votes from before the floor keep their tokens", file: voterFile,
-		old: "if v.tokens.floor > floor {", text: "if v.tokens.floor > floor && !BROKEN {",
+		name: "votes from before the minimum token keep their tokens", file: voterFile,
+		old: "if v.tokens.min > minToken {", text: "if v.tokens.min > minToken && !BROKEN {",
 	},
 	{
 		name: "a founder pledges anew when others come", file: foundFile,
@@ -220,10 +221,10 @@ var brokenRules = []brokenRule{
 	},
 }
 
-// envBroken chooses the rule that the built lockmesh-sim breaks.
+// envBroken is the environment variable with the name of the rule that lockmesh-sim breaks.
 const envBroken = "LOCKMESH_BROKEN"
 
-// brokenFile goes into package vote, which all others of the core import.
+// brokenFile is added to package vote, since all other packages of the core import vote.
 const brokenFile = `package vote
 
 import "os"
@@ -240,7 +241,7 @@ func If[T any](is bool, x, y T) T {
 }
 `
 
-// overlay writes the broken sources, and returns the file that tells the go command of them.
+// overlay writes the broken sources, and returns the overlay file for the go command.
 func overlay(t *testing.T) string {
 	t.Helper()
 	root, err := filepath.Abs("..")
@@ -285,7 +286,8 @@ func overlay(t *testing.T) string {
 	return name
 }
 
-// brokenPage is where the page lists each broken rule with the first seed that finds it.
+// The table of broken rules in docs/simulation.md: each rule with the first seed to find the rule
+// broken.
 const (
 	brokenPage  = "../docs/simulation.md"
 	brokenBegin = "<!-- broken rules -->\n"
@@ -295,9 +297,10 @@ const (
 
 var brokenRow = regexp.MustCompile(`(?m)^\| (.+?) \| .+? \| (over )?(\d+) \| (.*?) \|$`)
 
-// TestBrokenRulesStandInTheSource holds the table of rules against the source, where each rule must
-// stand once, and against the page, which must list each rule and no other. What finds the rules
-// broken takes minutes, and is the hunt's (TestBrokenRulesAreFoundByRandomWorlds).
+// TestBrokenRulesStandInTheSource compares the table of rules with the source, where the code of
+// each rule must occur once, and with docs/simulation.md, which must list exactly these rules. The
+// search for worlds that find the broken rules takes minutes, and belongs to
+// TestBrokenRulesAreFoundByRandomWorlds.
 func TestBrokenRulesStandInTheSource(t *testing.T) {
 	overlay(t)
 	table := tableOfBrokenRules(t)
@@ -315,7 +318,7 @@ func TestBrokenRulesStandInTheSource(t *testing.T) {
 	}
 }
 
-// brokenTable is the page, cut into what stands before the table, the table, and what stands after.
+// brokenTable is the page in three parts: the text before the table, the rows, and the text after.
 type brokenTable struct{ before, rows, after string }
 
 func tableOfBrokenRules(t *testing.T) brokenTable {

@@ -120,7 +120,7 @@ func (cc *coverCheck) bequeath(p *process) {
 
 // bequeathOf records the votes of a process's voter that has ended.
 func (cc *coverCheck) bequeathOf(p *process, v *lease.Voter) {
-	cc.w.fig.Tenures += v.Counters().Tenures
+	cc.w.fig.ProposalTimeouts += v.Counters().ProposalTimeouts
 	kept := p.host.wills[:0]
 	for _, x := range p.host.wills {
 		if x.until > cc.w.now {

@@ -57,7 +57,7 @@ func (tc *tokenCheck) resorted(p *process) {
 		tc.w.fig.ByClock += n - p.resorts
 		p.resorts = n
 		for _, k := range tc.w.judge.lockKeys {
-			if v.Floor() < k.tokens.Highest {
+			if v.MinToken() < k.tokens.Highest {
 				k.tokens.Excused = true
 			}
 		}

@@ -218,7 +218,7 @@ func (cv *conversion) greets(p, q *process) bool {
 	return p.agrees(q)
 }
 
-// tellsKinds tells a converting process that a peer is fixed, before any message of the link.
+// tellsKind tells a converting process that a peer is fixed, before any message of the link.
 func (cv *conversion) tellsKind(l *link, side uint8) {
 	p, far := l.ends[side].p, l.ends[1-side].p
 	if !cv.converts() || p.stage != StageConverting || far.stage != StageFixed {

@@ -15,8 +15,8 @@ import (
 // conversionTTL is the maximum TTL of these scenarios.
 const conversionTTL = 2 * time.Second
 
-// convertingAs returns the options of a scenario with the list a, b, c, and further hosts, each at a
-// stage of its own.
+// convertingAs returns the options of a scenario with the list a, b, c, and further hosts. The map
+// stages has the first stage of each host that doesn't start as a fixed node.
 func convertingAs(stages map[string]Stage, names ...string) Options {
 	return Options{
 		Names: names, Voters: 3, Clients: len(names) - 3, MaxTTL: conversionTTL, Clocks: Clocks{Exact: true},
@@ -24,21 +24,22 @@ func convertingAs(stages map[string]Stage, names ...string) Options {
 	}
 }
 
-// counts lets time pass until the voters that have just started count.
+// counts lets time pass until newly started voters are out of startup quarantine.
 func (w *World) counts() { w.Run(conversionTTL + 2*vote.TokenQueryTimeout) }
 
-// votedIn lets time pass until the named nodes are the voters, and go by that; but not for long.
+// votedIn waits, for a limited time, until the named nodes are the voters and apply this
+// electorate.
 func (w *World) votedIn(names ...string) {
 	w.RunUntil(20*conversionTTL, func() bool { return w.dynamic.Voting(names...) })
 	w.Run(conversionTTL / 2)
 }
 
-// thawed is a converting node that takes part in deciding on the electorate, as a dynamic node does.
-// It translates for fixed nodes by itself.
+// thawed is a converting node that takes part in changes of the electorate, as a dynamic node does.
+// The wrapper itself translates the messages between the node and fixed nodes.
 type thawed struct {
 	*node.Node
 	fixed map[vote.Conn]vote.NodeID
-	parts bool // from version 2 on
+	parts bool // without contact to fixed nodes from version 2 on
 	heard vote.Message
 }
 
@@ -90,8 +91,9 @@ func (t *thawed) Drain(out []vote.Outbound, ev []quorum.Event) ([]vote.Outbound,
 	return kept, ev
 }
 
-// takenBack has the list go back from the first stage, cut off from nodes that came meanwhile. If
-// the list has voted these in, they decide as well.
+// takenBack turns the nodes of the list back into fixed nodes, cut off from nodes that started
+// meanwhile. If the voters of the list have voted these newer nodes in, the newer nodes are a
+// majority as well.
 func takenBack(w *World) {
 	w.counts()
 	w.votedIn("a", "b", "c", "d", "e", "f", "g")
@@ -105,7 +107,7 @@ func takenBack(w *World) {
 	w.Run(time.Second)
 }
 
-// leftBehind has a and b go on to the last stage, vote in d, e and f in place of c, which was left
+// leftBehind has a and b become dynamic nodes, vote in d, e and f in place of c, which was left
 // behind, and restart with FromFixed set once more.
 func leftBehind(w *World) {
 	w.counts()
@@ -124,8 +126,8 @@ func leftBehind(w *World) {
 	w.expect(w.Script.Lock("d", "k"), Granted, time.Second)
 }
 
-// heldByFixed has y hold a key by the votes of fixed nodes, and reach none of them any more as two
-// of them are converted.
+// heldByFixed has y hold a key by the votes of fixed nodes, and lose all links to these nodes as
+// two of them are converted.
 func heldByFixed(w *World) {
 	w.counts()
 	w.expect(w.Script.Lock("y", "k"), Granted, time.Second)
@@ -138,7 +140,8 @@ func heldByFixed(w *World) {
 	w.expect(r, Granted, 2*conversionTTL)
 }
 
-// freshly has a voter of the list count at once, since its directory is new.
+// freshly has a converting voter of the list skip the startup quarantine because its directory is
+// new.
 func freshly(w *World, cfg node.Config, now vote.Now) (Machine, error) {
 	if f := cfg.Following; f != nil && f.FromFixed {
 		f.Fresh = true
@@ -147,8 +150,8 @@ func freshly(w *World, cfg node.Config, now vote.Now) (Machine, error) {
 	return node.New(cfg, now)
 }
 
-// grownWhileConverted has c, d and e converted with a longer list than that of a and b, and cut off
-// from a and b as soon as c has the longer list, too.
+// grownWhileConverted has d and e, converting nodes with a longer list than a and b, cut off from a
+// and b together with c. Then c is converted with the longer list as well.
 func grownWhileConverted(w *World) {
 	w.counts()
 	w.Script.Split([]string{"a", "b"}, []string{"c", "d", "e"})
@@ -160,7 +163,8 @@ func grownWhileConverted(w *World) {
 	w.Run(conversionTTL)
 }
 
-// obliviousOnceConverting never learns, while it is converting, that others have another list.
+// obliviousOnceConverting builds converting nodes that never learn that other nodes have another
+// list.
 func obliviousOnceConverting(w *World, cfg node.Config, now vote.Now) (Machine, error) {
 	if cfg.Following == nil {
 		return node.New(cfg, now)
@@ -168,9 +172,9 @@ func obliviousOnceConverting(w *World, cfg node.Config, now vote.Now) (Machine, 
 	return oblivious(w, cfg, now)
 }
 
-// forgottenOnce has c, which is converting, store version 2, and lose its directory. b has accepted
-// version 2, and doesn't hear that it is decided. So x is granted a key by b and c under version 1.
-// Then b hears of version 2, and a ends the joint electorate.
+// forgottenOnce has c, a converting node, store version 2 and lose its directory. b has accepted
+// version 2, and doesn't learn of the decision. So b and c grant x a key under version 1. Then b
+// learns of version 2, and a ends the joint electorate.
 func forgottenOnce(w *World) {
 	w.counts()
 	for _, name := range []string{"a", "b"} {
@@ -182,11 +186,11 @@ func forgottenOnce(w *World) {
 	w.Script.Start("d")
 	w.Script.Start("e")
 	w.RunUntil(4*conversionTTL, func() bool { return w.dynamic.Knows("c") == 2 })
-	w.Run(3 * conversionTTL / 10) // it has told a so
+	w.Run(3 * conversionTTL / 10) // until c has reported version 2 to a
 	w.Script.Cut("c", "a", "d", "e")
 	w.Script.PowerOff("c")
 	w.dynamic.Wipe("c")
-	w.Script.Restart("b") // or it would know how often c's directory was written
+	w.Script.Restart("b") // so that b forgets the write count of c's directory
 	w.Script.Start("c")
 	w.Script.Mend("c", "b")
 	w.Script.Start("x")
@@ -200,7 +204,8 @@ func forgottenOnce(w *World) {
 	w.Run(conversionTTL / 2)
 }
 
-// remembersAlways has a converting node say of itself that it remembers, as a dynamic node does.
+// remembersAlways is a converting node that claims in its reports to remember, as a dynamic node
+// does.
 type remembersAlways struct{ *node.Node }
 
 func recalls(_ *World, cfg node.Config, now vote.Now) (Machine, error) {
@@ -221,7 +226,7 @@ func (r remembersAlways) Drain(out []vote.Outbound, ev []quorum.Event) ([]vote.O
 	return out, ev
 }
 
-// bothNeeded has one fixed and one converting voter be the majority.
+// bothNeeded leaves a fixed and a converting voter as the only majority.
 func bothNeeded(w *World) {
 	w.Become("a", StageConverting, 0)
 	w.counts()
@@ -234,12 +239,14 @@ func bothNeeded(w *World) {
 	}
 }
 
-// untranslated is a converting node that leaves out a part of the translation.
+// untranslated is a converting node that leaves out a part of the translation for fixed nodes.
 type untranslated struct {
 	*node.Node
 	fixed map[vote.Conn]bool
-	in    func(*vote.Message)                   // spoils what comes from fixed nodes
-	out   func(*vote.Message, *vote.Electorate) // undoes what was done for them
+	// in replaces the translation of messages from fixed nodes.
+	in func(*vote.Message)
+	// out undoes the translation of messages to fixed nodes.
+	out   func(*vote.Message, *vote.Electorate)
 	heard vote.Message
 }
 
@@ -281,7 +288,7 @@ var conversionRules = []struct {
 	options  Options
 	build    Builder
 	scenario func(w *World)
-	check    string // what the broken rule violates
+	check    string // violated without the rule
 }{
 	{
 		"a converting node is frozen", convertingAs(map[string]Stage{"a": 1, "b": 1, "c": 1, "d": 2, "e": 2, "f": 2, "g": 2}, "a", "b", "c", "d", "e", "f", "g"),
@@ -302,7 +309,7 @@ var conversionRules = []struct {
 	},
 	{
 		"the epoch of fixed nodes is translated", convertingAs(nil, "a", "b", "c", "y", "z"), untranslates(func(m *vote.Message) {
-			if m.Kind == vote.KindAnswer && m.End { // the directory alone
+			if m.Kind == vote.KindAnswer && m.End { // translates the directory alone
 				m.Dir = 1
 			}
 		}, nil), bothNeeded, checkLiveness,
@@ -320,7 +327,8 @@ var conversionRules = []struct {
 	},
 }
 
-// grownConverting are three fixed voters beside two converting ones with a longer list.
+// grownConverting returns the options of three fixed voters beside two converting nodes with a
+// longer list.
 func grownConverting() Options {
 	o := grownOptions()
 	o.MaxTTL, o.Following = conversionTTL, &Following{Unfounded: true}
@@ -328,8 +336,8 @@ func grownConverting() Options {
 	return o
 }
 
-// Each rule of a conversion is needed: without it two hold a key, or nodes aren't served; and with it
-// neither is the case.
+// TestEveryRuleOfAConversionIsNeeded shows that each rule of a conversion is needed: without the
+// rule two nodes hold a key or nodes aren't served, and with the rule neither happens.
 func TestEveryRuleOfAConversionIsNeeded(t *testing.T) {
 	for _, c := range conversionRules {
 		t.Run(c.name, func(t *testing.T) {
@@ -345,7 +353,7 @@ func TestEveryRuleOfAConversionIsNeeded(t *testing.T) {
 			if w := run(Genuine, nil); w.Err() != nil || w.fig.Acquisitions == 0 {
 				t.Errorf("with the rule: %d leases, %v", w.fig.Acquisitions, w.Err())
 			}
-			// What users see alone.
+			// Check only the effects visible to users.
 			if v := run(c.build, outcomes).Violation(); v == nil || v.Check != c.check {
 				t.Errorf("without the rule: %v", v)
 			}

@@ -6,8 +6,8 @@ import (
 	"github.com/lockmesh/lockmesh/internal/sampled"
 )
 
-// TestSwarmConverting runs seeds whose nodes are converted from a fixed list to dynamic membership, in
-// any order.
+// TestSwarmConverting runs seeds in which nodes are converted from a fixed list to dynamic
+// membership, in any order.
 func TestSwarmConverting(t *testing.T) {
 	seeds := sampled.Count(20, 500)
 	swarm(t, seeds, DrawConverting, func(f *Figures) {

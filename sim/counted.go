@@ -274,7 +274,7 @@ func DrawCounted(seed uint64) Options {
 	o.Voters, o.Clients = c.Most+d.pickInt("hosts", 0, 1, 3), 0
 	o.Net = Net{Least: 100 * time.Microsecond, Most: d.pick("net", time.Millisecond, o.MaxTTL/100, o.MaxTTL/50), Jitter: 50, Spikes: d.pickInt("spikes", 0, 5)}
 	o.Following = &Following{MaxVoters: d.pickInt("max-voters", 5, 5, 7), Brisk: true}
-	// The token floor of a mesh is the wall clock, as when all voters have forgotten, so tokens
+	// The minimum token of a mesh is the wall clock, as when all voters have forgotten, so tokens
 	// rise as far as clocks agree: elsewhere clocks are hours apart, here they only drift.
 	o.Clocks = Clocks{}
 	o.Load.Mix.LengthLeast = o.lengthLeast()

@@ -11,8 +11,8 @@ import (
 	"github.com/lockmesh/lockmesh/sim/fault"
 )
 
-// TestSwarmCounted runs seeds of a mesh that is born by count, under a population that keeps to the
-// bound of the claim.
+// TestSwarmCounted runs seeds of a mesh that is born by count, with a population within the bound
+// of the claim.
 func TestSwarmCounted(t *testing.T) {
 	seeds := sampled.Count(20, 60)
 	swarm(t, seeds, DrawCounted, func(f *Figures) {
@@ -28,11 +28,12 @@ func TestSwarmCounted(t *testing.T) {
 	}, "-counted")
 }
 
-// crowdedSeed is a world of one process more than the claim allows for, in which two hold a key.
+// crowdedSeed is the seed of a world with one process more than the claim allows. Two nodes hold a
+// key in this world.
 const crowdedSeed = 92
 
-// With one process more than the bound, two meshes come to be, and both grant. So the bound is
-// meant.
+// TestBeyondTheBoundTwoHold shows that the bound is needed: with one process more, two meshes are
+// born, and both grant the same key.
 func TestBeyondTheBoundTwoHold(t *testing.T) {
 	o := DrawCrowded(crowdedSeed)
 	if c := o.Counted; c.Most != c.Bound()+1 {
@@ -47,9 +48,9 @@ func TestBeyondTheBoundTwoHold(t *testing.T) {
 	t.Log(v)
 }
 
-// TestFoundersWithAShorterMaxTTL : within the bound, founders that are configured with a shorter
-// MaxTTL than that of an earlier mesh are quiet for too short a time. So the claim asks for one
-// MaxTTL everywhere. With a register the record shows the longer one.
+// TestFoundersWithAShorterMaxTTL shows that even within the bound, founders with a shorter MaxTTL
+// than an earlier mesh are in startup quarantine for too short a time. So the claim requires the
+// same MaxTTL everywhere. With a register, the record shows the longer MaxTTL.
 func TestFoundersWithAShorterMaxTTL(t *testing.T) {
 	t.Parallel()
 	for _, registered := range []bool{false, true} {
@@ -91,8 +92,8 @@ func TestFoundersWithAShorterMaxTTL(t *testing.T) {
 	}
 }
 
-// countedTTL is longer than the margin in which founders must be the same: only then may a lease of
-// an earlier mesh still stand after a birth.
+// countedTTL is longer than the margin of a birth, for which the founders must stay the same. Only
+// then can a lease of an earlier mesh still stand after a birth.
 const countedTTL = 6 * time.Second
 
 // counted returns the options of a scenario with processes on up to six hosts, a to f.
@@ -103,7 +104,7 @@ func counted(c Counted) Options {
 	}
 }
 
-// known lets time pass until processes know an electorate and can lock.
+// known lets time pass until the named processes know an electorate and can lock.
 func (w *World) known(names ...string) {
 	if !w.RunUntil(10*countedTTL, func() bool {
 		for _, name := range names {
@@ -117,8 +118,8 @@ func (w *World) known(names ...string) {
 	}
 }
 
-// Beyond the bound, two meshes may come to be. When they meet, one of them gives way at once, and
-// its processes join the other.
+// TestTwoMeshesThatMeetBecomeOne lets two meshes, born beyond the bound, meet. One mesh gives way
+// at once, and its processes join the other.
 func TestTwoMeshesThatMeetBecomeOne(t *testing.T) {
 	o := counted(Counted{Expect: 3, Most: 5})
 	w := New(o)
@@ -149,8 +150,8 @@ func TestTwoMeshesThatMeetBecomeOne(t *testing.T) {
 	}
 }
 
-// ruleIsNeeded plays a scenario with nodes as in production, and with nodes that break a rule: two
-// hold a key only without the rule.
+// ruleIsNeeded plays a scenario with nodes as in production, and with nodes that break a rule. Two
+// nodes hold a key only without the rule.
 func ruleIsNeeded(t *testing.T, o Options, broken Builder, scenario func(w *World)) {
 	t.Helper()
 	run := func(build Builder) *World {
@@ -167,7 +168,8 @@ func ruleIsNeeded(t *testing.T, o Options, broken Builder, scenario func(w *Worl
 	}
 }
 
-// Each rule of a birth by count is needed: without it two hold a key, and with it none do.
+// TestEveryRuleOfABirthIsNeeded shows that each rule of a birth by count is needed: two nodes hold
+// a key without the rule, and never with the rule.
 func TestEveryRuleOfABirthIsNeeded(t *testing.T) {
 	for _, m := range countedMutants {
 		t.Run(m.name, func(t *testing.T) {

@@ -5,7 +5,8 @@ import (
 	"time"
 )
 
-// jain is Jain's index of fairness: 1 when all have as much, 1/n when one has all (Jain, Chiu, Hawe: A Quantitative Measure of Fairness, 1984).
+// jain is Jain's index of fairness: 1 if all get the same share, 1/n if a single user gets
+// everything (Jain, Chiu, Hawe, 1984).
 func jain(got []int) float64 {
 	sum, squares := 0.0, 0.0
 	for _, x := range got {
@@ -15,7 +16,8 @@ func jain(got []int) float64 {
 	return sum * sum / (float64(len(got)) * squares)
 }
 
-// TestWaitersAreServedFairly has sixteen users on four nodes come back for a key at once whenever they have given it back, for ten seconds.
+// TestWaitersAreServedFairly has sixteen users on four nodes request one key for ten seconds, each
+// again as soon as its lease is released, and demands nearly equal shares.
 func TestWaitersAreServedFairly(t *testing.T) {
 	t.Parallel()
 	for _, row := range []struct {
@@ -23,7 +25,7 @@ func TestWaitersAreServedFairly(t *testing.T) {
 		voters  int
 		clients int
 		ask     func(i int) Ask
-		counts  func(i int) bool // whose shares are compared
+		counts  func(i int) bool // the users compared; nil: all
 	}{
 		{"a lock", 3, 1, func(int) Ask { return Ask{} }, nil},
 		{"a lock, four voters", 4, 0, func(int) Ask { return Ask{} }, nil},
@@ -74,7 +76,7 @@ func TestWaitersAreServedFairly(t *testing.T) {
 	}
 }
 
-// watch has f called soon after a request is granted.
+// watch calls f soon after a request is granted.
 func (w *World) watch(r *Request, f func()) {
 	w.At(time.Millisecond/2, func() {
 		switch r.State {

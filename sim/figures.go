@@ -53,13 +53,13 @@ type Figures struct {
 	// active or recent.
 	OvertakenInTrouble uint64
 
-	Promises      uint64
-	Confirmations uint64 // asked for
-	Confirmed     uint64
-	Inquiries     uint64
-	Yields        uint64
-	Tenures       uint64
-	Statements    uint64
+	Promises         uint64
+	Confirmations    uint64 // asked for
+	Confirmed        uint64
+	Inquiries        uint64
+	Yields           uint64
+	ProposalTimeouts uint64
+	Statements       uint64
 	// ByClock counts the times that a voter had to take the highest token from its clock.
 	ByClock uint64
 	// Excused counts tokens out of order because such a clock stood behind the last token.
@@ -181,9 +181,9 @@ func (w *World) Figures() Figures {
 	f.Simulated = w.Now()
 	for _, h := range w.hosts {
 		if h.p != nil && h.p.m.Voter() != nil {
-			f.Tenures += h.p.m.Voter().Counters().Tenures
+			f.ProposalTimeouts += h.p.m.Voter().Counters().ProposalTimeouts
 		}
 	}
-	f.Marks[MarkTenure] = f.Tenures
+	f.Marks[MarkProposalTimeout] = f.ProposalTimeouts
 	return f
 }

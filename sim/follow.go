@@ -420,11 +420,11 @@ func (o *Options) hostile() {
 		l.Clients, l.Think, l.Patience = 1, 2*o.MaxTTL, 3*o.MaxTTL
 	// The key rests during a change, so that new voters learn of its tokens only from the minimum
 	// token.
-	case AimFloor:
-		l.Clients, l.Keys, l.Think, l.Hold = 1, 1, d.pick("floor/think", 2*o.MaxTTL, 2*o.MaxTTL, 10*o.MaxTTL), o.MaxTTL/10
+	case AimMinToken:
+		l.Clients, l.Keys, l.Think, l.Hold = 1, 1, d.pick("min-token/think", 2*o.MaxTTL, 2*o.MaxTTL, 10*o.MaxTTL), o.MaxTTL/10
 		l.Kinds = l.Kinds[:min(len(l.Kinds), 1)]
 		o.Clocks.Spread, o.Faults.WallSteps = 4*time.Hour, 4*time.Hour
-		o.Voters, o.Clients = d.pickInt("floor/voters", 1, 2, 3, 3), d.pickInt("floor/clients", 3, 4)
+		o.Voters, o.Clients = d.pickInt("min-token/voters", 1, 2, 3, 3), d.pickInt("min-token/clients", 3, 4)
 	case AimFound:
 		o.Voters, o.Clients = d.pickInt("found/voters", 3, 4, 5, 5), d.intN("found/clients", 3)
 	}

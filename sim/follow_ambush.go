@@ -9,11 +9,11 @@ import (
 	"github.com/lockmesh/lockmesh/sim/fault"
 )
 
-// ambushFloor waits for a joint electorate, and then separates the new voters from the old voters
-// and their users until shortly after the drain. Meanwhile a user may win a key from the old
+// ambushMinToken waits for a joint electorate, and then separates the new voters from the old
+// voters and their users until shortly after the drain. Meanwhile a user may win a key from the old
 // voters, still bound by their earlier acknowledgements, with a token unknown to the new voters but
 // for the minimum token.
-func (ne *nemesis) ambushFloor(r *rand.Rand) bool {
+func (ne *nemesis) ambushMinToken(r *rand.Rand) bool {
 	if ne.w.now < ne.ambushedUntil {
 		return false
 	}

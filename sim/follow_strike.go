@@ -45,7 +45,7 @@ const (
 	AimElection
 	// AimFloor targets old voters while the key rests: what if new voters don't learn of its
 	// tokens?
-	AimFloor
+	AimMinToken
 	// AimFound targets founders during the bootstrap: what if two parts of the founders each
 	// bootstrap?
 	AimFound
@@ -77,8 +77,8 @@ func (ne *nemesis) lurk(h *host, down time.Duration, r *rand.Rand, did func(bool
 		ne.ambushElection(r, 6*ne.w.opt.MaxTTL, did)
 		return
 	}
-	if ne.w.opt.Following.Aim == AimFloor && r.IntN(3) > 0 {
-		did(ne.ambushFloor(r))
+	if ne.w.opt.Following.Aim == AimMinToken && r.IntN(3) > 0 {
+		did(ne.ambushMinToken(r))
 		return
 	}
 	if len(ne.lurks) >= lurksMost {
@@ -209,7 +209,7 @@ func (ne *nemesis) kindOfStrike(r *rand.Rand) int {
 		return pickInt(r, 14, 14, 14, 5, 7, 10, 10, 9)
 	case AimElection:
 		return pickInt(r, 0, 0, 1, 1, 1, 2, 2, 3, 3, 4)
-	case AimFloor:
+	case AimMinToken:
 		return pickInt(r, 3, 6, 7, 9, 13, 13, 13, 0, 2)
 	default:
 		return r.IntN(15)
@@ -367,7 +367,7 @@ func (ne *nemesis) someVoters(h *host, r *rand.Rand) []vote.Elector {
 	}
 	r.Shuffle(len(voters), func(i, j int) { voters[i], voters[j] = voters[j], voters[i] })
 	// Nodes that don't vote yet come first.
-	if e := ne.w.dynamic.decided[ne.w.dynamic.newest]; r.IntN(2) == 0 || ne.w.opt.Following.Aim == AimDrain || ne.w.opt.Following.Aim == AimFloor {
+	if e := ne.w.dynamic.decided[ne.w.dynamic.newest]; r.IntN(2) == 0 || ne.w.opt.Following.Aim == AimDrain || ne.w.opt.Following.Aim == AimMinToken {
 		slices.SortStableFunc(voters, func(v, o vote.Elector) int { return bit(e.Has(v)) - bit(e.Has(o)) })
 	}
 	n := pickInt(r, 1, 2, 3, 3, 3, 4, 5)

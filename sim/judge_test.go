@@ -14,7 +14,7 @@ import (
 	"github.com/lockmesh/lockmesh/sim/fault"
 )
 
-// allBut leaves a world with a single check.
+// allBut returns the set that disables every check except for one.
 func allBut(rule string) map[string]bool {
 	deaf := make(map[string]bool)
 	for _, c := range []string{
@@ -26,12 +26,13 @@ func allBut(rule string) map[string]bool {
 	return deaf
 }
 
-// TestOneCheckAloneFindsMutants has a check find mutants without any other: those whose harm it exists for.
+// TestOneCheckAloneFindsMutants shows that a check finds the mutants it exists for, with all other
+// checks disabled.
 func TestOneCheckAloneFindsMutants(t *testing.T) {
 	for _, row := range []struct{ check, mutant string }{
 		{check.RuleHistory, "no quiet time"},
 		{check.RuleHistory, "quiet votes that count"},
-		{check.RuleHistory, "votes kept across a voter's lives"},
+		{check.RuleHistory, "votes kept across a voter's incarnations"},
 		{check.RuleHistory, "session cover by any majority"},
 		{check.RuleHistory, "late serials honoured"},
 		{check.RuleHistory, "generations ignored"},
@@ -41,12 +42,12 @@ func TestOneCheckAloneFindsMutants(t *testing.T) {
 		{check.RuleHistory, "a lost lease comes back"},
 		{check.RuleHistory, "highest token asked for at the start of the quiet time"},
 		{check.RuleHistory, "an acknowledgement covers votes of another generation"},
-		{check.RuleHistory, "a superseded life's votes dropped at once"},
+		{check.RuleHistory, "a superseded incarnation's votes dropped at once"},
 		{check.RuleHistory, "expiry on wall clocks"},
 		{check.RuleHistory, "hearsay of a death ends a session"},
 		{check.RuleHistory, "release without owner check"},
 		{check.RuleHistory, "an answer that only adds"},
-		{check.RuleHistory, "a tenure that revokes without the owner's word"},
+		{check.RuleHistory, "a proposal timeout that revokes without the owner's word"},
 		{check.RuleResource, "no confirmation of tokens"},
 		{check.RuleResource, "restarted voters that don't ask for the highest token"},
 		{check.RuleOrder, "the youngest is served first"},
@@ -69,13 +70,14 @@ func TestOneCheckAloneFindsMutants(t *testing.T) {
 	}
 }
 
-// TestTheJudgeBeyondTheAssumptionsIsJudged has runs in which only tokens are checked find mutants that break the promise about them: by one of
-// 200 seeds beyond the assumptions, or by their scenarios.
+// TestTheJudgeBeyondTheAssumptionsIsJudged shows that runs with checks of tokens alone find the
+// mutants that break the order of tokens: by one of 200 seeds beyond the assumptions, or by the
+// mutant's scenario.
 func TestTheJudgeBeyondTheAssumptionsIsJudged(t *testing.T) {
 	sampled.Computes(t)
 	for _, row := range []struct {
 		mutant string
-		seeds  uint64 // among so many there is one that finds it; zero: its scenario does
+		seeds  uint64 // one of the first seeds finds the mutant; zero: its scenario does
 	}{
 		{"restarted voters that don't ask for the highest token", 200},
 		{"majority of the peers that look alive", 200},
@@ -125,7 +127,7 @@ func TestTheJudgeBeyondTheAssumptionsIsJudged(t *testing.T) {
 	}
 }
 
-// eldest turns the order of stamps round for the voters: who asked last comes first.
+// eldest reverses the order of stamps for its voter: the latest request comes first.
 type eldest struct{ Machine }
 
 func youngestFirst(_ *World, cfg node.Config, now vote.Now) (Machine, error) {
@@ -146,7 +148,8 @@ func (e eldest) Deliver(now vote.Now, conn vote.Conn, from vote.SessionID, m *vo
 	e.Machine.Deliver(now, conn, from, m)
 }
 
-// threeWait has one hold, and two wait for more than clocks can explain one after the other.
+// threeWait has x1 hold a key while x2 waits and, later than clock errors can explain, x3 waits
+// too.
 func threeWait(w *World) {
 	w.Run(calmTTLs*sceneTTL + servedFixed)
 	held := w.Script.Lock("x1", "k")
@@ -159,7 +162,7 @@ func threeWait(w *World) {
 	w.RunUntil(sceneTTL, func() bool { return first.State == Granted || second.State == Granted })
 }
 
-// TestAnUnexplainedCallIsNamed has a history whose fault is plain to see.
+// TestAnUnexplainedCallIsNamed shows that the violation in a wrong history names the call at fault.
 func TestAnUnexplainedCallIsNamed(t *testing.T) {
 	w := New(Options{History: true, Clocks: Clocks{Exact: true}})
 	w.Script.Awake()
@@ -169,7 +172,7 @@ func TestAnUnexplainedCallIsNamed(t *testing.T) {
 		t.Fatalf("%v, %v", a.State, b.State)
 	}
 	b.Token, b.Asked, b.Had = a.Token+1, w.Now(), w.Now()
-	w.histories.granted(b, false) // it isn't so
+	w.histories.granted(b, false) // the grant never happened
 	w.histories.checkHistory()
 	want := fmt.Sprintf("lock by b's request %d: token %d", b.Number, b.Token)
 	if err := w.Err(); err == nil || !strings.Contains(err.Error(), want) {
@@ -177,8 +180,10 @@ func TestAnUnexplainedCallIsNamed(t *testing.T) {
 	}
 }
 
-// Found by seed 31300024, beyond the assumptions, and shrunk: two voters trust clocks that stand behind the last token, and vote for a, which is paused unseen. b is granted the
-// key meanwhile with a token above all, and then a learns that it has won. Its votes are older than b's lease, so what excuses them isn't used up by that.
+// TestAnExcuseCoversVotesThatAreOlder replays seed 31300024 (beyond the assumptions), shrunk. Two
+// voters trust clocks behind the last token, and vote for a, which is paused unseen. Meanwhile b is
+// granted the key with a token above all others, and then a learns that its request has won. The
+// votes for a are older than b's lease, so b's lease doesn't use up the excuse for these votes.
 func TestAnExcuseCoversVotesThatAreOlder(t *testing.T) {
 	w := New(Options{
 		Seed:   0x1dd99b8,
@@ -217,10 +222,11 @@ func TestAnExcuseCoversVotesThatAreOlder(t *testing.T) {
 	}
 }
 
-// Found by seed 1031243279, beyond the assumptions, and shrunk: voter c forgets a token of b, whose
-// clock is fast, and votes for node a by its own clock. The first caller of a asked before b was
-// granted the key, so its smaller token isn't out of order. The second caller asked later and takes
-// over the lease of the first: its token is out of order, by the same excuse.
+// TestAnExcuseCoversALeaseThatIsHandedOff replays seed 1031243279 (beyond the assumptions), shrunk.
+// Voter c forgets a token of b, a node with a fast clock, and votes for node a by its own clock.
+// The first caller of a asked before b was granted the key, so the smaller token of this caller
+// isn't out of order. The second caller of a asked later and takes over the lease of the first: its
+// token is out of order, with the same excuse.
 func TestAnExcuseCoversALeaseThatIsHandedOff(t *testing.T) {
 	w := New(Options{
 		Seed:   0x3d77860f,

@@ -7,7 +7,9 @@ import (
 	"github.com/lockmesh/lockmesh/internal/vote"
 )
 
-// Found by seed 8 and shrunk: a holder may not pass its key on when somebody elsewhere waits already as it wins. So voters say it with their votes.
+// TestWhoWaitsElsewhereIsKnownWithTheVote replays seed 8, shrunk: a holder must not hand off its
+// lease if another node already waits when the holder wins. So each vote tells whether another node
+// waits.
 func TestWhoWaitsElsewhereIsKnownWithTheVote(t *testing.T) {
 	w := New(Options{
 		Seed: 3, Clients: 1, MaxTTL: 2 * time.Second,
@@ -26,12 +28,12 @@ func TestWhoWaitsElsewhereIsKnownWithTheVote(t *testing.T) {
 	}
 }
 
-// crowd is as many callers on each node as are given, all of which want one key all the time and hold it for a millisecond, in a mesh with a
-// millisecond between its three voters.
+// crowd is a mesh of three voters, a millisecond apart, with a number of callers on each node. All
+// callers want one key all the time, and hold the key for a millisecond.
 type crowd struct {
 	w     *World
 	by    map[string]int // how often each node was served
-	words int            // between nodes
+	words int            // messages between nodes
 }
 
 func newCrowd(alone bool, callers map[string]int) *crowd {
@@ -49,26 +51,26 @@ func newCrowd(alone bool, callers map[string]int) *crowd {
 	return c
 }
 
-// Granted has a holder give the key back in a while.
+// Granted has a holder release the key after a millisecond.
 func (c *crowd) Granted(r *Request) {
 	c.by[r.Node]++
 	c.w.AtNode(r.Node, time.Millisecond, func() { c.w.Script.Release(r) })
 }
 
-// Ended has it ask anew.
+// Ended has the caller ask again.
 func (c *crowd) Ended(r *Request) {
 	c.w.AtNode(r.Node, time.Microsecond, func() { c.w.Script.Lock(r.Node, "k") })
 }
 
-// Sent counts what locks cost.
+// Sent counts the messages that locks cost, without the refresh lane.
 func (c *crowd) Sent(_, _ vote.SessionID, m *vote.Message, between bool) {
 	if between && !m.Kind.Urgent() {
 		c.words++
 	}
 }
 
-// TestALineIsFasterAndStarvesNobody shows what a line gains where the callers of one node contend, and that whoever contends from elsewhere is served as often as
-// without it.
+// TestALineIsFasterAndStarvesNobody shows that a local queue is faster where the callers of one
+// node contend, and that a caller on another node is served as often as without the local queue.
 func TestALineIsFasterAndStarvesNobody(t *testing.T) {
 	t.Parallel()
 	run := func(alone bool, a, b int) *crowd {

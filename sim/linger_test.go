@@ -8,7 +8,8 @@ import (
 	"github.com/lockmesh/lockmesh/internal/vote"
 )
 
-// TestSwarmLingering runs seeds in which words linger that nobody waits for, most of them for far longer than in production.
+// TestSwarmLingering runs seeds with write coalescing: messages for which no node waits stay in
+// queues, mostly for far longer than in production.
 func TestSwarmLingering(t *testing.T) {
 	swarm(t, 24, func(seed uint64) Options { return lingering(Draw(seed)) }, func(f *Figures) {
 		lingeredEnough(t)(f)
@@ -18,12 +19,13 @@ func TestSwarmLingering(t *testing.T) {
 	}, "-lingering")
 }
 
-// TestSwarmLingeringFollowing is the same where the electorate follows the living.
+// TestSwarmLingeringFollowing does the same with dynamic membership.
 func TestSwarmLingeringFollowing(t *testing.T) {
 	swarm(t, 8, func(seed uint64) Options { return lingering(DrawFollowing(seed)) }, lingeredEnough(t))
 }
 
-// TestSwarmLingeringBeyondTheAssumptions is the same where clocks err without bound and processes are paused unseen.
+// TestSwarmLingeringBeyondTheAssumptions does the same where clocks err without bound and processes
+// are paused unseen.
 func TestSwarmLingeringBeyondTheAssumptions(t *testing.T) {
 	swarm(t, 8, func(seed uint64) Options { return lingering(DrawBeyond(seed)) }, lingeredEnough(t), "-beyond", "-lingering")
 }
@@ -42,7 +44,8 @@ func lingeredEnough(t *testing.T) func(f *Figures) {
 	}
 }
 
-// lingers is a scene in which x1 has taken a key, and the word that it has lingers on its way to one of the voters.
+// lingers returns a scene in which x1 has won a key, with the message about the win still queued
+// for a voter.
 func lingers(t *testing.T, linger time.Duration) (s *scene, r *Request, voter string) {
 	s = awake(t, Options{Clients: 1, Linger: linger, Net: Net{Least: time.Millisecond, Most: time.Millisecond, Jitter: -1}})
 	s.refreshed()
@@ -62,7 +65,8 @@ func lingers(t *testing.T, linger time.Duration) (s *scene, r *Request, voter st
 	return s, r, voter
 }
 
-// refreshed runs until x1 has just refreshed its sessions, so that nothing goes at once by itself for a fifth of a TTL.
+// refreshed runs until x1 has just refreshed its sessions, so that x1 has nothing to send at once
+// by itself for a fifth of a TTL.
 func (s *scene) refreshed() {
 	sent := s.fig.Messages
 	s.RunUntil(sceneTTL, func() bool {
@@ -70,7 +74,7 @@ func (s *scene) refreshed() {
 	})
 }
 
-// lingeringAt is how many words of x1 to a voter linger.
+// lingeringAt returns the number of messages queued from x1 to a voter.
 func (s *scene) lingeringAt(voter string) int {
 	return len(s.linkOf("x1", voter).queued[0].frames)
 }
@@ -82,7 +86,8 @@ func (s *scene) knows(voter string, r *Request) bool {
 	return ok && v.Held && v.Owner == r.p.id && v.Number == r.Number
 }
 
-// TestAWordLingersForSoLong has a voter hear of a lease when its time is over, and not before.
+// TestAWordLingersForSoLong shows that a queued message arrives when its time in the queue is over,
+// and not before.
 func TestAWordLingersForSoLong(t *testing.T) {
 	const linger = 100 * time.Millisecond
 	s, r, voter := lingers(t, linger)
@@ -96,7 +101,8 @@ func TestAWordLingersForSoLong(t *testing.T) {
 	}
 }
 
-// TestAPromptWordCarriesAlongWhatLingers has the words to a voter arrive with the refresh, in order: it knows that the request has won.
+// TestAPromptWordCarriesAlongWhatLingers shows that a refresh carries the queued messages along, in
+// order: afterwards the voter knows that the request has won.
 func TestAPromptWordCarriesAlongWhatLingers(t *testing.T) {
 	s, r, voter := lingers(t, 10*sceneTTL)
 	s.Run(sceneTTL / vote.RefreshesPerTTL)
@@ -105,7 +111,8 @@ func TestAPromptWordCarriesAlongWhatLingers(t *testing.T) {
 	}
 }
 
-// TestWhatLingersIsLostWithItsConnection has a voter learn by a statement what it would have been told.
+// TestWhatLingersIsLostWithItsConnection shows that a broken connection loses the queued messages,
+// and the next sync informs the voter instead.
 func TestWhatLingersIsLostWithItsConnection(t *testing.T) {
 	s, r, voter := lingers(t, 10*sceneTTL)
 	n := s.lingeringAt(voter)
@@ -119,7 +126,7 @@ func TestWhatLingersIsLostWithItsConnection(t *testing.T) {
 	}
 }
 
-// TestWhatLingersIsLostWithItsProcess has a node die before its word to one voter goes.
+// TestWhatLingersIsLostWithItsProcess shows that a node's queued messages are lost in its crash.
 func TestWhatLingersIsLostWithItsProcess(t *testing.T) {
 	s, r, voter := lingers(t, 10*time.Millisecond)
 	s.PowerOff("x1")
@@ -129,13 +136,16 @@ func TestWhatLingersIsLostWithItsProcess(t *testing.T) {
 	}
 }
 
-// TestAMajorityIsAskedFirstEvenIfOneIsSilent has a lock wait for as long as a voter is spared, and no longer; and only once, since after that it is known who is silent.
+// TestAMajorityIsAskedFirstEvenIfOneIsSilent shows that a lock waits for a silent voter of the
+// nearest majority only until the hedged request, and only once: afterwards the requester knows the
+// silent voter.
 func TestAMajorityIsAskedFirstEvenIfOneIsSilent(t *testing.T) {
-	const spared, trip = 4 * time.Millisecond, 2 * time.Millisecond // see package quorum's pace
+	// See hedgeDelay in package quorum.
+	const spared, trip = 4 * time.Millisecond, 2 * time.Millisecond
 	waited := 0
 	for _, v := range []string{"a", "b", "c"} {
 		s := awake(t, Options{Clients: 1, Net: Net{Least: trip / 2, Most: trip / 2, Jitter: -1}})
-		for range 50 { // by which it learns how long a round trip is
+		for range 50 { // x1 learns the length of a round trip
 			r := s.Lock("x1", "k")
 			s.expect(r, Granted, trip)
 			s.Release(r)

@@ -9,8 +9,9 @@ import (
 	"github.com/lockmesh/lockmesh/internal/vote"
 )
 
-// Whatever lists of voters and maximum TTLs nodes have, and however these are changed node by node, a
-// key has one holder at a time, and once all have one configuration each node is served.
+// TestListsThatDifferNeverMakeTwoHolders shows that a key has one holder at a time, whatever lists
+// of voters and maximum TTLs the nodes have, and however both are changed node by node. Once all
+// nodes have the same configuration, each node is served.
 func TestListsThatDifferNeverMakeTwoHolders(t *testing.T) {
 	EachSeed(t, sampled.Count(40, 200), func(t *testing.T, seed uint64) {
 		o := DrawLists(seed)
@@ -23,7 +24,7 @@ func TestListsThatDifferNeverMakeTwoHolders(t *testing.T) {
 	})
 }
 
-// oblivious is a node that never learns that others have another list of voters.
+// obliviousNode is a node that never learns of other lists of voters.
 type obliviousNode struct{ *node.Node }
 
 func (obliviousNode) Met(vote.Now, *vote.Sighting) {}
@@ -37,7 +38,7 @@ var listMutants = []mutant{
 	{name: "voters that don't heed another list", build: oblivious, scenario: grownNodeByNode, options: grownOptions(), draw: DrawLists},
 }
 
-// grownOptions are of three voters whose list grows to five.
+// grownOptions returns the options of three voters with a list that grows to five.
 func grownOptions() Options {
 	o := Options{Voters: 5, Lists: &Lists{First: make(map[string][]string), Last: fiveNames}}
 	for _, n := range fiveNames {
@@ -51,7 +52,8 @@ func grownOptions() Options {
 
 var fiveNames = []string{"a", "b", "c", "d", "e"}
 
-// grownNodeByNode restarts c with the longer list. Then a and b are a majority of the old list, and c, d and e one of the new.
+// grownNodeByNode restarts c with the longer list. Then a and b are a majority of the old list, and
+// c, d and e a majority of the new list.
 func grownNodeByNode(w *World) {
 	w.Run(3 * sceneTTL)
 	w.Relist("c", 0, fiveNames...)
@@ -61,8 +63,9 @@ func grownNodeByNode(w *World) {
 	w.Run(sceneTTL)
 }
 
-// The pause of a rolling change: from when the old list loses its majority to when the new one has counted, which is a MaxTTL after every one of its
-// voters has learned so.
+// TestAListThatGrowsCostsAPause measures the pause of a rolling change. The pause lasts from the
+// moment when the old list loses its majority until the new list counts: a MaxTTL after every voter
+// of the new list has learned of the loss.
 func TestAListThatGrowsCostsAPause(t *testing.T) {
 	o := grownOptions()
 	o.MaxTTL = sceneTTL
@@ -87,8 +90,9 @@ func TestAListThatGrowsCostsAPause(t *testing.T) {
 	}
 }
 
-// While a and b are cut off from the others these are given another list, which nobody can tell a and b. So both count. When they meet again, the one with fewer
-// voters gives way at once, and leases that rest on it are lost; the other's stand.
+// TestOfTwoListsThatCountTheShorterGivesWay gives c, d and e a longer list while a and b are cut
+// off, so that both lists count. When the nodes meet again, the shorter list gives way at once: its
+// leases are lost, and the leases of the longer list stand.
 func TestOfTwoListsThatCountTheShorterGivesWay(t *testing.T) {
 	o := grownOptions()
 	o.MaxTTL = sceneTTL
@@ -125,14 +129,15 @@ func TestOfTwoListsThatCountTheShorterGivesWay(t *testing.T) {
 	}
 }
 
-// Two lists of one length: the younger gives way.
+// TestOfTwoListsThatCountTheYoungerGivesWay has two lists of the same length: the younger list
+// gives way.
 func TestOfTwoListsThatCountTheYoungerGivesWay(t *testing.T) {
 	o := Options{Voters: 2, MaxTTL: sceneTTL, Lists: &Lists{First: map[string][]string{"a": {"a"}, "b": {"b"}}, Last: []string{"a"}}}
 	w := New(o)
 	w.Script.Cut("a", "b")
-	w.Relist("b", 0, "b") // in their first lives they have met
+	w.Relist("b", 0, "b") // the first incarnations have met
 	w.Run(sceneTTL)
-	w.Relist("a", 0, "a") // the younger, though its name comes first
+	w.Relist("a", 0, "a") // the younger list, though the name a comes first
 	w.Run(4 * sceneTTL)
 	younger, older := w.Script.Lock("a", "k1"), w.Script.Lock("b", "k2")
 	w.Run(sceneTTL)
@@ -144,7 +149,7 @@ func TestOfTwoListsThatCountTheYoungerGivesWay(t *testing.T) {
 	if younger.State != Lost || older.State != Granted {
 		t.Errorf("after they have met: younger %v, older %v", younger.State, older.State)
 	}
-	// Being cut off again is no evidence that the other is gone.
+	// Another cut is no evidence that the other node is gone.
 	w.Script.Cut("a", "b")
 	w.Run(10 * sceneTTL)
 	if w.host("a").p.m.Ready() {
@@ -152,8 +157,9 @@ func TestOfTwoListsThatCountTheYoungerGivesWay(t *testing.T) {
 	}
 }
 
-// All voters of a list are restarted at once with a shorter MaxTTL, and so meet none of their
-// earlier processes. A node without a vote still holds a lease under the longer MaxTTL, and is met.
+// TestVotersRestartedWithAShorterMaxTTLAwaitAHolderWithoutAVote restarts all voters of a list at
+// once with a shorter MaxTTL, so the voters meet none of their earlier incarnations. But the voters
+// meet d, a node without a vote, still the holder of a lease under the longer MaxTTL.
 func TestVotersRestartedWithAShorterMaxTTLAwaitAHolderWithoutAVote(t *testing.T) {
 	const longer = 5 * sceneTTL
 	o := Options{Voters: 5, MaxTTL: sceneTTL, Lists: &Lists{
@@ -174,7 +180,7 @@ func TestVotersRestartedWithAShorterMaxTTLAwaitAHolderWithoutAVote(t *testing.T)
 		w.lists.most[w.host(n)] = sceneTTL
 		w.Relist(n, 0, fiveNames[:3]...)
 	}
-	w.Run(time.Millisecond) // then e has started
+	w.Run(time.Millisecond) // until e has started
 	next := w.Script.Lock("e", "k")
 	if !w.RunUntil(2*longer, func() bool { return next.State == Granted }) {
 		t.Errorf("the key isn't granted again: %v", next.State)

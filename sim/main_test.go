@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// TestMain has garbage collected rarely, since worlds are short and small: the tests need a third less
-// of a processor so, and 200 MB more.
+// TestMain makes garbage collection rare, since worlds are short and small: the tests need a third
+// less of a processor, and 200 MB more memory.
 func TestMain(m *testing.M) {
 	if os.Getenv("GOGC") == "" {
 		debug.SetGCPercent(400)

@@ -33,7 +33,7 @@ const (
 	// MarkConfirmed : a lease needed a round of confirmations.
 	MarkConfirmed
 	// MarkTenure : a proposal timeout expired.
-	MarkTenure
+	MarkProposalTimeout
 	// MarkGrantedLate : a request was granted after waiting for more than the maximum TTL, while
 	// none of its connections broke.
 	MarkGrantedLate
@@ -106,7 +106,7 @@ const (
 var markNames = [...]string{
 	MarkYieldWon: "a request that had yielded won", MarkHeldOn: "an inquiry met a winner", MarkRestated: "a lease was stated in a quiet time",
 	MarkOutlived: "a lease outlived a restart of all voters", MarkVoteBack: "a lease got a vote back",
-	MarkConfirmed: "a token needed confirmation", MarkTenure: "a tenure ended", MarkGrantedLate: "a grant came a TTL later with no word in between",
+	MarkConfirmed: "a token needed confirmation", MarkProposalTimeout: "a proposal timeout ended", MarkGrantedLate: "a grant came a TTL later with no word in between",
 	MarkTooLate: "a vote came too late", MarkTaken: "a TryLock met a lease",
 	MarkNoQuorum: "a TryLock met no quorum", MarkSurvivedBreak: "a lease survived a broken connection", MarkUnknown: "a session was unknown",
 	MarkMismatch: "a stream began anew on its connection", MarkWokeUpLost: "a stopped holder woke up to a loss", MarkHolderDied: "a dead holder's key was taken over",

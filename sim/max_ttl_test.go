@@ -14,9 +14,9 @@ const (
 	shortTTL = time.Second
 )
 
-// restartsOnceLowered has y hold a key as the maximum TTL is lowered, and be cut off before it
-// hears of that. The voters that y's lease rests on restart as soon as the change is over: they are
-// quiet for the new maximum TTL, and then give the key to z. It returns z's request.
+// restartsOnceLowered lowers the maximum TTL while y holds a key, and cuts y off before y learns of
+// the change. The voters of y's lease restart as soon as the change is over, are quiet for the new
+// maximum TTL, and then grant the key to z. The result is z's request.
 func restartsOnceLowered(w *World) *Request {
 	w.founded()
 	w.ChangeMaxTTL("a", shortTTL, 0)
@@ -30,7 +30,7 @@ func restartsOnceLowered(w *World) *Request {
 	w.RunUntil(2*longTTL, func() bool {
 		return lowered() && w.dynamic.Knows("a") == w.dynamic.newest && w.dynamic.Knows("c") == w.dynamic.newest
 	})
-	w.Run(50 * time.Millisecond) // it is on their disks
+	w.Run(50 * time.Millisecond) // until the change is on the disks of a and c
 	w.Script.Restart("a")
 	w.Script.Restart("c")
 	z := w.Script.Lock("z", "k")
@@ -38,8 +38,8 @@ func restartsOnceLowered(w *World) *Request {
 	return z
 }
 
-// A joint electorate that lowers the maximum TTL is drained for the longer one: with a drain of the
-// shorter, two hold a key.
+// TestALoweredMaxTTLIsDrainedForTheLonger shows that a change to a shorter maximum TTL needs the
+// drain of the longer maximum TTL: with the shorter drain, two nodes hold a key.
 func TestALoweredMaxTTLIsDrainedForTheLonger(t *testing.T) {
 	run := func(build Builder) (*World, *Request) {
 		w := New(Options{

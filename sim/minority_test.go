@@ -6,8 +6,9 @@ import (
 	"time"
 )
 
-// TestEveryoneIsServedThoughAMinorityStaysDead looks at what Settle can't show, since it brings everyone back: whether somebody waits for a voter that has died, and that
-// nobody needs. In each of the first worlds somebody did.
+// TestEveryoneIsServedThoughAMinorityStaysDead shows that no request waits for an unneeded dead
+// voter. Settle can't show this, since Settle restarts all nodes. In each of the listed worlds a
+// request used to wait in vain.
 func TestEveryoneIsServedThoughAMinorityStaysDead(t *testing.T) {
 	t.Parallel()
 	seeds := []uint64{1161, 1520, 1864, 2180, 2533, 3500, 4080}
@@ -19,7 +20,7 @@ func TestEveryoneIsServedThoughAMinorityStaysDead(t *testing.T) {
 		luck := rand.New(rand.NewPCG(seed, 77))
 		o := Draw(seed)
 		o.Load.Try, o.Load.Patience = 0, time.Hour
-		o.Load.Mix.Unfit = 0 // where permits are mistaken, two may wait for a third to decide who is right
+		o.Load.Mix.Unfit = 0 // with mistaken numbers of permits, two requests may wait for a third
 		w := New(o)
 		if !w.Script.Awake() {
 			continue

@@ -12,7 +12,7 @@ import (
 )
 
 // countedMutants break the rules of a birth by count. Each scenario keeps to the bound of the
-// claim, but for the one in which all processes reach each other.
+// claim, except for the scenario in which all processes reach each other.
 var countedMutants = []mutant{
 	{
 		name: "one process less is expected", build: expectsLess, scenario: besideAMesh,
@@ -40,8 +40,8 @@ var countedMutants = []mutant{
 	},
 }
 
-// othersCome starts d, e and f, as far as the limit allows for it, and later has a and d want the
-// same key.
+// othersCome starts d, e and f, as far as the limit allows, and later has a and d request the same
+// key.
 func (w *World) othersCome() {
 	for _, name := range []string{"d", "e", "f"} {
 		w.Script.Start(name)
@@ -52,8 +52,8 @@ func (w *World) othersCome() {
 	w.Run(2 * countedTTL)
 }
 
-// besideAMesh has a, b and c found. Then c ends, and others come that never hear of a and b: as
-// many as the limit allows for.
+// besideAMesh has a, b and c found a mesh. Then c ends, and as many others as the limit allows
+// start without ever learning of a and b.
 func besideAMesh(w *World) {
 	w.known("a", "b", "c")
 	w.Script.Split([]string{"a", "b"}, []string{"d", "e", "f"})
@@ -61,8 +61,8 @@ func besideAMesh(w *World) {
 	w.othersCome()
 }
 
-// shrinksToOne has a be the only voter, if the others allow for this. Then b and c end, and three
-// others come that never hear of a.
+// shrinksToOne makes a the only voter, if the others allow this. Then b and c end, and three others
+// start without ever learning of a.
 func shrinksToOne(w *World) {
 	w.known("a", "b", "c")
 	h := w.host("a")
@@ -75,12 +75,12 @@ func shrinksToOne(w *World) {
 	w.othersCome()
 }
 
-// holdsOverABirth has a hold a lease of a mesh of which the other voters end, so that the lease
-// stands for a while. Others found at once.
+// holdsOverABirth has a hold a lease of a mesh, and ends the other voters, so that the lease stands
+// for a while. Other processes found a mesh at once.
 func holdsOverABirth(w *World) {
 	w.known("a", "b", "c")
 	w.Script.Start("d")
-	w.Run(countedTTL / 2) // d is known to the others
+	w.Run(countedTTL / 2) // until the others know d
 	w.Script.Split([]string{"a"}, []string{"d", "e", "f"})
 	w.expect(w.Script.Lock("a", "k"), Granted, countedTTL)
 	for _, name := range []string{"b", "c", "d"} {
@@ -94,8 +94,8 @@ func holdsOverABirth(w *World) {
 	w.Run(3 * countedTTL)
 }
 
-// heardOfAMember has a, b and c found, and then more processes come than the bound allows for. All
-// reach each other, so they join.
+// heardOfAMember has a, b and c found a mesh, and then starts more processes than the bound allows.
+// All processes reach each other, so the new processes join.
 func heardOfAMember(w *World) {
 	w.known("a", "b", "c")
 	w.othersCome()
@@ -111,7 +111,7 @@ func oneSuffices(_ *World, cfg node.Config, now vote.Now) (Machine, error) {
 	return node.New(cfg, now)
 }
 
-// hastilyBorn has the voter's clock leap over the quiet time after a birth.
+// hastilyBorn has the voter's clock leap over the startup quarantine after a birth.
 type hastilyBorn struct {
 	*node.Node
 	ttl  time.Duration
@@ -127,7 +127,7 @@ func (h *hastilyBorn) Tick(now vote.Now) {
 	}
 }
 
-// deafToMeshes never hears of an electorate of others.
+// deafToMeshes is a process that never learns of an electorate of others.
 type deafToMeshes struct {
 	*node.Node
 	w *World
@@ -158,7 +158,8 @@ func hearsNoMeshes(w *World, cfg node.Config, now vote.Now) (Machine, error) {
 	return deafToMeshes{n, w}, err
 }
 
-// pledges reports whether a process has pledged itself to founders whose mesh it doesn't know yet.
+// pledges reports whether a process has pledged itself to founders, and doesn't know their mesh
+// yet.
 func (w *World) pledges(name string) bool {
 	p := w.host(name).p
 	if p == nil {
@@ -170,7 +171,8 @@ func (w *World) pledges(name string) bool {
 	return strings.HasSuffix(st.Change, "and waits for their pledges")
 }
 
-// foundsAlone has a count the pledges of b and c, which hear neither each other's nor of the birth.
+// foundsAlone has a count the pledges of b and c. Neither b nor c receives the other's pledge, or
+// learns of the birth.
 func foundsAlone(w *World) {
 	w.Script.Cut("a", "d")
 	w.RunUntil(countedTTL, func() bool { return w.pledges("a") })
@@ -179,8 +181,8 @@ func foundsAlone(w *World) {
 	w.Script.Cut("a", "b", "c")
 }
 
-// foundsWithTheOthers has b, c and d pledge. Then c and d count all pledges; b doesn't hear of the
-// first of theirs, and so of no birth.
+// foundsWithTheOthers has b, c and d pledge themselves. Then c and d count all pledges; b doesn't
+// receive the first of their pledges, and so learns of no birth.
 func foundsWithTheOthers(w *World) {
 	w.Script.Mend("b", "c")
 	w.Script.Start("d")
@@ -194,7 +196,7 @@ func foundsWithTheOthers(w *World) {
 	w.Script.Cut(second, "b")
 }
 
-// wantBoth has a and d want the same key.
+// wantBoth has a and d request the same key.
 func wantBoth(w *World) {
 	w.Script.Lock("a", "k")
 	w.Script.Lock("d", "k")
@@ -202,7 +204,7 @@ func wantBoth(w *World) {
 }
 
 // pledgesAgain has b and c undo a pledge that a has counted, and pledge themselves with d. Then a
-// comes back to b.
+// reaches b again.
 func pledgesAgain(w *World) {
 	foundsAlone(w)
 	w.Run(countedTTL) // longer than a pledge may take
@@ -211,7 +213,7 @@ func pledgesAgain(w *World) {
 	wantBoth(w)
 }
 
-// restartsAndPledgesAgain is pledgesAgain with restarts in place of what undoes a pledge.
+// restartsAndPledgesAgain is pledgesAgain with restarts instead of undone pledges.
 func restartsAndPledgesAgain(w *World) {
 	foundsAlone(w)
 	w.Script.Restart("b")
@@ -222,17 +224,18 @@ func restartsAndPledgesAgain(w *World) {
 	wantBoth(w)
 }
 
-// identified is a process with a file that has its identity, and nothing else.
+// identified is a process with a file for its identity, and nothing else.
 type identified struct {
 	*node.Node
 	w *World
 	h *host
 }
 
-// newIdentified returns a process with the identity in the host's file, or with a new one.
+// newIdentified returns a process with the identity in the host's file, or with a new identity.
 func newIdentified(w *World, cfg node.Config, now vote.Now) (identified, error) {
 	h := w.hosts[slices.IndexFunc(w.hosts, func(h *host) bool { return h.name == cfg.Name })]
-	// Others refuse an identity whose writes are counted from the beginning, as an old copy's.
+	// Other processes take an identity with a restarted count of writes for an old copy, and refuse
+	// the identity.
 	cfg.Following.State.Writes = uint64(h.lives) << 32
 	cfg.Following.Fresh = true
 	n, err := node.New(cfg, now)
@@ -262,12 +265,12 @@ func (k keeper) Drain(out []vote.Outbound, ev []quorum.Event) ([]vote.Outbound, 
 type pledger struct {
 	identified
 	dir     vote.Dir // its identity
-	pledged bool     // it has told others of a pledge, and knows no electorate
+	pledged bool     // has reported a pledge, and knows no electorate
 }
 
 func pledgesOn(w *World, cfg node.Config, now vote.Now) (Machine, error) {
 	i, err := newIdentified(w, cfg, now)
-	i.h.disk = disk{made: i.h.disk.made} // only that start has it
+	i.h.disk = disk{made: i.h.disk.made} // only this start has the identity
 	return &pledger{identified: i, dir: i.Elector().Dir}, err
 }
 
@@ -289,7 +292,7 @@ func (p *pledger) Drain(out []vote.Outbound, ev []quorum.Event) ([]vote.Outbound
 	return out, ev
 }
 
-// beginsAnew has a process with an identity take the place of this one.
+// beginsAnew replaces this process by a new process with the given identity.
 func (p *pledger) beginsAnew(dir vote.Dir) {
 	was := p.h.p
 	p.w.At(0, func() {

@@ -8,23 +8,24 @@ import (
 	"github.com/lockmesh/lockmesh/quorum"
 )
 
-// deafMutants break the rules by which a process that is heard, and hears nothing, keeps no key from others for longer than a TTL.
+// deafMutants break the rules by which a process that can send and can't receive keeps no key from
+// others for longer than a TTL.
 var deafMutants = []mutant{
 	{name: "answers that were lost are never declared void", build: sends(func(m *vote.Message) {
 		if m.Kind == vote.KindRefresh {
 			m.Void = false
 		}
 	}), scenario: holderGoesDeaf, options: Options{Clients: 2}},
-	{name: "a session extended by each statement", build: sends(func(m *vote.Message) {
+	{name: "a session extended by each sync", build: sends(func(m *vote.Message) {
 		if m.Kind == vote.KindOpen {
 			m.Heard, m.Void = 0, false
 		}
 	}), scenario: deafNodeReturns, options: Options{Clients: 2}},
-	{name: "a vote that a statement doesn't name is kept for its tenure's sake", build: namesAll, scenario: voteUnheardOf, options: Options{Clients: 2}},
+	{name: "a vote that a sync doesn't name is kept for its proposal timeout's sake", build: namesAll, scenario: voteUnheardOf, options: Options{Clients: 2}},
 	{name: "an answer that extends nothing is counted", build: countsVoid, scenario: unextendedAnswer, options: Options{Clients: 2}},
 }
 
-// sender tampers with what a node says to others.
+// sender changes the messages that a node sends.
 type sender struct {
 	Machine
 	change func(m *vote.Message)
@@ -46,7 +47,7 @@ func (s *sender) Drain(out []vote.Outbound, ev []quorum.Event) ([]vote.Outbound,
 	return out, ev
 }
 
-// holderGoesDeaf has x2 wait for a lease that x1 can't use any more.
+// holderGoesDeaf has x2 wait for a lease of x1 after x1 can no longer receive messages.
 func holderGoesDeaf(w *World) {
 	w.expect(w.Script.Lock("x1", "k"), Granted, sceneTTL)
 	x2 := w.Script.Lock("x2", "k")
@@ -57,7 +58,8 @@ func holderGoesDeaf(w *World) {
 	w.expect(x2, Granted, sceneTTL+soon)
 }
 
-// deafNodeReturns has x1 count a's vote and hear nothing from then on, on whatever streams it opens. c is dead, so x2 needs a's vote as well.
+// deafNodeReturns has x1 count a's vote and then receive nothing, on whatever streams x1 opens. c
+// is dead, so x2 needs a's vote as well.
 func deafNodeReturns(w *World) {
 	w.Script.PowerOff("c")
 	w.Run(2 * sceneTTL)
@@ -77,7 +79,8 @@ func deafNodeReturns(w *World) {
 	}
 }
 
-// mute lets time pass in which all that voters say to a node is held up, on each connection that it makes.
+// mute lets time pass while all messages from the voters to a node are held up, on each connection
+// of the node.
 func (w *World) mute(node string, d time.Duration) {
 	w.RunUntil(d, func() bool {
 		for _, v := range []string{"a", "b", "c"} {
@@ -89,7 +92,7 @@ func (w *World) mute(node string, d time.Duration) {
 	})
 }
 
-// namer is a voter to which each statement names the votes that stand.
+// namer is a voter that takes each sync for a list of the standing votes.
 type namer struct{ Machine }
 
 func namesAll(_ *World, cfg node.Config, now vote.Now) (Machine, error) {
@@ -111,7 +114,8 @@ func (n namer) Deliver(now vote.Now, conn vote.Conn, from vote.SessionID, m *vot
 	n.Machine.Deliver(now, conn, from, m)
 }
 
-// voteUnheardOf has x1 lose its connections before it hears of its votes, and hear nothing on those that follow. x2 has waited for longer than a tenure by then.
+// voteUnheardOf has x1 lose its connections before its votes arrive, and receive nothing on the
+// next connections. By then x2 has waited for longer than a proposal timeout.
 func voteUnheardOf(w *World) {
 	w.mute("x1", time.Millisecond)
 	w.Script.Lock("x1", "k")
@@ -127,7 +131,8 @@ func voteUnheardOf(w *World) {
 	}
 }
 
-// voidless counts each answer to a statement as one that extends its session.
+// voidless counts every answer to a sync, and every acknowledgement, as an extension of its
+// session.
 type voidless struct{ Machine }
 
 func countsVoid(_ *World, cfg node.Config, now vote.Now) (Machine, error) {
@@ -142,7 +147,7 @@ func (c voidless) Deliver(now vote.Now, conn vote.Conn, from vote.SessionID, m *
 	c.Machine.Deliver(now, conn, from, m)
 }
 
-// unextendedAnswer has x1 hear the answers on new streams, and nobody hear x1 from then on.
+// unextendedAnswer has x1 receive the answers on new streams, while no later message of x1 arrives.
 func unextendedAnswer(w *World) {
 	w.expect(w.Script.Lock("x1", "k"), Granted, sceneTTL)
 	w.Run(sceneTTL)

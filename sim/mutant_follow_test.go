@@ -11,21 +11,22 @@ import (
 	"github.com/lockmesh/lockmesh/quorum"
 )
 
-// grows is a mesh that a, b and c found, and to which d and e come when the scenario says so. y only locks, since four voters would be no better
-// than three, and the electorate has five at most.
+// grows is a mesh founded by a, b and c; d and e start when the scenario starts them. y only locks:
+// four voters would be no better than three, and the electorate has at most five.
 var grows = Options{
 	Names: []string{"a", "b", "c", "d", "e", "y"}, Clients: 3, Following: &Following{MaxVoters: 5, Absent: []string{"d", "e"}},
 	Clocks: Clocks{PPM: make([]int64, 6), Wall: make([]time.Duration, 6)},
 }
 
-// growsAhead is the same with b's wall clock an hour ahead, and so the tokens that it proposes.
+// growsAhead is grows with the wall clocks of b and y an hour ahead, and so the tokens that b
+// proposes to y.
 var growsAhead = func() Options {
 	o := grows
 	o.Clocks.Wall = []time.Duration{0, time.Hour, 0, 0, 0, time.Hour}
 	return o
 }()
 
-// followMutants break the rules of an electorate that follows the living.
+// followMutants break the rules of dynamic membership.
 var followMutants = []mutant{
 	{name: "no joint phase", build: changesAtOnce(func(*vote.Electorate) bool { return true }), scenario: joinsBehindABack, options: grows, draw: DrawFollowing},
 	{name: "one voter swapped for another without a joint phase", build: changesAtOnce(isSwap), scenario: swapsBehindABack, options: Options{
@@ -33,7 +34,7 @@ var followMutants = []mutant{
 	}, draw: DrawFollowing},
 	{name: "no drain", build: concludes(0), scenario: holdsFromTheOld, options: grows, draw: DrawFollowing},
 	{name: "a drain from when the change was decided", build: concludes(electorate.Drain(sceneTTL)), scenario: oldOnesHearLate, options: grows, draw: drawScene},
-	{name: "no token floor in the new electorate", build: hearsNoTops, scenario: tokenOfTheOld, options: growsAhead, draw: DrawFollowing},
+	{name: "no minimum token in the new electorate", build: hearsNoTops, scenario: tokenOfTheOld, options: growsAhead, draw: DrawFollowing},
 	{name: "acknowledgements counted across versions", build: countsAnyVersion, scenario: holdsByTheOld, options: grows, draw: DrawFollowing},
 	{name: "promises about electorates not stored", build: storesNoPromise, scenario: acceptsAndForgets, options: parts, draw: DrawFollowing},
 	{name: "a wiped founder trusted", build: keepsItsName, scenario: acceptsAndIsWiped, options: parts, draw: DrawFollowing},
@@ -43,14 +44,16 @@ var followMutants = []mutant{
 	{name: "gossip shrinks the majority", build: shrinks, scenario: bothSidesGossip, options: Options{Voters: 5, Following: &Following{}}, draw: DrawFollowing},
 }
 
-// drawScene is DrawFollowing with the maximum TTL of the scenarios, for a mutant that knows it.
+// drawScene is DrawFollowing with the maximum TTL of the scenarios, for a mutant with a drain of
+// this length.
 func drawScene(seed uint64) Options {
 	o := DrawFollowing(seed)
 	o.MaxTTL = sceneTTL
 	return o
 }
 
-// founded lets time pass until the founders have founded the electorate, and everyone has heard of it.
+// founded lets time pass until the founders have bootstrapped the electorate, and all nodes know
+// the electorate.
 func (w *World) founded() {
 	if !w.RunUntil(4*w.opt.MaxTTL+servedFixed, func() bool {
 		for _, h := range w.hosts {
@@ -64,7 +67,8 @@ func (w *World) founded() {
 	}
 }
 
-// joinsBehindABack has y hold with b and c, who don't hear that a and the two that b and it have voted in are a majority now.
+// joinsBehindABack has y hold a lease by the votes of b and c. b and c don't learn that a and the
+// new voters d and e are a majority now.
 func joinsBehindABack(w *World) {
 	w.founded()
 	w.Script.Cut("y", "a")
@@ -79,8 +83,9 @@ func joinsBehindABack(w *World) {
 	w.Run(6 * sceneTTL)
 }
 
-// swapsBehindABack has c hold with b, and leave. Then b has accepted that d takes c's place, and hasn't heard that it does. Voter a has never heard of the
-// lease: it refuses c's dials, and asks c itself how it stands.
+// swapsBehindABack has c hold a lease by the votes of b and c, and then leave. b has accepted that
+// d takes c's seat, and doesn't learn of the decision. a has never learned of the lease: a refuses
+// c's dials, and polls c on a connection of its own.
 func swapsBehindABack(w *World) {
 	w.founded()
 	w.faults.misled[[2]*host{w.host("c"), w.host("a")}] = &misled{refused: true, did: func(bool) {}}
@@ -95,7 +100,8 @@ func swapsBehindABack(w *World) {
 	w.Run(8 * sceneTTL)
 }
 
-// holdsFromTheOld has y hold with b and c, and then reach nobody. The others are five at once.
+// holdsFromTheOld has y hold a lease by the votes of b and c, and then lose all links. The other
+// nodes become an electorate of five at once.
 func holdsFromTheOld(w *World) {
 	w.founded()
 	w.Script.Cut("y", "a", "d", "e")
@@ -109,7 +115,8 @@ func holdsFromTheOld(w *World) {
 	w.Run(6 * sceneTTL)
 }
 
-// oldOnesHearLate has b and c go by the old electorate, and keep y's lease, for longer than a drain lasts.
+// oldOnesHearLate has b and c apply the old electorate, and keep y's lease, for longer than a drain
+// lasts.
 func oldOnesHearLate(w *World) {
 	w.founded()
 	w.Script.Cut("y", "a", "d", "e")
@@ -128,7 +135,7 @@ func oldOnesHearLate(w *World) {
 	w.Run(8 * sceneTTL)
 }
 
-// tokenOfTheOld has b and c alone know a token that is an hour ahead.
+// tokenOfTheOld has only b and c know a token an hour ahead.
 func tokenOfTheOld(w *World) {
 	w.founded()
 	w.Script.Cut("y", "a", "d", "e")
@@ -146,7 +153,7 @@ func tokenOfTheOld(w *World) {
 	w.Run(2 * sceneTTL)
 }
 
-// holdsByTheOld has y reach b and c alone, who go by the joint electorate.
+// holdsByTheOld has y reach only b and c, which apply the joint electorate.
 func holdsByTheOld(w *World) {
 	w.founded()
 	w.Script.Cut("y", "a", "d", "e")
@@ -157,11 +164,11 @@ func holdsByTheOld(w *World) {
 	w.Run(8 * sceneTTL)
 }
 
-// changer has a change that was decided take effect without a joint phase.
+// changer applies a decided change without a joint phase.
 type changer struct {
 	Machine
 	which    func(*vote.Electorate) bool
-	value    vote.Electorate // that is proposed
+	value    vote.Electorate // under proposal
 	accepted map[vote.NodeID]bool
 }
 
@@ -195,7 +202,7 @@ func (c *changer) Deliver(now vote.Now, conn vote.Conn, from vote.SessionID, m *
 	c.Machine.Deliver(now, conn, from, m)
 }
 
-// isSwap reports whether one voter makes room for one other.
+// isSwap reports whether a change replaces exactly one voter.
 func isSwap(e *vote.Electorate) bool {
 	n := 0
 	for _, v := range e.Voters {
@@ -204,14 +211,15 @@ func isSwap(e *vote.Electorate) bool {
 	return n == 1 && len(e.Voters) == len(e.Old)
 }
 
-// concluder ends a joint electorate as soon as majorities of both go by it, and some time since it went by it itself has passed.
+// concluder ends a joint electorate as soon as majorities of both halves apply the joint version,
+// and a set time has passed since this node applied the version.
 type concluder struct {
 	Machine
 	ttl     time.Duration
 	after   time.Duration
 	now     vote.Now
 	self    vote.Elector
-	joint   vote.Electorate // that this node goes by; none if it isn't joint
+	joint   vote.Electorate // the version applied by this node, joint or not
 	since   vote.Instant
 	conns   map[vote.NodeID]vote.Conn
 	seen    map[vote.Elector]bool
@@ -247,7 +255,8 @@ func (c *concluder) Deliver(now vote.Now, conn vote.Conn, from vote.SessionID, m
 		c.joint, c.since, c.number = *e, now.Slow, 0
 		c.seen, c.promise, c.accept = make(map[vote.Elector]bool), make(map[vote.Elector]bool), make(map[vote.Elector]bool)
 	}
-	if !c.joint.Joint() || m.Consensus == nil || c.joint.All()[0] != c.self { // the first by name does it, for all
+	// The first voter by name acts for all.
+	if !c.joint.Joint() || m.Consensus == nil || c.joint.All()[0] != c.self {
 		return
 	}
 	v := vote.Elector{Name: from.Node, Dir: m.Consensus.Dir}
@@ -272,7 +281,7 @@ func (c *concluder) Deliver(now vote.Now, conn vote.Conn, from vote.SessionID, m
 
 func (c *concluder) final() vote.Electorate {
 	top, _ := c.Machine.Voter().Top()
-	return vote.Electorate{Version: c.joint.Version + 1, Lineage: c.joint.Lineage, Voters: c.joint.Voters, Floor: max(c.joint.Floor, top), Most: c.joint.Most, MaxTTL: c.joint.MaxTTL}
+	return vote.Electorate{Version: c.joint.Version + 1, Lineage: c.joint.Lineage, Voters: c.joint.Voters, MinToken: max(c.joint.MinToken, top), Most: c.joint.Most, MaxTTL: c.joint.MaxTTL}
 }
 
 func (c *concluder) decided(some map[vote.Elector]bool) bool {
@@ -303,7 +312,8 @@ func (c *concluder) Drain(out []vote.Outbound, ev []quorum.Event) ([]vote.Outbou
 	return c.Machine.Drain(out, ev)
 }
 
-// topless doesn't hear how high tokens stand when it asks before the end of a joint electorate.
+// topless ignores the highest tokens of the others in the poll before the end of a joint
+// electorate.
 type topless struct{ Machine }
 
 func hearsNoTops(_ *World, cfg node.Config, now vote.Now) (Machine, error) {
@@ -318,7 +328,8 @@ func (t topless) Deliver(now vote.Now, conn vote.Conn, from vote.SessionID, m *v
 	t.Machine.Deliver(now, conn, from, m)
 }
 
-// versionless counts what a voter acknowledges under one version under the one before as well.
+// versionless counts an acknowledgement under one version of the electorate for the version before
+// as well.
 type versionless struct{ Machine }
 
 func countsAnyVersion(_ *World, cfg node.Config, now vote.Now) (Machine, error) {
@@ -336,7 +347,8 @@ func (v versionless) Deliver(now vote.Now, conn vote.Conn, from vote.SessionID, 
 	v.Machine.Deliver(now, conn, from, m)
 }
 
-// parts is a mesh of three founders with two more beside the first, and one beside the others.
+// parts is a mesh for acceptsTwice: three founders, d and e on the side of a, and f on the side of
+// c.
 var parts = Options{
 	Names: []string{"a", "b", "c", "d", "e", "f", "y"}, Clients: 4, Following: &Following{MaxVoters: 5, Absent: []string{"d", "e", "f"}},
 }
@@ -346,21 +358,21 @@ func acceptsAndForgets(w *World) { w.acceptsTwice(func() { w.Script.Start("b") }
 func acceptsAndIsWiped(w *World) {
 	w.acceptsTwice(func() {
 		w.dynamic.Wipe("b")
-		w.Script.Restart("c") // or they would know how often b's directory was written
+		w.Script.Restart("c") // so that c and f forget the write count of b's directory
 		w.Script.Restart("f")
 		w.Script.Start("b")
 	})
 }
 
-// acceptsTwice has b accept that d and e be voted in, forget it, and accept that f take a's place. Each side takes what b says for a
-// word about its own electorate.
+// acceptsTwice has b accept that d and e be voted in, forget this, and accept that f take a's
+// place. Each side counts b's acceptance for its own electorate.
 func (w *World) acceptsTwice(back func()) {
 	w.founded()
 	one := []string{"a", "d", "e", "y"}
 	w.Script.Cut("f", one...)
 	w.Script.Start("f")
 	w.Script.Cut("c", one...)
-	w.dynamic.when("b", true, vote.KindAccepted, func() { // it is heard, and b hears nothing any more
+	w.dynamic.when("b", true, vote.KindAccepted, func() { // the answer arrives; b receives nothing
 		for _, o := range one {
 			w.Script.CutOneWay(o, "b")
 		}
@@ -387,7 +399,7 @@ func (w *World) acceptsTwice(back func()) {
 	w.Run(3 * sceneTTL)
 }
 
-// forgetfulDisk doesn't write what was promised and accepted.
+// forgetfulDisk stores neither promises nor accepted values.
 type forgetfulDisk struct{ Machine }
 
 func storesNoPromise(_ *World, cfg node.Config, now vote.Now) (Machine, error) {
@@ -403,7 +415,7 @@ func (f forgetfulDisk) Saves() []vote.DiskState {
 	return all
 }
 
-// keepsItsName has a node come back as the voter that it was, whatever has become of its directory.
+// keepsItsName has a node come back as the same voter, whatever has become of its directory.
 func keepsItsName(w *World, cfg node.Config, now vote.Now) (Machine, error) {
 	h := w.hosts[slices.IndexFunc(w.hosts, func(h *host) bool { return h.name == cfg.Name })]
 	if f := cfg.Following; f.Fresh && h.disk.made > 1 {
@@ -414,7 +426,8 @@ func keepsItsName(w *World, cfg node.Config, now vote.Now) (Machine, error) {
 	return node.New(cfg, now)
 }
 
-// foundsByCount takes for the founders those that it can reach as it starts, if they are most.
+// foundsByCount takes the founders within reach at the start for all founders, if they are a
+// majority.
 func foundsByCount(w *World, cfg node.Config, now vote.Now) (Machine, error) {
 	self := w.hosts[slices.IndexFunc(w.hosts, func(h *host) bool { return h.name == cfg.Name })]
 	var most []vote.NodeID
@@ -429,7 +442,8 @@ func foundsByCount(w *World, cfg node.Config, now vote.Now) (Machine, error) {
 	return node.New(cfg, now)
 }
 
-// foundsTwice has a, b and c start without d and e; then c loses its directory and is on the other side.
+// foundsTwice has a, b and c start without d and e; then c loses its directory and is on the side
+// of d and e.
 func foundsTwice(w *World) {
 	w.Script.Split([]string{"a", "b", "c"}, []string{"d", "e"})
 	for _, v := range []string{"a", "b", "c"} {
@@ -450,7 +464,7 @@ func foundsTwice(w *World) {
 	w.Run(sceneTTL)
 }
 
-// shrinker goes by those voters whom its gossip sees alive.
+// shrinker applies an electorate of only those voters that its gossip sees alive.
 type shrinker struct {
 	Machine
 	self vote.NodeID

@@ -8,8 +8,8 @@ import (
 	"github.com/lockmesh/lockmesh/internal/vote"
 )
 
-// grayMutants break the rule that direct contact, as told by a majority of the voters, decides who is
-// voted out and in.
+// grayMutants break the rule that direct contacts, as reported by a majority of the voters, decide
+// which nodes are voted in and out.
 var grayMutants = []mutant{
 	{
 		name: "gossip's sight counted as direct contact", build: seesAsContact, scenario: grayThenDead,
@@ -19,7 +19,7 @@ var grayMutants = []mutant{
 	},
 }
 
-// seer is a node that takes a voter's report to tell of contact with each node that gossip sees alive.
+// seer is a node that adds to each voter's report a contact with every node that gossip sees alive.
 type seer struct {
 	Machine
 	alive []vote.Elector
@@ -56,7 +56,7 @@ func (s *seer) Deliver(now vote.Now, conn vote.Conn, from vote.SessionID, m *vot
 	s.Machine.Deliver(now, conn, from, m)
 }
 
-// grayThenDead has c become gray, and b die once c must have made room for d.
+// grayThenDead makes c gray, and crashes b once c must have made room for d.
 func grayThenDead(w *World) {
 	w.founded()
 	w.Run(2 * sceneTTL)

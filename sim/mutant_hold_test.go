@@ -8,14 +8,15 @@ import (
 	"github.com/lockmesh/lockmesh/quorum"
 )
 
-// holdMutants break the rules by which a key is kept for as long as was promised and no longer.
+// holdMutants break the rules by which a key is kept for the promised time and no longer.
 var holdMutants = []mutant{
 	{name: "a minimum hold granted by votes that may be forgotten", build: hidesHolds, scenario: forgottenHold, options: Options{Clients: 2}},
-	{name: "a minimum hold granted by votes of voters that may go by another electorate", build: hidesHolds, scenario: holdOfTheOld, options: grows,
+	{name: "a minimum hold granted by votes of voters that may apply another electorate", build: hidesHolds, scenario: holdOfTheOld, options: grows,
 		draw: DrawFollowing},
 }
 
-// holdHider tells the voters of a minimum hold and grants the lease as if there were none. It is for nodes that don't vote.
+// holdHider is a node without a vote. The wrapper sends the minimum hold of a request to the
+// voters, and grants the lease as if there were no minimum hold.
 type holdHider struct {
 	Machine
 	holds map[vote.Number]time.Duration
@@ -52,7 +53,8 @@ func (h *holdHider) Drain(out []vote.Outbound, ev []quorum.Event) ([]vote.Outbou
 	return out, ev
 }
 
-// forgottenHold has x1 win by the vote of a life of a that is gone, and that a's new life began to wait out long before.
+// forgottenHold has x1 win by the vote of an earlier incarnation of a, long after a's new
+// incarnation has begun its startup quarantine.
 func forgottenHold(w *World) {
 	w.Script.Cut("x1", "c")
 	w.Run(2 * sceneTTL)
@@ -69,8 +71,9 @@ func forgottenHold(w *World) {
 	w.expect(w.Script.Lock("x2", "k"), Granted, 4*sceneTTL)
 }
 
-// holdOfTheOld has y win by the votes of b and c, long after those went by the next electorate, which y heard of as late as of b's vote. When
-// the next but one is in force, the others are a majority.
+// holdOfTheOld has y win by the votes of b and c, long after b and c applied the next electorate; y
+// learns of this electorate only with b's vote. When the electorate after the next is applied, the
+// other nodes are a majority.
 func holdOfTheOld(w *World) {
 	w.founded()
 	w.Script.Cut("y", "a", "d", "e")
@@ -84,7 +87,7 @@ func holdOfTheOld(w *World) {
 			w.Script.Cut("y", "c")
 			w.Script.Join([]string{"c"}, others)
 		})
-		w.At(sceneTTL*48/100, func() { // before y closes the connection, since it hears nothing
+		w.At(sceneTTL*48/100, func() { // before y closes the silent connection
 			free()
 			w.Script.Lock("a", "k")
 		})

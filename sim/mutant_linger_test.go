@@ -10,15 +10,15 @@ import (
 	"github.com/lockmesh/lockmesh/quorum"
 )
 
-// lingerMutants deal wrongly with words that nobody waits for, and lineMutants with leases that are passed on.
+// lingerMutants break the rules of write coalescing, and lineMutants the rules of hand-offs.
 var (
 	lingerMutants = []mutant{
 		{
-			name: "a word overtakes those that linger", build: queues(false), scenario: releasesLinger, options: Options{Clients: 1, Linger: clumsyLinger},
+			name: "a message overtakes those that linger", build: queues(false), scenario: releasesLinger, options: Options{Clients: 1, Linger: clumsyLinger},
 			unseen: healed,
 		},
 		{
-			name: "what lingers is forgotten when a word goes at once", build: queues(true), scenario: releasesLinger,
+			name: "lingering messages forgotten when another is sent at once", build: queues(true), scenario: releasesLinger,
 			options: Options{Clients: 1, Linger: clumsyLinger}, unseen: healed,
 		},
 		{
@@ -27,8 +27,8 @@ var (
 		},
 	}
 	lineMutants = []mutant{
-		{name: "a lease passed on though somebody elsewhere waits", build: hearsNoWish, scenario: passedOverInALine, options: Options{Clients: 2}},
-		{name: "a lease that is passed on keeps its token", build: passesTokens, scenario: passedOn, options: Options{Clients: 1}},
+		{name: "a lease handed off though another node waits", build: hearsNoWish, scenario: passedOverInALine, options: Options{Clients: 2}},
+		{name: "a lease that is handed off keeps its token", build: passesTokens, scenario: passedOn, options: Options{Clients: 1}},
 	}
 )
 
@@ -37,12 +37,13 @@ const (
 	healed       = "the next acknowledgement shows it, and all is stated anew: it costs a refresh"
 )
 
-// clumsy is a node in a shell that lets words linger, and whose queues are wrong.
+// clumsy is a node in a shell with write coalescing and faulty queues.
 type clumsy struct {
 	Machine
-	forgets bool // a word that goes at once takes the place of what lingers; otherwise it overtakes that
+	// An immediate message replaces the queued messages; otherwise the message overtakes the queue.
+	forgets bool
 	queues  map[vote.Conn][]vote.Outbound
-	due     vote.Instant // when all goes; zero if that isn't known yet
+	due     vote.Instant // when the queues are emptied; zero: not known yet
 	out     []vote.Outbound
 }
 
@@ -94,8 +95,9 @@ func (c *clumsy) Tick(now vote.Now) {
 	c.Machine.Tick(now)
 }
 
-// releasesLinger has x1 hold a key for long enough that all voters hear of it, and ask for it again while the release lingers on its way to one of them; again and again, so that
-// its sessions are refreshed at any moment of that.
+// releasesLinger has x1 hold a key until all voters know of the lease, and request the key again
+// while the release is queued for one voter. The repetitions place a refresh of x1's sessions at
+// each moment of the exchange.
 func releasesLinger(w *World) {
 	for range 40 {
 		r := w.Script.Lock("x1", "k")
@@ -108,19 +110,20 @@ func releasesLinger(w *World) {
 	}
 }
 
-// sparing puts requests to those voters alone that are asked first. The others never hear of them, and it reckons with that: what they acknowledge is made to
-// be as if they knew.
+// sparing sends a request only to the voters contacted first, and never to the others. The wrapper
+// changes the acknowledgements of the others as if they had received the request.
 type sparing struct {
 	Machine
 	streams map[vote.Conn]*sparingly
-	drained uint64                 // how often
-	first   map[vote.Number]uint64 // when a request was put to the first
+	drained uint64 // the number of Drain calls
+	// first has the Drain call that sent a request first.
+	first map[vote.Number]uint64
 }
 
 type sparingly struct {
 	stream vote.Stream
-	said   uint64   // by the node
-	sent   []uint64 // of those, the numbers of what went
+	said   uint64   // the number of messages of the node
+	sent   []uint64 // the numbers of the messages sent
 	kept   map[vote.Number]*forgedVote
 }
 
@@ -149,7 +152,8 @@ func (s *sparing) Drain(out []vote.Outbound, ev []quorum.Event) ([]vote.Outbound
 	return out, ev
 }
 
-// goes reports whether a word is sent; late, if it is a request that others have heard of before.
+// goes reports whether a message is sent. late marks a request that other voters have received
+// before.
 func (t *sparingly) goes(o *vote.Outbound, late bool) bool {
 	m := &o.Message
 	if m.Stream != t.stream || !m.Kind.ToVoter() || m.Kind.Urgent() || m.Kind == vote.KindOpen || m.Kind == vote.KindSync {
@@ -165,7 +169,7 @@ func (t *sparingly) goes(o *vote.Outbound, late bool) bool {
 		return true
 	}
 	if v.serial == 0 {
-		v.serial = vote.Serial(t.said) // from when on the voter is made to know it
+		v.serial = vote.Serial(t.said) // from here on the voter seems to know the request
 	}
 	if m.Kind == vote.KindRelease {
 		v.until = t.said
@@ -190,19 +194,20 @@ func (s *sparing) Deliver(now vote.Now, conn vote.Conn, from vote.SessionID, m *
 	s.Machine.Deliver(now, conn, from, m)
 }
 
-// oneOfTheFirstIsSilent has x1 ask for keys while it doesn't know yet that one of the voters, each in turn, is out of its reach.
+// oneOfTheFirstIsSilent has x1 request keys before x1 knows that a voter, each in turn, is out of
+// reach.
 func oneOfTheFirstIsSilent(w *World) {
 	for _, v := range []string{"a", "b", "c"} {
 		w.Script.Cut("x1", v)
 		r := w.Script.Lock("x1", "k of "+v)
-		w.expect(r, Granted, sceneTTL/4) // it hangs up after half a TTL
+		w.expect(r, Granted, sceneTTL/4) // x1 hangs up after half a TTL
 		w.Script.Mend("x1", v)
 		w.Script.Release(r)
 		w.Run(2 * sceneTTL)
 	}
 }
 
-// wishless doesn't hear that somebody elsewhere waits for what its node holds.
+// wishless doesn't learn that another node waits for a key of its node.
 type wishless struct{ Machine }
 
 func hearsNoWish(_ *World, cfg node.Config, now vote.Now) (Machine, error) {
@@ -215,12 +220,13 @@ func (x wishless) Deliver(now vote.Now, conn vote.Conn, from vote.SessionID, m *
 	case vote.KindPromise:
 		m.Revoke = false
 	case vote.KindWanted:
-		m.Number = 0 // it counts as heard
+		m.Number = 0 // the message counts as received
 	}
 	x.Machine.Deliver(now, conn, from, m)
 }
 
-// passedOverInALine has a second caller on x1 want the key long after x2, who waits for the first.
+// passedOverInALine has a second caller on x1 request the key long after x2, while x2 waits for the
+// first caller.
 func passedOverInALine(w *World) {
 	w.Run(calmTTLs*sceneTTL + servedFixed)
 	first := w.Script.Lock("x1", "k")
@@ -233,7 +239,7 @@ func passedOverInALine(w *World) {
 	w.RunUntil(sceneTTL, func() bool { return x2.State == Granted || second.State == Granted })
 }
 
-// repeating gives each caller in a line the token of the first.
+// repeating gives each caller in a local queue the token of the first caller.
 type repeating struct {
 	Machine
 	tokens map[vote.Number]vote.Token
@@ -258,11 +264,11 @@ func (x repeating) Drain(out []vote.Outbound, ev []quorum.Event) ([]vote.Outboun
 	return out, ev
 }
 
-// passedOn has two callers on x1 want a key, one after the other.
+// passedOn has two callers on x1 request a key, one after the other.
 func passedOn(w *World) {
 	first, second := w.Script.Lock("x1", "k"), w.Script.Lock("x1", "k")
 	w.expect(first, Granted, sceneTTL)
-	w.Run(sceneTTL / 2) // until it has been extended, which says that it stood when the second came
+	w.Run(sceneTTL / 2) // until an extension shows that the lease stood at the second request
 	w.Script.Release(first)
 	w.expect(second, Granted, sceneTTL)
 }

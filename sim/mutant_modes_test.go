@@ -8,7 +8,8 @@ import (
 	"github.com/lockmesh/lockmesh/quorum"
 )
 
-// modeMutants break the rules of keys that several may hold, and of leases that end at a time of their own.
+// modeMutants break the rules of keys with several holders, and of leases that end at a time of
+// their own.
 var modeMutants = []mutant{
 	{name: "a voter takes writers for readers", build: mistakes(func(x *vote.Spec) {
 		if x.Beside == 0 && x.Mode == vote.Exclusive {
@@ -24,15 +25,15 @@ var modeMutants = []mutant{
 	{name: "permits counted without slots", build: countsAnySlot, scenario: threeForTwoPermits, options: Options{Clients: 3}},
 	{name: "a vote counted as moved before the voter has moved it", build: movesFirst, scenario: slotsCrossed, options: Options{Clients: 2}},
 	{name: "a delay forgotten", build: mistakes(func(x *vote.Spec) { x.Delay = 0 }), scenario: lapseWithDelay, options: Options{Clients: 2}},
-	{name: "a least time to hold forgotten", build: mistakes(func(x *vote.Spec) { x.MinHold = 0 }), scenario: backTooSoon, options: Options{Clients: 2}},
-	{name: "a lease that isn't to be extended is", build: extendsAll, scenario: fixedLease, options: Options{Clients: 1}},
+	{name: "a minimum hold forgotten", build: mistakes(func(x *vote.Spec) { x.MinHold = 0 }), scenario: backTooSoon, options: Options{Clients: 2}},
+	{name: "a fixed lease extended", build: extendsAll, scenario: fixedLease, options: Options{Clients: 1}},
 	{name: "a vote of its own length counted as covered by the session", build: coversLengths, scenario: shortLease, options: Options{Clients: 2}},
 	{name: "upgrades that don't clash", build: hearsNoClash, scenario: twoUpgrades, options: Options{Clients: 2}},
 	{name: "a downgrade that keeps others out", build: hearsNoShare, scenario: downgradeLetsIn, options: Options{Clients: 2}},
 	{name: "tokens of shared leases not told apart", build: hearsNoOtherToken, scenario: manyReadersAtOnce, options: Options{Clients: 3}},
 }
 
-// wishful is a voter that mistakes what requests of other nodes are for.
+// wishful is a voter that misreads the request specs of other nodes.
 type wishful struct {
 	Machine
 	change func(x *vote.Spec)
@@ -74,7 +75,7 @@ func upgradeMeetsReader(w *World) {
 	w.Run(sceneTTL)
 }
 
-// hasty readers come first.
+// hastyReaders is a voter that serves readers first.
 type hastyReaders struct{ Machine }
 
 func hurries(_ *World, cfg node.Config, now vote.Now) (Machine, error) {
@@ -98,7 +99,7 @@ func (h hastyReaders) Deliver(now vote.Now, conn vote.Conn, from vote.SessionID,
 	h.Machine.Deliver(now, conn, from, m)
 }
 
-// readerAfterWriter has a reader come when a writer waits for another reader.
+// readerAfterWriter has a reader ask after a writer that waits for another reader.
 func readerAfterWriter(w *World) {
 	w.Run(calmTTLs*sceneTTL + servedFixed)
 	first := w.Script.Ask(reads("x1"))
@@ -111,7 +112,7 @@ func readerAfterWriter(w *World) {
 	w.RunUntil(sceneTTL, func() bool { return writer.State == Granted || second.State == Granted })
 }
 
-// countless takes all votes of a request for votes for the slot that the first was for.
+// countless counts all votes of a request for the slot of the first vote.
 type countless struct {
 	Machine
 	slots map[vote.Number]vote.Slot
@@ -144,7 +145,7 @@ func takes(node string, of uint16) Ask {
 	return Ask{Node: node, Key: "k", Mode: Permit, Permits: of}
 }
 
-// threeForTwoPermits has each of three reach another majority.
+// threeForTwoPermits has each of three nodes reach another majority.
 func threeForTwoPermits(w *World) {
 	w.Script.Cut("x1", "c")
 	w.Script.Cut("x2", "a")
@@ -157,7 +158,7 @@ func threeForTwoPermits(w *World) {
 	w.Run(sceneTTL)
 }
 
-// mover counts a vote for the slot that it asks a voter to move it to.
+// mover counts a vote for the new slot as soon as the voter is asked to move the vote.
 type mover struct {
 	Machine
 	now    vote.Now
@@ -198,7 +199,7 @@ func (v *mover) Drain(out []vote.Outbound, ev []quorum.Event) ([]vote.Outbound, 
 	return out, ev
 }
 
-// slotsCrossed has x1 meet voters that know another holder, or don't.
+// slotsCrossed has x1 reach one voter that knows another holder, and one voter that doesn't.
 func slotsCrossed(w *World) {
 	w.Script.Cut("x2", "a")
 	w.Script.Cut("x1", "c")
@@ -225,7 +226,7 @@ func backTooSoon(w *World) {
 	w.expect(w.Script.Lock("x2", "k"), Granted, sceneTTL)
 }
 
-// extender goes on extending what isn't to be extended.
+// extender extends leases of a fixed length.
 type extender struct{ Machine }
 
 func extendsAll(_ *World, cfg node.Config, now vote.Now) (Machine, error) {
@@ -244,7 +245,7 @@ func fixedLease(w *World) {
 	w.expect(r, Lost, time.Second)
 }
 
-// coversLengths believes in leases of their own length for as long as the session is covered.
+// coversLengths believes in leases of their own length for as long as the session is valid.
 func coversLengths(w *World, cfg node.Config, now vote.Now) (Machine, error) {
 	m, err := anyMajority(w, cfg, now)
 	return &lengthless{anyone: m.(*anyone), own: make(map[vote.Number]bool), groups: make(map[quorum.GroupID]bool)}, err
@@ -289,7 +290,7 @@ func (l *lengthless) Drain(out []vote.Outbound, ev []quorum.Event) ([]vote.Outbo
 	return out, ev
 }
 
-// shortLease has a holder cut off for longer than its lease lasts, and shorter than its session.
+// shortLease cuts off a holder with a lease that ends before the session.
 func shortLease(w *World) {
 	w.Script.Ask(Ask{Node: "x1", Key: "k", Length: 300 * time.Millisecond})
 	w.Run(100 * time.Millisecond)
@@ -298,7 +299,7 @@ func shortLease(w *World) {
 	w.Run(2 * sceneTTL)
 }
 
-// deafTo doesn't hear words of a kind, which goes on as a word about nothing.
+// deafTo ignores messages of one kind, by setting their request number to zero.
 type deafTo struct {
 	Machine
 	kind vote.Kind
@@ -340,7 +341,7 @@ func downgradeLetsIn(w *World) {
 	w.expect(w.Script.Ask(reads("x2")), Granted, sceneTTL)
 }
 
-// sameToken believes that voters confirm what they were asked to.
+// sameToken takes every confirmation for a confirmation of the requested token.
 type sameToken struct {
 	Machine
 	asked map[lateVote]vote.Token

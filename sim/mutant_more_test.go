@@ -11,7 +11,7 @@ import (
 	"github.com/lockmesh/lockmesh/quorum"
 )
 
-// hourAhead has the clocks of a and x1 stand an hour ahead of the others'.
+// hourAhead sets the clocks of a and x1 an hour ahead of the other clocks.
 var hourAhead = Clocks{PPM: []int64{0, 0, 0, 0, 0}, Wall: []time.Duration{time.Hour, 0, 0, time.Hour, 0}}
 
 var moreMutants = []mutant{
@@ -20,7 +20,7 @@ var moreMutants = []mutant{
 		unseen: "a tick is less than the guard by which holders are told early",
 	},
 	{name: "quiet time one refresh short", build: hurried(sceneTTL / vote.RefreshesPerTTL), scenario: votesAgainAtOnce, options: Options{Clients: 2}},
-	{name: "the voter's life ignored", build: ignoresLives, scenario: sameSerialInTwoLives, options: Options{Clients: 2}},
+	{name: "the voter's incarnation ignored", build: ignoresLives, scenario: sameSerialInTwoLives, options: Options{Clients: 2}},
 	{name: "a lost lease comes back", build: resurrects, scenario: backAfterALoss, options: Options{Clients: 2}},
 	{name: "bids not cut to the voter's clock", build: cutsNoBid, scenario: bidFromAFarFuture, options: Options{
 		Clients: 1, Clocks: Clocks{PPM: []int64{0, 0, 0, 0}, Wall: []time.Duration{0, 0, 0, 75 * 365 * 24 * time.Hour}},
@@ -29,7 +29,7 @@ var moreMutants = []mutant{
 		Clients: 2, Clocks: hourAhead,
 	}},
 	{name: "an acknowledgement covers votes of another generation", build: coversGenerations, scenario: voteOfAnEndedSession, options: Options{Clients: 2}},
-	{name: "a superseded life's votes dropped at once", build: dropsSuperseded, scenario: supersededHolder, options: Options{Clients: 1}},
+	{name: "a superseded incarnation's votes dropped at once", build: dropsSuperseded, scenario: supersededHolder, options: Options{Clients: 1}},
 	{name: "expiry on wall clocks", build: expiresByWall, scenario: wallsOfVotersStep, options: Options{Clients: 2}},
 	{name: "hearsay of a death ends a session", build: buriesAlive, scenario: brokenConnections, options: Options{Clients: 2}},
 	{name: "yield before uncounting", build: yieldsFirst, scenario: promiseAfterYield, options: Options{
@@ -37,7 +37,7 @@ var moreMutants = []mutant{
 	}},
 	{name: "release without owner check", build: releasesAnyones, scenario: releaseOfAWaiter, options: Options{Clients: 3}},
 	{name: "an answer that only adds", build: onlyAdds, scenario: voteOfAnEndedSession, options: Options{Clients: 2}},
-	{name: "a tenure that revokes without the owner's word", build: revokes, scenario: wonInItsTenure, options: Options{Clients: 2}},
+	{name: "a proposal timeout that revokes without the owner's word", build: revokes, scenario: wonInItsProposalTimeout, options: Options{Clients: 2}},
 	{
 		name: "drift allowance forgotten", build: forgetsDrift, scenario: holdsAlone, options: Options{
 			Clients: 1, Clocks: Clocks{PPM: []int64{MaxPPM, MaxPPM, MaxPPM, -MaxPPM}},
@@ -48,7 +48,8 @@ var moreMutants = []mutant{
 	{name: "one vote for two keys of one hash", build: mixesKeys, scenario: twoKeysAtOnce, options: Options{Clients: 2}},
 }
 
-// TestWrappersThatTamperWithNothingAreFine shows that what is found is the mutants' doing and not their wrappers'.
+// TestWrappersThatTamperWithNothingAreFine shows that mutants are found for their broken rules and
+// not for their wrappers.
 func TestWrappersThatTamperWithNothingAreFine(t *testing.T) {
 	for _, row := range []struct {
 		name  string
@@ -71,7 +72,7 @@ func TestWrappersThatTamperWithNothingAreFine(t *testing.T) {
 	}
 }
 
-// hurried counts its quiet time from so much earlier.
+// hurried begins the startup quarantine earlier by the given time.
 func hurried(by time.Duration) Builder {
 	return func(_ *World, cfg node.Config, now vote.Now) (Machine, error) {
 		now.Slow = now.Slow.Add(-by)
@@ -79,21 +80,21 @@ func hurried(by time.Duration) Builder {
 	}
 }
 
-// promisesAsQuietEnds has somebody wait for a voter that needs no other.
+// promisesAsQuietEnds has a caller wait for the end of the quarantine of the only voter.
 func promisesAsQuietEnds(w *World) {
 	w.Script.Restart("a")
 	w.Script.Lock("a", "k")
 	w.Run(2 * sceneTTL)
 }
 
-// expect demands what becomes of a request, as a user would.
+// expect demands that a request reaches a state within d, as a user would.
 func (w *World) expect(r *Request, want State, d time.Duration) {
 	if !w.RunUntil(d, func() bool { return r.State == want }) && w.failed == nil {
 		w.judge.violate(checkLiveness, "%s's request of %q is %v after %v, not %v", r.Node, r.Key, r.State, d, want)
 	}
 }
 
-// lifeless takes every life of a voter for the first one that it met.
+// lifeless takes every incarnation of a voter for the first incarnation that the node met.
 type lifeless struct {
 	Machine
 	first map[vote.NodeID]vote.Incarnation
@@ -117,20 +118,21 @@ func (l *lifeless) Deliver(now vote.Now, conn vote.Conn, from vote.SessionID, m 
 		if m.Incarnation == from.Incarnation {
 			m.Incarnation = life
 		}
-		m.Clock = now.Slow // each life's clock begins anew, which is no drift
+		m.Clock = now.Slow // each incarnation's clock starts anew, without drift
 		from.Incarnation = life
 	}
 	l.Machine.Deliver(now, conn, from, m)
 }
 
-// sameSerialInTwoLives has x1 give back a vote of b, whose next life then gives it one with the same serial.
+// sameSerialInTwoLives has x1 give back a vote of b. The next incarnation of b then gives x1 a vote
+// with the same serial.
 func sameSerialInTwoLives(w *World) {
 	w.Script.Cut("x1", "a", "c")
 	w.Run(2 * sceneTTL)
-	x1 := w.Script.Lock("x1", "k") // b
+	x1 := w.Script.Lock("x1", "k") // vote of b
 	w.Run(50 * time.Millisecond)
 	x2 := w.Script.Lock("x2", "k")
-	w.expect(x2, Granted, 2*sceneTTL) // x1 yields when its tenure is over
+	w.expect(x2, Granted, 2*sceneTTL) // x1 yields when its proposal timeout is over
 	w.Script.Release(x2)
 	w.Run(100 * time.Millisecond)
 	w.Script.Restart("b")
@@ -145,7 +147,7 @@ type revenant struct {
 	ttl    time.Duration
 	groups map[vote.Number]quorum.GroupID
 	lost   []vote.Number
-	gone   []vote.Number // given back by users who weren't told of the loss
+	gone   []vote.Number // released by users unaware of the loss
 	until  vote.Instant
 }
 
@@ -194,7 +196,7 @@ func (r *revenant) Drain(out []vote.Outbound, ev []quorum.Event) ([]vote.Outboun
 	return out, ev
 }
 
-// backAfterALoss has x1 lose its lease, and be reached again when others have had the key.
+// backAfterALoss has x1 lose its lease, and reach the voters again while x2 holds the key.
 func backAfterALoss(w *World) {
 	w.Script.Lock("x1", "k")
 	w.Run(100 * time.Millisecond)
@@ -207,7 +209,8 @@ func backAfterALoss(w *World) {
 	w.expect(w.Script.Lock("x2", "k"), Granted, sceneTTL)
 }
 
-// credulous is a voter that believes any bid: whenever it might promise something, its wall clock shows the largest bid that it has heard.
+// credulous is a voter that believes any bid: before a possible promise, its wall clock shows the
+// largest bid received.
 type credulous struct {
 	Machine
 	bid vote.Token
@@ -229,13 +232,13 @@ func (c *credulous) Deliver(now vote.Now, conn vote.Conn, from vote.SessionID, m
 	c.Machine.Deliver(now, conn, from, m)
 }
 
-// bidFromAFarFuture has x1, whose clock shows the year 2100, take a key.
+// bidFromAFarFuture has x1, with a clock in the year 2100, lock a key.
 func bidFromAFarFuture(w *World) {
 	w.Script.Release(w.Script.Lock("x1", "other")) // a request given up at once does no harm either
 	w.expect(w.Script.Lock("x1", "k"), Granted, sceneTTL)
 }
 
-// early asks the others for the highest token as soon as it reaches them, and believes what they say then.
+// early asks each voter for the highest token on the first contact, and believes the early answers.
 type early struct {
 	Machine
 	now    vote.Now
@@ -286,7 +289,8 @@ func (e *early) Drain(out []vote.Outbound, ev []quorum.Event) ([]vote.Outbound, 
 	return e.Machine.Drain(out, ev)
 }
 
-// tokenConfirmedInQuiet has x1 take its token from a, whose clock stands an hour ahead, and b confirm it when a is already in its next life.
+// tokenConfirmedInQuiet has x1 take its token from a, a voter with a clock an hour ahead. b
+// confirms the token when a is already in its next incarnation.
 func tokenConfirmedInQuiet(w *World) {
 	w.Script.Cut("x1", "c")
 	w.Run(2 * sceneTTL)
@@ -295,7 +299,7 @@ func tokenConfirmedInQuiet(w *World) {
 	w.Run(20 * time.Millisecond) // b has voted
 	w.Script.CutOneWay("x1", "b")
 	w.Script.MendOneWay("a", "x1")
-	w.Run(300 * time.Millisecond) // a has, too, and b is to confirm the token
+	w.Run(300 * time.Millisecond) // a has voted too, and b is to confirm the token
 	w.Script.Cut("x1", "a")
 	w.Script.Restart("a")
 	w.Run(150 * time.Millisecond)
@@ -307,7 +311,8 @@ func tokenConfirmedInQuiet(w *World) {
 	w.expect(w.Script.Lock("x2", "k"), Granted, 2*sceneTTL)
 }
 
-// coversGenerations goes on counting the votes of a session that has ended at the voter and was made anew.
+// coversGenerations keeps counting the votes of a session that has ended at the voter and was
+// created anew.
 func coversGenerations(_ *World, cfg node.Config, now vote.Now) (Machine, error) {
 	f, err := newForger(cfg, now)
 	f.keep = func(e *vote.Entry, from vote.SessionID, answer *vote.Message) bool {
@@ -316,21 +321,21 @@ func coversGenerations(_ *World, cfg node.Config, now vote.Now) (Machine, error)
 	return f, err
 }
 
-// onlyAdds goes on counting votes that the answer to its statement doesn't list.
+// onlyAdds keeps counting votes that are missing in the answer to a sync.
 func onlyAdds(_ *World, cfg node.Config, now vote.Now) (Machine, error) {
 	f, err := newForger(cfg, now)
 	f.keep = func(e *vote.Entry, _ vote.SessionID, _ *vote.Message) bool { return e.Serial != 0 }
 	return f, err
 }
 
-// voteOfAnEndedSession has x1's session end at b, who gives its vote to x2, before x1 reaches b again.
+// voteOfAnEndedSession has x1's session end at b, and b vote for x2, before x1 reaches b again.
 func voteOfAnEndedSession(w *World) {
 	w.Script.Cut("x2", "a", "b")
 	w.Script.Cut("x1", "a", "c")
 	w.Run(2 * sceneTTL)
-	x2 := w.Script.Lock("x2", "k") // c
+	x2 := w.Script.Lock("x2", "k") // vote of c
 	w.Run(50 * time.Millisecond)
-	w.Script.Lock("x1", "k") // b
+	w.Script.Lock("x1", "k") // vote of b
 	w.Run(50 * time.Millisecond)
 	w.Script.Cut("x1", "b")
 	w.Script.Mend("x2", "b")
@@ -341,14 +346,14 @@ func voteOfAnEndedSession(w *World) {
 	w.Run(2 * sceneTTL)
 }
 
-// meddler is a voter in whose sessions words turn up that their owners haven't said.
+// meddler is a voter that receives messages never sent by the owners of its sessions.
 type meddler struct {
 	Machine
 	now      vote.Now
 	sessions map[vote.SessionID]*accepted
 	hears    func(d *meddler, from vote.SessionID, m *vote.Message)
 	unlinked func(d *meddler, conn vote.Conn)
-	says     func(d *meddler, o *vote.Outbound) // reports what it did by d.said
+	says     func(d *meddler, o *vote.Outbound) // may call speak
 	said     bool
 }
 
@@ -409,7 +414,7 @@ func (d *meddler) Drain(out []vote.Outbound, ev []quorum.Event) ([]vote.Outbound
 	}
 }
 
-// speak says something in a session's name.
+// speak delivers a message in the name of a session's owner.
 func (d *meddler) speak(id vote.SessionID, m vote.Message) {
 	if s := d.sessions[id]; s != nil {
 		m.Stream = s.stream
@@ -418,21 +423,22 @@ func (d *meddler) speak(id vote.SessionID, m vote.Message) {
 	}
 }
 
-// releaseAll gives back all that a session has.
+// releaseAll releases all requests of a session.
 func (d *meddler) releaseAll(id vote.SessionID) {
 	for _, n := range slices.Sorted(maps.Keys(d.sessions[id].keys)) {
 		d.speak(id, vote.Message{Kind: vote.KindRelease, Number: n})
 	}
 }
 
-// sorted returns the sessions in an order that doesn't depend on a map's.
+// sorted returns the sessions in an order independent of the map.
 func (d *meddler) sorted() []vote.SessionID {
 	all := slices.Collect(maps.Keys(d.sessions))
 	slices.SortFunc(all, func(a, b vote.SessionID) int { return vote.Stamp{Owner: a}.Compare(vote.Stamp{Owner: b}) })
 	return all
 }
 
-// dropsSuperseded drops the votes of a life when another of its name comes.
+// dropsSuperseded drops the votes of an incarnation when another incarnation of the same node
+// arrives.
 func dropsSuperseded(_ *World, cfg node.Config, now vote.Now) (Machine, error) {
 	d, err := newMeddler(cfg, now)
 	d.hears = func(d *meddler, from vote.SessionID, m *vote.Message) {
@@ -448,7 +454,7 @@ func dropsSuperseded(_ *World, cfg node.Config, now vote.Now) (Machine, error) {
 	return d, err
 }
 
-// supersededHolder has a second process take the name of x1, which is stopped and holds a lease.
+// supersededHolder has a second process take the name of x1, while x1 is stopped and holds a lease.
 func supersededHolder(w *World) {
 	w.expect(w.Script.Lock("x1", "k"), Granted, sceneTTL)
 	w.Script.Lock("b", "k")
@@ -460,8 +466,9 @@ func supersededHolder(w *World) {
 	w.Script.Crash(twin)
 }
 
-// buriesAlive takes the end of a connection for its owner's death, and a dead one's votes for free. It stands for gossip's word as well:
-// a node has no ear for gossip, so this is the nearest thing to hearsay that reaches it.
+// buriesAlive takes a broken connection for the death of its owner, and frees the owner's votes.
+// The mutant stands for gossip about a death as well: a node of a fixed electorate receives no
+// gossip, so a broken connection is the nearest thing to hearsay.
 func buriesAlive(_ *World, cfg node.Config, now vote.Now) (Machine, error) {
 	d, err := newMeddler(cfg, now)
 	d.unlinked = func(d *meddler, conn vote.Conn) {
@@ -474,7 +481,7 @@ func buriesAlive(_ *World, cfg node.Config, now vote.Now) (Machine, error) {
 	return d, err
 }
 
-// brokenConnections has x1 be cut off and its connections break.
+// brokenConnections cuts x1 off and breaks its connections.
 func brokenConnections(w *World) {
 	w.expect(w.Script.Lock("x1", "k"), Granted, sceneTTL)
 	w.Script.Lock("x2", "k")
@@ -486,10 +493,12 @@ func brokenConnections(w *World) {
 	w.Run(2 * sceneTTL)
 }
 
-// releasesAnyones lets a release end whatever vote stands for the key, whoever has it.
+// releasesAnyones has a release end the vote that stands for the key, even if the vote has another
+// owner.
 func releasesAnyones(_ *World, cfg node.Config, now vote.Now) (Machine, error) {
 	d, err := newMeddler(cfg, now)
-	keys := make(map[vote.SessionID]map[vote.Number]vote.Key) // of all streams: a late release speaks of an earlier one
+	// The keys of all streams: a late release may refer to an earlier stream.
+	keys := make(map[vote.SessionID]map[vote.Number]vote.Key)
 	d.hears = func(d *meddler, from vote.SessionID, m *vote.Message) {
 		s := d.sessions[from]
 		if s == nil {
@@ -509,7 +518,7 @@ func releasesAnyones(_ *World, cfg node.Config, now vote.Now) (Machine, error) {
 	return d, err
 }
 
-// releaseOfAWaiter has x3 give up while x1 has the key and x2 waits.
+// releaseOfAWaiter has x3 give up while x1 holds the key and x2 waits.
 func releaseOfAWaiter(w *World) {
 	w.expect(w.Script.Lock("x1", "k"), Granted, sceneTTL)
 	x3 := w.Script.Lock("x3", "k")
@@ -519,7 +528,7 @@ func releaseOfAWaiter(w *World) {
 	w.Run(sceneTTL)
 }
 
-// revokes takes a vote back whose owner it should only ask.
+// revokes takes a vote back where the voter should only inquire.
 func revokes(_ *World, cfg node.Config, now vote.Now) (Machine, error) {
 	d, err := newMeddler(cfg, now)
 	d.says = func(d *meddler, o *vote.Outbound) {
@@ -535,8 +544,9 @@ func revokes(_ *World, cfg node.Config, now vote.Now) (Machine, error) {
 	return d, err
 }
 
-// wonInItsTenure has x1 win with b's vote, while b doesn't hear of that and x2 waits for the end of the tenure.
-func wonInItsTenure(w *World) {
+// wonInItsProposalTimeout has x1 win with b's vote. b doesn't learn of the win, and x2 waits for
+// the end of the proposal timeout.
+func wonInItsProposalTimeout(w *World) {
 	w.Script.Cut("x1", "c")
 	w.Script.Cut("x2", "a")
 	w.Run(2 * sceneTTL)
@@ -550,7 +560,7 @@ func wonInItsTenure(w *World) {
 	w.Run(2 * sceneTTL)
 }
 
-// walled is a node whose voter measures with the wall clock.
+// walled is a node with a voter that measures time by the wall clock.
 type walled struct {
 	Machine
 	slow vote.Instant
@@ -587,7 +597,8 @@ func (c *walled) Deliver(now vote.Now, conn vote.Conn, from vote.SessionID, m *v
 func (c *walled) Tick(now vote.Now)               { c.Machine.Tick(c.at(now)) }
 func (c *walled) Next(now vote.Now) time.Duration { return c.Machine.Next(c.at(now)) }
 
-// wallsOfVotersStep has the wall clocks of two voters be set forward by an hour while x1 hears nothing from them.
+// wallsOfVotersStep sets the wall clocks of two voters forward by an hour, while x1 receives
+// nothing from these voters.
 func wallsOfVotersStep(w *World) {
 	w.expect(w.Script.Lock("x1", "k"), Granted, sceneTTL)
 	w.Script.Lock("x2", "k")
@@ -599,12 +610,12 @@ func wallsOfVotersStep(w *World) {
 	w.Run(2 * sceneTTL)
 }
 
-// glib is hasty with its word: it says that it yields, and stops counting the vote only when it is next awake.
+// glib sends a yield at once, and stops counting the vote only at its next tick.
 type glib struct {
 	Machine
 	won   map[vote.Number]bool
 	later []inquiry
-	owed  map[lateVote]bool // yields that were said before
+	owed  map[lateVote]bool // the yields sent at once
 	out   []vote.Outbound
 }
 
@@ -657,13 +668,14 @@ func (g *glib) Drain(out []vote.Outbound, ev []quorum.Event) ([]vote.Outbound, [
 	return append(out[:first], kept...), ev
 }
 
-// promiseAfterYield has x1, whose clock makes it the younger one, yield b's vote to x2 just before it hears that a votes for it.
+// promiseAfterYield has x1 yield b's vote to x2 just before a's vote for x1 arrives. By its clock
+// x1 is the younger requester.
 func promiseAfterYield(w *World) {
 	w.Script.Cut("x1", "c")
 	w.Script.Cut("x2", "a")
 	w.Run(2 * sceneTTL)
 	let := w.Script.Stall("x1", "a", true)
-	w.Script.Lock("x1", "k") // b
+	w.Script.Lock("x1", "k") // vote of b
 	w.Run(20 * time.Millisecond)
 	w.Script.Lock("x2", "k") // older
 	w.Run(5 * time.Millisecond)
@@ -671,13 +683,15 @@ func promiseAfterYield(w *World) {
 	w.Run(2 * sceneTTL)
 }
 
-// driftless keeps its sessions for a TTL, and believes in them for as long by its own clock.
+// driftless keeps its sessions at voters for a TTL, and believes in them for a TTL by its own
+// clock.
 type driftless struct {
 	Machine
 	ttl time.Duration
 }
 
-// forgetsDrift stretches the TTL that the requester reckons with by what the allowance takes off it. What it asks of voters stays.
+// forgetsDrift lengthens the requester's TTL by the allowance for drift. The TTL that the node
+// requests from voters stays the same.
 func forgetsDrift(_ *World, cfg node.Config, now vote.Now) (Machine, error) {
 	if slices.Contains(cfg.Voters, cfg.Name) {
 		return node.New(cfg, now)
@@ -700,13 +714,14 @@ func (d *driftless) Drain(out []vote.Outbound, ev []quorum.Event) ([]vote.Outbou
 	return out, ev
 }
 
-// holdsAlone has x1, whose clock is slow, hold a lease of voters whose clocks are fast.
+// holdsAlone has x1, with a slow clock, hold a lease of voters with fast clocks.
 func holdsAlone(w *World) {
 	w.expect(w.Script.Lock("x1", "k"), Granted, sceneTTL)
 	w.Run(sceneTTL)
 }
 
-// hashing is a voter that keeps its votes by a hash of the key, and takes keys of one hash for one key. Here all have one.
+// hashing is a voter that keeps votes by a hash of the key, and confuses keys with the same hash.
+// Here all keys have the same hash.
 type hashing struct{ Machine }
 
 func mixesKeys(_ *World, cfg node.Config, now vote.Now) (Machine, error) {
@@ -727,7 +742,7 @@ func (h hashing) Deliver(now vote.Now, conn vote.Conn, from vote.SessionID, m *v
 	h.Machine.Deliver(now, conn, from, m)
 }
 
-// twoKeysAtOnce has two nodes take two keys.
+// twoKeysAtOnce has two nodes lock two keys.
 func twoKeysAtOnce(w *World) {
 	w.expect(w.Script.Lock("x1", "one"), Granted, sceneTTL)
 	w.expect(w.Script.Lock("x2", "two"), Granted, sceneTTL)

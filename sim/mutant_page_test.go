@@ -16,7 +16,7 @@ import (
 
 var update = flag.Bool("update", false, "write the tables of mutants and of broken rules in docs/simulation.md anew")
 
-// Where docs/simulation.md lists each mutant with what finds it.
+// The place of the table of mutants in docs/simulation.md.
 const (
 	mutantsPage  = "../docs/simulation.md"
 	mutantsBegin = "<!-- mutants -->\n"
@@ -26,10 +26,11 @@ const (
 	updateMutants = "go test ./sim -run TableOfMutants -update -timeout 0"
 )
 
-// mutantRow is a row of the table: the mutant, "over " if no seed finds it, the seed, the check that finds it there, and the rest.
+// mutantRow is a row of the table: the mutant, "over " if no seed finds the mutant, the seed, the
+// check violated in this seed, and the rest.
 var mutantRow = regexp.MustCompile(`(?m)^\| (.+?) \| (over )?(\d+) \| (.*?) \| (.*) \|$`)
 
-// readMutants returns the table of mutants, and the page before and after it.
+// readMutants returns the table of mutants, and the page before and after the table.
 func readMutants(t *testing.T) (before, table, after string) {
 	t.Helper()
 	text, err := os.ReadFile(mutantsPage)
@@ -44,7 +45,7 @@ func readMutants(t *testing.T) (before, table, after string) {
 	return before, table, after
 }
 
-// noted returns the seed that finds each mutant of a table, zero if none does.
+// noted returns, for each mutant of a table, the seed that finds the mutant, or zero.
 func noted(table string) map[string]uint64 {
 	seeds := make(map[string]uint64)
 	for _, row := range mutantRow.FindAllStringSubmatch(table, -1) {
@@ -57,15 +58,17 @@ func noted(table string) map[string]uint64 {
 	return seeds
 }
 
-// steady is a table without what changes with nearly every change of the core, and which the page states for the day of its writing:
-// which seed finds a mutant, and by which check.
+// steady returns a table without the columns that change with nearly every change of the core: the
+// seed that finds a mutant, and the check. The page states these columns for the day of its
+// writing.
 func steady(table string) string {
 	return mutantRow.ReplaceAllString(table, "| $1 | $5 |")
 }
 
-// TestTheTableOfMutantsIsTrue holds the table in docs/simulation.md to the mutants, to their scenarios, and to the checks that find
-// them there; TestEveryMutantIsFound holds it to what random worlds find. With -update it looks for the first seeds of all mutants,
-// which takes minutes, and writes the table anew.
+// TestTheTableOfMutantsIsTrue compares the table in docs/simulation.md with the mutants, their
+// scenarios, and the checks that find the mutants in the scenarios. TestEveryMutantIsFound compares
+// the table with the results of random worlds. With -update the test searches the first seed of
+// every mutant, which takes minutes, and writes the table anew.
 func TestTheTableOfMutantsIsTrue(t *testing.T) {
 	t.Parallel()
 	check := func(err error) string {

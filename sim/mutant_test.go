@@ -13,17 +13,17 @@ import (
 	"github.com/lockmesh/lockmesh/sim/check"
 )
 
-// A mutant is a node that breaks one rule of the protocol. It is the genuine node in a wrapper that
-// tampers with what the node hears and says; production code has no switch for it. Each must be
-// found out.
+// A mutant is a node that breaks one rule of the protocol: the genuine node in a wrapper that
+// changes the messages of the node. Production code has no switch for mutants. Tests must find each
+// mutant.
 type mutant struct {
 	name  string
 	build Builder
-	// scenario makes the occasion.
+	// scenario sets up the occasion for the harm.
 	scenario func(w *World)
 	options  Options                   // of the scenario
 	draw     func(seed uint64) Options // Draw, if nil
-	// unseen says why no user sees the harm, so that only the world's own checks can find it.
+	// unseen says why no user sees the harm, if only the world's own checks can find the mutant.
 	unseen string
 }
 
@@ -33,7 +33,7 @@ var mutants = slices.Concat(firstMutants, moreMutants, modeMutants, lineMutants,
 var firstMutants = []mutant{
 	{name: "no quiet time", build: hasty, scenario: votesAgainAtOnce, options: Options{Clients: 2}},
 	{name: "quiet votes that count", build: quietCounts, scenario: oneVoterAcrossTwoLives, options: Options{Clients: 2}},
-	{name: "votes kept across a voter's lives", build: keepsVotes, scenario: forgottenVote, options: Options{Clients: 2}},
+	{name: "votes kept across a voter's incarnations", build: keepsVotes, scenario: forgottenVote, options: Options{Clients: 2}},
 	{name: "session cover by any majority", build: anyMajority, scenario: anotherMajority, options: Options{Clients: 2}},
 	{name: "late serials honoured", build: honoursLate, scenario: confirmedAfterYield, options: Options{
 		Clients: 2, Clocks: Clocks{PPM: []int64{0, 0, 0, 0, 0}, Wall: []time.Duration{time.Hour, 0, 0, time.Hour, 0}},
@@ -50,12 +50,12 @@ var firstMutants = []mutant{
 
 const (
 	mutantLength = 20 * time.Second
-	followLength = 60 * time.Second // an electorate changes a few times in 20 s only
-	mutantSeeds  = 300              // a mutant that survives so many worlds counts as not found by them
+	followLength = 60 * time.Second // in 20 s an electorate changes only a few times
+	mutantSeeds  = 300              // a mutant that survives so many worlds counts as not found
 )
 
-// run tries a default seed. It looks for safety alone: a mutant that merely gets stuck isn't found
-// out.
+// run runs the world of a default seed, and looks for safety alone: a mutant that merely gets stuck
+// isn't found.
 func (m *mutant) run(seed uint64, b Builder) error {
 	draw, length := Draw, mutantLength
 	if m.draw != nil {
@@ -68,7 +68,7 @@ func (m *mutant) run(seed uint64, b Builder) error {
 	return w.Err()
 }
 
-// play plays the scenario, in a few worlds that differ in what is left to chance.
+// play plays the scenario in a few worlds that differ in their random draws.
 func (m *mutant) play(b Builder, deaf map[string]bool) error {
 	for seed := uint64(1); seed <= 10; seed++ {
 		o := m.options
@@ -80,7 +80,7 @@ func (m *mutant) play(b Builder, deaf map[string]bool) error {
 		w := New(o)
 		w.judge.deaf = deaf
 		switch {
-		case o.Following != nil, o.Lists != nil: // it begins as the scenario says
+		case o.Following != nil, o.Lists != nil: // the scenario starts the mesh
 			m.scenario(w)
 		case w.Script.Awake():
 			m.scenario(w)
@@ -97,17 +97,17 @@ func (m *mutant) play(b Builder, deaf map[string]bool) error {
 	return nil
 }
 
-// outcomes leaves a world with what users see alone: two holders at once, and tokens out of order.
+// outcomes are the checks to disable in a world that is to check only the outcomes that users see:
+// two holders at once, and tokens out of order.
 var outcomes = map[string]bool{
 	checkCover: true, checkQuiet: true, check.RulePromises: true, check.RuleSerial: true, checkAlarm: true, checkEvents: true, checkTold: true,
 	checkTry: true, checkUnlock: true, checkLost: true, checkBaseline: true, checkDrift: true, checkElectorate: true,
 	checkBooks: true,
 }
 
-// kill runs the world that was the first to find the mutant when the page was written. If the core
-// has changed since, so that this world finds nothing any more, it runs all of them, up to the
-// first that does. It returns that world's seed and violation; zero and nil if none finds the
-// mutant.
+// kill runs the world listed in docs/simulation.md as the first to find the mutant. If the core has
+// changed since and this world finds nothing, kill runs all worlds up to the first that finds the
+// mutant. The results are the seed and the violation of the world, or zero and nil.
 func (m *mutant) kill(noted uint64) (seed uint64, err error) {
 	if noted != 0 {
 		if err := m.run(noted, m.build); err != nil {
@@ -117,8 +117,7 @@ func (m *mutant) kill(noted uint64) (seed uint64, err error) {
 	return m.firstKill()
 }
 
-// firstKill returns the first default seed that finds the mutant, and its violation: how many seeds
-// it takes to kill.
+// firstKill returns the first default seed that finds the mutant, and the violation.
 func (m *mutant) firstKill() (seed uint64, err error) {
 	for seed := uint64(1); seed <= mutantSeeds; seed++ {
 		if err := m.run(seed, m.build); err != nil {
@@ -128,9 +127,10 @@ func (m *mutant) firstKill() (seed uint64, err error) {
 	return 0, nil
 }
 
-// TestEveryMutantIsFound finds each mutant by a default seed, but for those of which
-// docs/simulation.md says that none finds them; by its scenario, with all checks; and there by what
-// users see alone, unless they can't. The same seed, or scenario, is fine without the mutant.
+// TestEveryMutantIsFound demands that each mutant is found in three ways: by a default seed, unless
+// docs/simulation.md states that no seed finds the mutant; by its scenario, with all checks; and by
+// its scenario with only the checks of what users see, unless users can't see the harm. The same
+// seed or scenario must pass without the mutant.
 func TestEveryMutantIsFound(t *testing.T) {
 	sampled.Computes(t)
 	_, table, _ := readMutants(t)
@@ -183,39 +183,39 @@ func (m *mutant) found(t *testing.T, deaf map[string]bool) {
 		t.Logf("%s, its scenario: %.200v", m.name, err)
 	}
 	if deaf == nil && m.unseen == "" {
-		return // the search by outcome, too, plays the scenario without the mutant
+		return // the search by outcome plays the genuine scenario as well
 	}
 	if err := m.play(Genuine, nil); err != nil {
 		t.Errorf("the scenario without the mutant: %v", err)
 	}
 }
 
-// hasty counts as soon as it knows the highest token: its clock leaps over the quiet time.
+// hasty counts as soon as the highest token is known: its clock leaps over the startup quarantine.
 func hasty(_ *World, cfg node.Config, now vote.Now) (Machine, error) {
 	now.Slow = now.Slow.Add(-cfg.MaxTTL)
 	return node.New(cfg, now)
 }
 
-// votesAgainAtOnce has b restart and x2 ask it, while x1 still relies on b's earlier life.
+// votesAgainAtOnce restarts b, and has x2 ask b, while x1 still relies on b's earlier incarnation.
 func votesAgainAtOnce(w *World) {
 	w.Script.Cut("x1", "c")
-	w.Script.Lock("x1", "k") // a and b
+	w.Script.Lock("x1", "k") // votes of a and b
 	w.Run(500 * time.Millisecond)
-	w.Script.Lock("x2", "k") // c
+	w.Script.Lock("x2", "k") // vote of c
 	w.Script.Cut("x1", "b")
 	w.Script.Restart("b")
 	w.Run(2 * sceneTTL)
 }
 
-// forger believes that a voter stands by votes that its answer doesn't list: of those that the
-// requester has stated, the ones for which keep holds.
+// forger makes a requester count votes that are missing in a voter's answer to a sync: the votes of
+// the sync for which keep returns true.
 type forger struct {
 	Machine
 	keep    func(e *vote.Entry, from vote.SessionID, answer *vote.Message) bool
 	streams map[vote.Conn]*forgedStream
-	lives   map[vote.NodeID]vote.Incarnation // that answered last
+	lives   map[vote.NodeID]vote.Incarnation // of the last answer
 	gens    map[vote.SessionID]vote.Generation
-	tokens  map[votedFor]vote.Token // that voters have named
+	tokens  map[votedFor]vote.Token // named by voters
 }
 
 type votedFor struct {
@@ -226,15 +226,15 @@ type votedFor struct {
 type forgedStream struct {
 	stream vote.Stream
 	stated []vote.Entry
-	said   uint64 // ordered messages after the statement
+	said   uint64 // ordered messages after the sync
 	forged []forgedVote
 }
 
-// forgedVote is a vote that the voter doesn't know of. Acknowledgements are made to include it.
+// forgedVote is a vote unknown to the voter. Acknowledgements are changed to include the vote.
 type forgedVote struct {
 	number vote.Number
 	serial vote.Serial
-	until  uint64 // the ordered message that takes it back; zero while none has
+	until  uint64 // the ordered message that gives the vote back; zero: none yet
 }
 
 func (f *forger) Drain(out []vote.Outbound, ev []quorum.Event) ([]vote.Outbound, []quorum.Event) {
@@ -313,7 +313,7 @@ func newForger(cfg node.Config, now vote.Now) (*forger, error) {
 	}, err
 }
 
-// quietCounts counts what a quiet voter has only recorded.
+// quietCounts counts the leases that a quiet voter has only recorded.
 func quietCounts(_ *World, cfg node.Config, now vote.Now) (Machine, error) {
 	f, err := newForger(cfg, now)
 	f.keep = func(e *vote.Entry, _ vote.SessionID, answer *vote.Message) bool {
@@ -322,7 +322,8 @@ func quietCounts(_ *World, cfg node.Config, now vote.Now) (Machine, error) {
 	return f, err
 }
 
-// oneVoterAcrossTwoLives has b vote for x2 in one life, while x1 re-states its lease to b's next.
+// oneVoterAcrossTwoLives has b vote for x2 in one incarnation, and x1 list its lease in a sync to
+// the next incarnation.
 func oneVoterAcrossTwoLives(w *World) {
 	x1 := w.Script.Lock("x1", "k")
 	w.Run(100 * time.Millisecond)
@@ -331,16 +332,17 @@ func oneVoterAcrossTwoLives(w *World) {
 	w.Script.Cut("x1", "b")
 	w.Run(1300 * time.Millisecond)
 	w.Script.Cut("x1", "c")
-	w.RunUntil(sceneTTL, func() bool { return w.binding("b", x2) }) // x1's session ends at b; c's is to last a while yet
+	// x1's session ends at b; x1's session at c is to last a while longer.
+	w.RunUntil(sceneTTL, func() bool { return w.binding("b", x2) })
 	w.Run(50 * time.Millisecond)
-	w.Script.CutOneWay("b", "x2") // x2 doesn't hear that b's life has ended
+	w.Script.CutOneWay("b", "x2") // x2 doesn't learn that b has restarted
 	w.Script.Restart("b")
 	w.Script.Mend("x1", "b")
 	w.Run(2 * sceneTTL)
 	_ = x1
 }
 
-// binding reports whether a voter has promised a request's key to it.
+// binding reports whether a voter has voted for a request.
 func (w *World) binding(voter string, r *Request) bool {
 	p := w.host(voter).p
 	if p == nil {
@@ -350,7 +352,7 @@ func (w *World) binding(voter string, r *Request) bool {
 	return ok && v.Owner == r.p.id && v.Number == r.Number
 }
 
-// keepsVotes goes on counting the votes of a voter that has restarted since.
+// keepsVotes keeps counting the votes of a restarted voter.
 func keepsVotes(_ *World, cfg node.Config, now vote.Now) (Machine, error) {
 	f, err := newForger(cfg, now)
 	f.keep = func(e *vote.Entry, from vote.SessionID, _ *vote.Message) bool {
@@ -359,15 +361,15 @@ func keepsVotes(_ *World, cfg node.Config, now vote.Now) (Machine, error) {
 	return f, err
 }
 
-// forgottenVote has b vote for x1, who hasn't won, forget it in a restart, and vote for x2, who is
-// older.
+// forgottenVote has b vote for x1, which hasn't won, forget the vote in a restart, and vote for x2,
+// which has the older request.
 func forgottenVote(w *World) {
 	w.Script.Cut("x2", "a", "b")
 	w.Script.Cut("x1", "a", "c")
 	w.Run(2 * sceneTTL)
-	w.Script.Lock("x2", "k") // c
+	w.Script.Lock("x2", "k") // vote of c
 	w.Run(50 * time.Millisecond)
-	w.Script.Lock("x1", "k") // b
+	w.Script.Lock("x1", "k") // vote of b
 	w.Run(50 * time.Millisecond)
 	w.Script.Restart("b")
 	w.Script.Mend("x2", "b")
@@ -376,14 +378,14 @@ func forgottenVote(w *World) {
 	w.Run(2 * sceneTTL)
 }
 
-// anotherMajority has x1 lose b's vote to x2, while c, which is quiet and hasn't voted for x1,
-// acknowledges its refreshes.
+// anotherMajority has x1 lose b's vote to x2, while c acknowledges the refreshes of x1. c is quiet
+// and hasn't voted for x1.
 func anotherMajority(w *World) {
 	w.Script.Cut("x1", "c")
 	w.Run(2 * sceneTTL)
-	w.Script.Lock("x1", "k") // a and b
+	w.Script.Lock("x1", "k") // votes of a and b
 	w.Run(50 * time.Millisecond)
-	w.Script.Lock("x2", "k") // c
+	w.Script.Lock("x2", "k") // vote of c
 	w.Run(50 * time.Millisecond)
 	w.Script.Cut("x1", "b")
 	w.Run(100 * time.Millisecond)
@@ -392,16 +394,16 @@ func anotherMajority(w *World) {
 	w.Run(2 * sceneTTL)
 }
 
-// anyone takes its sessions' cover from whatever voters acknowledge, whether they have voted for a
-// lease or not.
+// anyone takes the validity of its leases from the acknowledgements of any voters, with or without
+// votes for the lease.
 type anyone struct {
 	Machine
 	ttl    time.Duration
 	quorum int
 	acked  map[vote.NodeID]vote.Instant
-	groups map[quorum.GroupID]vote.Instant // as last told
+	groups map[quorum.GroupID]vote.Instant // as last reported
 	order  []quorum.GroupID
-	stale  []vote.Number // lost, really
+	stale  []vote.Number // lost, in truth
 	now    vote.Now
 }
 
@@ -428,7 +430,7 @@ func (a *anyone) Release(now vote.Now, n vote.Number) {
 	a.Machine.Release(now, n)
 }
 
-// until is the q-th largest cover of all.
+// until returns the q-th largest validity of all, less the margin.
 func (a *anyone) until() vote.Instant {
 	all := make([]vote.Instant, 0, len(a.acked))
 	for _, i := range a.acked {
@@ -478,9 +480,9 @@ func (a *anyone) Drain(out []vote.Outbound, ev []quorum.Event) ([]vote.Outbound,
 	return out, ev
 }
 
-// confirmedAfterYield has x1 yield b's vote to x2 when it has asked b to confirm that vote, which
-// it must since a, whose clock stands an hour ahead like its own, proposes more. The confirmation
-// comes when x2 has won.
+// confirmedAfterYield has x1 yield b's vote to x2 after x1 has asked b to confirm this vote. The
+// confirmation is needed because a proposes a larger token: the clocks of a and x1 are an hour
+// ahead. The confirmation arrives when x2 has won.
 func confirmedAfterYield(w *World) {
 	w.Script.Cut("x1", "c")
 	w.Script.Cut("x2", "a")
@@ -489,17 +491,17 @@ func confirmedAfterYield(w *World) {
 	w.Run(20 * time.Millisecond) // x1 has b's vote
 	w.Script.CutOneWay("x1", "b")
 	w.Script.MendOneWay("a", "x1")
-	w.Run(300 * time.Millisecond) // and a's, and asks b to confirm
+	w.Run(300 * time.Millisecond) // x1 has a's vote too, and asks b to confirm
 	w.Script.Lock("x2", "k")      // older, by the voters' clocks: b inquires, and x1 yields
 	w.Run(20 * time.Millisecond)
 	w.Script.CutOneWay("b", "x1")
 	w.Script.MendOneWay("x1", "b")
-	w.Run(300 * time.Millisecond) // b confirms, then takes its vote back and gives it to x2
+	w.Run(300 * time.Millisecond) // b confirms, then takes the vote back and votes for x2
 	w.Script.MendOneWay("b", "x1")
 	w.Run(2 * sceneTTL)
 }
 
-// late counts a vote that it has given back when another word of the vote's serial comes.
+// late counts a vote again after a yield, when another message with the vote's serial arrives.
 type late struct {
 	Machine
 	yielded map[lateVote]bool
@@ -512,7 +514,7 @@ type lateVote struct {
 	serial vote.Serial
 }
 
-// honoursLate wraps.
+// honoursLate builds a late node.
 func honoursLate(_ *World, cfg node.Config, now vote.Now) (Machine, error) {
 	n, err := node.New(cfg, now)
 	return &late{Machine: n, yielded: make(map[lateVote]bool)}, err
@@ -532,13 +534,12 @@ func (l *late) Drain(out []vote.Outbound, ev []quorum.Event) ([]vote.Outbound, [
 func (l *late) Deliver(now vote.Now, conn vote.Conn, from vote.SessionID, m *vote.Message) {
 	if m.Kind == vote.KindConfirmed && l.yielded[lateVote{conn, m.Stream, m.Number, m.Serial}] {
 		m.Kind = vote.KindPromise
-		m.Serial += 1 << 40 // to the genuine node the word is new
+		m.Serial += 1 << 40 // the genuine node takes the message for a new vote
 	}
 	l.Machine.Deliver(now, conn, from, m)
 }
 
-// renewing is a voter that makes a session anew by a refresh when it has ended, in whatever
-// generation.
+// renewing is a voter that renews an ended session on a refresh, whatever the generation.
 type renewing struct {
 	Machine
 	acks map[vote.Conn]vote.Message
@@ -573,13 +574,14 @@ func (r *renewing) Drain(out []vote.Outbound, ev []quorum.Event) ([]vote.Outboun
 	return out, ev
 }
 
-// sessionRenewed has x1's session end at b, unseen by x1, and b's vote go to x2.
+// sessionRenewed has x1's session end at b, unnoticed by x1, and b vote for x2.
 func sessionRenewed(w *World) {
 	w.Script.Lock("x1", "k")
 	w.Run(100 * time.Millisecond)
 	w.Script.Lock("x2", "k")
 	w.Run(500 * time.Millisecond)
-	there, back := w.Script.Stall("x1", "b", false), w.Script.Stall("x1", "b", true) // an acknowledgement, too, is on its way
+	// An acknowledgement is on its way as well.
+	there, back := w.Script.Stall("x1", "b", false), w.Script.Stall("x1", "b", true)
 	w.Run(400 * time.Millisecond)
 	w.Script.Stop("x1")
 	w.Script.Cut("x1", "c")
@@ -592,7 +594,7 @@ func sessionRenewed(w *World) {
 	w.Run(2 * sceneTTL)
 }
 
-// trusting takes a token for confirmed as soon as it has asked for that.
+// trusting takes a token for confirmed as soon as the confirmation is requested.
 type trusting struct {
 	Machine
 	now   vote.Now
@@ -638,8 +640,8 @@ func (c *trusting) Deliver(now vote.Now, conn vote.Conn, from vote.SessionID, m 
 	c.Machine.Deliver(now, conn, from, m)
 }
 
-// tokenOfOneVoter has x1 take its token from a, whose clock stands an hour ahead. b, which proposed
-// less, doesn't hear of it; then only b and c are left.
+// tokenOfOneVoter has x1 take its token from a, a voter with a clock an hour ahead. b proposed a
+// smaller token and doesn't learn of the larger token; then only b and c are left.
 func tokenOfOneVoter(w *World) {
 	w.Script.Cut("x1", "c")
 	w.Run(2 * sceneTTL)
@@ -656,7 +658,7 @@ func tokenOfOneVoter(w *World) {
 	w.Run(2 * sceneTTL)
 }
 
-// silent is a restarted voter that asks nobody and takes it that nobody knows of a token.
+// silent is a restarted voter that asks no other voter, and assumes that no voter knows a token.
 type silent struct {
 	Machine
 	now    vote.Now
@@ -697,8 +699,8 @@ func (s *silent) Drain(out []vote.Outbound, ev []quorum.Event) ([]vote.Outbound,
 	return out, ev
 }
 
-// tokenBeyondTheClocks has a lease's token stand an hour ahead of b's and c's clocks; then the
-// voters restart, one at a time.
+// tokenBeyondTheClocks has a lease with a token an hour ahead of the clocks of b and c; then the
+// voters restart one at a time.
 func tokenBeyondTheClocks(w *World) {
 	r := w.Script.Lock("x1", "k")
 	w.Run(100 * time.Millisecond)
@@ -711,7 +713,7 @@ func tokenBeyondTheClocks(w *World) {
 	w.Run(sceneTTL)
 }
 
-// bothSidesRestart has each side of a partition start without the other.
+// bothSidesRestart restarts both sides of a partition, each without the other.
 func bothSidesRestart(w *World) {
 	w.Script.Cut("a", "b", "c")
 	for _, v := range []string{"a", "b", "c"} {
@@ -723,7 +725,7 @@ func bothSidesRestart(w *World) {
 	w.Run(sceneTTL)
 }
 
-// looksAlive takes for the voters those that it can reach as it starts.
+// looksAlive takes the voters within reach at the start for all voters.
 func looksAlive(w *World, cfg node.Config, now vote.Now) (Machine, error) {
 	self := w.hosts[slices.IndexFunc(w.hosts, func(h *host) bool { return h.name == cfg.Name })]
 	var alive []vote.NodeID

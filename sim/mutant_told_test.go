@@ -8,13 +8,13 @@ import (
 	"github.com/lockmesh/lockmesh/quorum"
 )
 
-// toldMutants lie to a caller that gives up waiting.
+// toldMutants report wrong reasons to a caller that gives up waiting.
 var toldMutants = []mutant{
 	{name: "silent voters are taken for a holder", build: takesSilenceForAHolder, scenario: givenUpInSilence, options: Options{Clients: 2}},
 	{name: "a holder is taken for silent voters", build: takesAHolderForSilence, scenario: givenUpBehindAnother, options: Options{Clients: 2}},
 }
 
-// lying is a node that says one reason for another.
+// lying is a node that reports one reason instead of another.
 type lying struct {
 	*node.Node
 	is, says quorum.WaitReason
@@ -38,7 +38,7 @@ func (l lying) Why(now vote.Now, num vote.Number) quorum.Wait {
 	return w
 }
 
-// givenUpInSilence has x1 ask for a key that no other request names, while two of three voters are
+// givenUpInSilence has x1 request a key named in no other request, while two of three voters are
 // out of reach, and give up.
 func givenUpInSilence(w *World) {
 	w.Script.Cut("x1", "b")
@@ -50,7 +50,7 @@ func givenUpInSilence(w *World) {
 	}
 }
 
-// givenUpBehindAnother has x1 give up a key that x2 holds, in a mesh where nothing is wrong.
+// givenUpBehindAnother has x1 give up a key held by x2, in a mesh without faults.
 func givenUpBehindAnother(w *World) {
 	w.Run(calmTTLs*sceneTTL + servedFixed)
 	w.Script.Lock("x2", "k")

@@ -9,7 +9,7 @@ import (
 	"github.com/lockmesh/lockmesh/internal/vote"
 )
 
-// witness counts what an observer is told.
+// witness counts the calls of an observer's methods.
 type witness struct {
 	granted, sent, local uint64
 	ended                map[State]uint64
@@ -31,7 +31,8 @@ func (o *witness) Sent(_, _ vote.SessionID, _ *vote.Message, between bool) {
 	}
 }
 
-// TestAnObserverChangesNothing and is told all that the figures count.
+// TestAnObserverChangesNothing shows that a world runs the same with an observer, and notifies the
+// observer of everything counted in the figures.
 func TestAnObserverChangesNothing(t *testing.T) {
 	EachSeed(t, 6, func(t *testing.T, seed uint64) {
 		const length = 20 * time.Second
@@ -45,7 +46,8 @@ func TestAnObserverChangesNothing(t *testing.T) {
 			t.Error("the world with an observer is another one")
 		}
 		f := w.Figures()
-		// A node that starts speaks to its own voter before anybody listens, so local words may be more than are told.
+		// A starting node sends messages to its own voter before the world observes the node, so
+		// the observer may be notified of fewer local messages than the figures count.
 		if see.granted != f.Acquisitions || see.sent != f.Messages || see.local == 0 || see.local > f.Local ||
 			see.ended[Lost] != f.Losses || see.ended[Failed] != f.Failures || f.Acquisitions == 0 {
 			t.Errorf("it was told of %+v, and the figures are %+v", see, f)
@@ -106,7 +108,8 @@ func TestDelayDecidesHowLongMessagesTravel(t *testing.T) {
 	}
 }
 
-// A world that isn't judged runs as it does otherwise.
+// TestAnUnjudgedWorldRunsAsAJudgedOne shows that a world without checks runs like a world with
+// checks.
 func TestAnUnjudgedWorldRunsAsAJudgedOne(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(5) {

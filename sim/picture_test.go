@@ -83,7 +83,7 @@ func TestAPictureShowsEveryLease(t *testing.T) {
 		if got, want := n["path.birth"]-1, int(w.Figures().Restarts)+len(w.hosts); got != want {
 			t.Errorf("%d starts are drawn of %d", got, want)
 		}
-		// A window shows the leases that were held in it: those granted before its end but not those ended before its start.
+		// A window shows the leases granted before its end and not ended before its start.
 		short, early := New(Draw(seed)), New(Draw(seed))
 		early.Run(8 * time.Second)
 		held := 0
@@ -131,7 +131,8 @@ func TestAPictureOfAScene(t *testing.T) {
 func TestAPictureMarksTheViolation(t *testing.T) {
 	o := Draw(7)
 	o.MaxTTL, o.TTL = 5*time.Second, nil
-	o.Build = func(_ *World, cfg node.Config, now vote.Now) (Machine, error) { // counts without a quiet time
+	// A node without a startup quarantine.
+	o.Build = func(_ *World, cfg node.Config, now vote.Now) (Machine, error) {
 		now.Slow = now.Slow.Add(-cfg.MaxTTL)
 		return node.New(cfg, now)
 	}
@@ -161,7 +162,7 @@ func TestAPictureShowsMessagesWhenThereIsRoom(t *testing.T) {
 	from := s.Now()
 	s.holds("a", "k")
 	s.Run(10 * time.Millisecond)
-	// One for the legend; to two voters a request and a report, and their promises.
+	// One arrow for the legend; for each of two voters a request, a report and a promise.
 	if n := drawn(from)["line.arrow"]; n < 1+2*3 {
 		t.Errorf("only %d messages are drawn", n)
 	}

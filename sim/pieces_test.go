@@ -14,7 +14,7 @@ func TestSwarmInPieces(t *testing.T) {
 	swarm(t, 16, draw, func(*Figures) {}, "-pieces")
 }
 
-// TestSwarmInPiecesFollowing is the same where the electorate follows the living.
+// TestSwarmInPiecesFollowing does the same with dynamic membership.
 func TestSwarmInPiecesFollowing(t *testing.T) {
 	draw := func(seed uint64) Options { return inPieces(DrawFollowing(seed)) }
 	swarm(t, 6, draw, func(*Figures) {}, "-following", "-pieces")
@@ -25,8 +25,8 @@ func inPieces(o Options) Options {
 	return o
 }
 
-// TestWorldsInPiecesMeetWhatTheyAreFor has syncs in worlds with small pieces be made in pieces, and
-// things happen in between.
+// TestWorldsInPiecesMeetWhatTheyAreFor shows that worlds with small pieces make syncs in pieces,
+// with other events between the pieces.
 func TestWorldsInPiecesMeetWhatTheyAreFor(t *testing.T) {
 	var sum quorum.Counters
 	for seed := range uint64(160) {

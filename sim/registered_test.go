@@ -10,8 +10,8 @@ import (
 	"github.com/lockmesh/lockmesh/sim/fault"
 )
 
-// TestSwarmRegistered runs seeds of a mesh with a register, under a population that is larger than
-// any bound allows for.
+// TestSwarmRegistered runs seeds of a mesh with a register, with a population larger than any
+// bound.
 func TestSwarmRegistered(t *testing.T) {
 	seeds := sampled.Count(16, 60)
 	swarm(t, seeds, DrawRegistered, func(f *Figures) {
@@ -28,7 +28,8 @@ func TestSwarmRegistered(t *testing.T) {
 	}, "-registered")
 }
 
-// In the world in which two meshes come to be without a register, one comes to be with it.
+// TestWithARegisterNoBoundIsNeeded runs the world in which two meshes are born without a register:
+// with a register only one mesh is born.
 func TestWithARegisterNoBoundIsNeeded(t *testing.T) {
 	o := DrawCrowded(crowdedSeed)
 	o.Counted.Register = 6 * o.MaxTTL
@@ -42,13 +43,13 @@ func TestWithARegisterNoBoundIsNeeded(t *testing.T) {
 	}
 }
 
-// registered returns the options of a scenario with processes on six hosts, all of which may run at
-// a time: two more than Expect 3 allows for without a register.
+// registered returns the options of a scenario with processes on six hosts. All six may run at a
+// time: two more than Expect 3 allows without a register.
 func registered() Options {
 	return counted(Counted{Expect: 3, Most: 6, First: 3, Register: 3 * countedTTL})
 }
 
-// apart cuts a, b and c off: from the others, and from the register if they are to be.
+// apart cuts a, b and c off from the others and, if unregistered is set, from the register.
 func apart(w *World, unregistered bool) {
 	w.Script.Split([]string{"a", "b", "c"}, []string{"d", "e", "f"})
 	w.registry.cut = make(map[*host]int)
@@ -57,7 +58,7 @@ func apart(w *World, unregistered bool) {
 	}
 }
 
-// twoFleets starts two fleets that never hear of each other.
+// twoFleets starts two fleets without contact to each other.
 func twoFleets(w *World) {
 	apart(w, false)
 	for _, name := range []string{"d", "e", "f"} {
@@ -69,8 +70,8 @@ func twoFleets(w *World) {
 	w.Run(4 * countedTTL)
 }
 
-// cutOff has a, b and c found, and a hold a key. Then they are cut off from all others, and others
-// take their place.
+// cutOff has a, b and c found a mesh, and a hold a key. Then a, b and c are cut off from all
+// others, and other processes take their place.
 func cutOff(w *World) {
 	w.known("a", "b", "c")
 	w.expect(w.Script.Lock("a", "k"), Granted, countedTTL)
@@ -83,7 +84,7 @@ func cutOff(w *World) {
 	w.Run(3 * countedTTL)
 }
 
-// countsAlways has its votes count without the register's leave.
+// countsAlways has its votes count without the consent of the register.
 type countsAlways struct{ *node.Node }
 
 func (c countsAlways) Deliver(now vote.Now, conn vote.Conn, from vote.SessionID, m *vote.Message) {
@@ -93,7 +94,7 @@ func (c countsAlways) Deliver(now vote.Now, conn vote.Conn, from vote.SessionID,
 	c.Node.Deliver(now, conn, from, m)
 }
 
-// storesBlindly replaces whatever record there is.
+// storesBlindly replaces the record of the register without a comparison.
 type storesBlindly struct {
 	*node.Node
 	w *World
@@ -107,7 +108,7 @@ func (s storesBlindly) RegisterCalls() []vote.RegisterCall {
 	return calls
 }
 
-// impatient takes a record for one of a short term.
+// impatient takes the term of a record for a sixth of its length.
 type impatient struct{ storesBlindly }
 
 func (s impatient) Registered(now vote.Now, r vote.RegisterResult) {
@@ -117,7 +118,7 @@ func (s impatient) Registered(now vote.Now, r vote.RegisterResult) {
 
 var registeredMutants = []struct {
 	name     string
-	seed     uint64 // zero: any will do
+	seed     uint64 // zero: any seed
 	build    Builder
 	scenario func(w *World)
 }{
@@ -125,7 +126,7 @@ var registeredMutants = []struct {
 		cfg.Following.RegisterTerm = 0
 		return node.New(cfg, now)
 	}, twoFleets},
-	// By this seed both foundings have loaded the record before either stores.
+	// With this seed both foundings load the record before either stores.
 	{"stores without a comparison", 42, func(w *World, cfg node.Config, now vote.Now) (Machine, error) {
 		n, err := node.New(cfg, now)
 		return storesBlindly{n, w}, err
@@ -140,7 +141,8 @@ var registeredMutants = []struct {
 	}, cutOff},
 }
 
-// Each rule of the register is needed: without it two hold a key, and with it none do.
+// TestEveryRuleOfTheRegisterIsNeeded shows that each rule of the register is needed: two nodes hold
+// a key without the rule, and never with the rule.
 func TestEveryRuleOfTheRegisterIsNeeded(t *testing.T) {
 	for _, m := range registeredMutants {
 		t.Run(m.name, func(t *testing.T) {

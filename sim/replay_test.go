@@ -10,12 +10,13 @@ import (
 	"github.com/lockmesh/lockmesh/internal/vote"
 )
 
-// echoing is a node to which a network that keeps no promise delivers words twice, and words of earlier streams and lives again.
+// echoing is a node on a network that breaks its promises: the network delivers messages twice, and
+// messages of earlier streams and incarnations again.
 type echoing struct {
 	Machine
 	w    *World
 	rnd  *rand.Rand
-	past []heard // the last words heard
+	past []heard // a sample of the messages received
 }
 
 type heard struct {
@@ -52,7 +53,7 @@ func TestFault15And44WordsThatComeTwiceOrTooLate(t *testing.T) {
 			return &echoing{Machine: n, w: w, rnd: rand.New(rand.NewPCG(uint64(cfg.Life), 0))}, err
 		}
 		w := New(o)
-		w.judge.deaf = map[string]bool{checkBooks: true} // these words are counted, too
+		w.judge.deaf = map[string]bool{checkBooks: true} // repeated messages are counted too
 		w.Run(20 * time.Second)
 		if err := w.Settle(); err != nil {
 			t.Errorf("%v", err)
@@ -60,7 +61,7 @@ func TestFault15And44WordsThatComeTwiceOrTooLate(t *testing.T) {
 	})
 }
 
-// TestFault05QuietTooShort has a voter count a few milliseconds early.
+// TestFault05QuietTooShort ends a voter's startup quarantine a few milliseconds early.
 func TestFault05QuietTooShort(t *testing.T) {
 	for _, row := range []struct {
 		name  string

@@ -8,11 +8,13 @@ import (
 	"github.com/lockmesh/lockmesh/internal/sampled"
 )
 
-// longAway is for how long a voter is away that a fixed list of voters would have waited for: any mesh that wanted to vote it out has done so by then.
+// longAway is how long a voter is away. A mesh with dynamic membership has voted the voter out by
+// then; a fixed list of voters would have waited.
 var longAway = electorate.FailAfter(sceneTTL) + 3*changeTime()
 
-// TestFault74OneAwayForLongThenAnother : whatever a fixed list of voters survives, an electorate that follows the living survives as well. One voter is
-// away for long, comes back, and at once as many others are away as a fixed list can do without.
+// TestFault74OneAwayForLongThenAnother shows that dynamic membership survives whatever a fixed list
+// of voters survives. A voter is away for long and comes back, and at once as many other voters go
+// away as a fixed list can spare.
 func TestFault74OneAwayForLongThenAnother(t *testing.T) {
 	t.Parallel()
 	sampled.Computes(t)
@@ -44,7 +46,7 @@ func TestFault74OneAwayForLongThenAnother(t *testing.T) {
 			for _, v := range row.back {
 				s.Start(v)
 			}
-			s.Run(sceneTTL + learning) // a voter is quiet after a restart
+			s.Run(sceneTTL + learning) // a restarted voter is quiet
 			for _, v := range row.then {
 				s.PowerOff(v)
 			}

@@ -13,10 +13,11 @@ import (
 	"github.com/lockmesh/lockmesh/sim/fault"
 )
 
-// Rows 38 to 40 of the list of faults: a change of the electorate meets a partition, its proposer's death, and another change.
+// Rows 38 to 40 of the list of faults: a change of the electorate meets a partition, the death of
+// its proposer, and another change.
 
-// growing is a mesh of three in which y holds a lease, and to which d and e come: they are about to be voted in. y stands by. There are many such
-// worlds, so they have no trace, and nobody settles them.
+// growing returns a mesh of three founders in which y, a standby, holds a lease. d and e are about
+// to start and be voted in. There are many such worlds, so they have no trace and aren't settled.
 func growing(t *testing.T) (s *scene, r *Request) {
 	w := New(Options{
 		Seed: 1, Voters: 3, Clients: 3, Names: []string{"a", "b", "c", "d", "e", "y"}, MaxTTL: sceneTTL, Clocks: Clocks{Exact: true},
@@ -28,7 +29,7 @@ func growing(t *testing.T) (s *scene, r *Request) {
 	return s, s.holds("y", "k")
 }
 
-// harmsAtAStep are what befalls a node, or the mesh, in the midst of a change.
+// harmsAtAStep are the faults injected into a node, or the mesh, in the midst of a change.
 var harmsAtAStep = []struct {
 	name  string
 	keeps bool // y's lease is kept
@@ -37,7 +38,8 @@ var harmsAtAStep = []struct {
 }{
 	{"is lost", true, true, func(s *scene, v string) { s.dynamic.Lose(v) }},
 	{"restarts", true, false, func(s *scene, v string) {
-		s.crash(s.host(v), endingSilent, s.host(v).luck) // with a part of what it has said, and with or without what it was writing
+		// Only a part of the sent messages arrives, and the save under way is stored or lost.
+		s.crash(s.host(v), endingSilent, s.host(v).luck)
 		s.Start(v)
 	}},
 	{"is cut off", true, false, func(s *scene, v string) {
@@ -56,11 +58,12 @@ var harmsAtAStep = []struct {
 	}},
 }
 
-// envMutants, if set, has every harm befall every step, as make mutants does.
+// envMutants, if set, combines every fault with every step, as make mutants does.
 const envMutants = "LOCKMESH_MUTANTS"
 
-// TestFault39AChangeIsHarmedAtAnyStep : whoever dies, restarts or is cut off at whatever word of a change, another completes it, and whoever holds a lock
-// goes on. The words are those of the first election, then those of the second.
+// TestFault39AChangeIsHarmedAtAnyStep has a node die, restart or be cut off at each message of a
+// change: another node completes the change, and leases go on. The test covers the messages of both
+// elections.
 func TestFault39AChangeIsHarmedAtAnyStep(t *testing.T) {
 	sampled.Computes(t)
 	t.Parallel()
@@ -74,7 +77,7 @@ func TestFault39AChangeIsHarmedAtAnyStep(t *testing.T) {
 					}
 					for j, h := range harmsAtAStep {
 						if (combo+j)%len(harmsAtAStep) > 0 && os.Getenv(envMutants) == "" {
-							continue // one each is enough where time is short
+							continue // one fault per step is enough where time is short
 						}
 						name := fmt.Sprintf("%s %s when it %s %v for electorate %d", victim, h.name, mode, word, version)
 						s, r := growing(t)
@@ -93,7 +96,8 @@ func TestFault39AChangeIsHarmedAtAnyStep(t *testing.T) {
 						s.Start("d")
 						s.Start("e")
 						if version == 2 {
-							s.Run(sceneTTL - 100*time.Millisecond) // until shortly before they may be voted in
+							// Until shortly before d and e may be voted in.
+							s.Run(sceneTTL - 100*time.Millisecond)
 							arm()
 						} else {
 							s.RunUntil(20*sceneTTL, func() bool { return s.dynamic.Electorate().Version == 2 })
@@ -127,14 +131,15 @@ func TestFault39AChangeIsHarmedAtAnyStep(t *testing.T) {
 	t.Logf("%d steps", len(steps))
 }
 
-// changed demands that the change comes to an end: five vote.
+// changed demands that the change is completed: five nodes vote.
 func (s *scene) changed(t *testing.T, name string, r *Request, keeps bool, gone func() bool, victim string) {
 	t.Helper()
 	want := func() bool {
 		if gone() {
 			return s.dynamic.Voting(fault.Without([]string{"a", "b", "c", "d", "e", "y"}, []string{victim})...)
 		}
-		return !s.joint() && len(s.dynamic.Electorate().Voters) == 5 // y may be one of them, for one that wasn't there
+		// y may have taken the seat of an absent node.
+		return !s.joint() && len(s.dynamic.Electorate().Voters) == 5
 	}
 	if !s.RunUntil(20*sceneTTL, want) && s.failed == nil {
 		t.Fatalf("%s: at %v it is electorate %+v", name, s.Now(), s.dynamic.Electorate())
@@ -151,7 +156,8 @@ func (s *scene) changed(t *testing.T, name string, r *Request, keeps bool, gone 
 	}
 }
 
-// TestFault39TheProposerIsHarmedWhileTheJointElectorateDrains : whoever dies between the two elections is replaced by another, who drains anew.
+// TestFault39TheProposerIsHarmedWhileTheJointElectorateDrains has a node die, restart or be cut off
+// between the two elections. If the node is the proposer, another voter takes over and drains anew.
 func TestFault39TheProposerIsHarmedWhileTheJointElectorateDrains(t *testing.T) {
 	sampled.Computes(t)
 	t.Parallel()
@@ -174,8 +180,8 @@ func TestFault39TheProposerIsHarmedWhileTheJointElectorateDrains(t *testing.T) {
 	}
 }
 
-// TestFault38OnlyAMajorityOfTheOldOnesDecides : in a partition the side that has a majority votes the others out, and the other changes nothing,
-// however many stand by there.
+// TestFault38OnlyAMajorityOfTheOldOnesDecides shows that in a partition the side with a majority
+// votes the other voters out, and the other side changes nothing, however many standbys are there.
 func TestFault38OnlyAMajorityOfTheOldOnesDecides(t *testing.T) {
 	t.Parallel()
 	s := mesh(t, 5, []string{"f", "g", "h", "i", "j"}, Following{MaxVoters: 5})
@@ -200,25 +206,28 @@ func TestFault38OnlyAMajorityOfTheOldOnesDecides(t *testing.T) {
 	s.serves("a")
 }
 
-// TestFault38AChangeIsCutInTwo : the partition comes as the joint electorate is decided. It goes on where there are majorities of both. Where there
-// aren't, nobody is served until a majority of the old ones has gone back; and nowhere else.
+// TestFault38AChangeIsCutInTwo starts a partition when the joint electorate is decided. A side with
+// majorities of both halves goes on. If no side has both, no node is served until a majority of the
+// old voters has gone back to the old electorate; then only its side is served.
 func TestFault38AChangeIsCutInTwo(t *testing.T) {
 	t.Parallel()
 	sampled.Computes(t)
 	for _, row := range []struct {
 		one, other []string
-		serves     int // which side is; -1 and -2 are the first and the second, once the old ones there have gone back
+		// serves is the side that is served: 0 or 1, or, once the old voters of the side have gone
+		// back, -1 (the first side) or -2 (the second side).
+		serves int
 	}{
 		{[]string{"a", "b", "d"}, []string{"c", "e", "y"}, 0},
-		{[]string{"a", "d", "e"}, []string{"b", "c", "y"}, -2},     // the new ones here, the old ones there
-		{[]string{"a", "b", "y"}, []string{"c", "d", "e"}, -1},     // the old ones here, the new ones there
-		{[]string{"a"}, []string{"b", "c", "d", "e", "y"}, 1},      // the proposer is alone
-		{[]string{"a", "b", "c", "y"}, []string{"d", "e"}, 0},      // the new ones are
-		{[]string{"a", "d", "e", "y"}, []string{"b", "c"}, -2},     // a majority of the new ones, and a minority of the old ones
-		{[]string{"a", "c", "d", "e"}, []string{"b", "y"}, 0},      //
-		{[]string{"a", "b", "c"}, []string{"d", "e", "y"}, 0},      //
-		{[]string{"c", "d", "e", "y"}, []string{"a", "b"}, -2},     // those who decided it are alone
-		{[]string{"a", "b", "c", "d", "e"}, []string{"y", "x"}, 0}, // nobody who votes is missed
+		{[]string{"a", "d", "e"}, []string{"b", "c", "y"}, -2}, // new voters here, old there
+		{[]string{"a", "b", "y"}, []string{"c", "d", "e"}, -1}, // old voters here, new there
+		{[]string{"a"}, []string{"b", "c", "d", "e", "y"}, 1},  // the proposer is alone
+		{[]string{"a", "b", "c", "y"}, []string{"d", "e"}, 0},  // the new voters are alone
+		{[]string{"a", "d", "e", "y"}, []string{"b", "c"}, -2}, // majority of new, not of old
+		{[]string{"a", "c", "d", "e"}, []string{"b", "y"}, 0},
+		{[]string{"a", "b", "c"}, []string{"d", "e", "y"}, 0},
+		{[]string{"c", "d", "e", "y"}, []string{"a", "b"}, -2},     // the deciders are alone
+		{[]string{"a", "b", "c", "d", "e"}, []string{"y", "x"}, 0}, // no voter is missing
 	} {
 		t.Run(fmt.Sprint(row.one, row.other), func(t *testing.T) {
 			s := mesh(t, 3, []string{"d", "e", "x", "y"}, Following{MaxVoters: 5}, "d", "e", "x")
@@ -229,10 +238,10 @@ func TestFault38AChangeIsCutInTwo(t *testing.T) {
 			if !s.RunUntil(20*sceneTTL, func() bool { return s.dynamic.Electorate().Version == 2 }) {
 				t.Fatal("nothing changes")
 			}
-			s.Run(30 * time.Millisecond) // all have heard of it
+			s.Run(30 * time.Millisecond) // until all know version 2
 			s.goesBy("a", "b", "c", "d", "e")
 			s.Split(one, other)
-			s.Run(2 * sceneTTL) // leases of before are over
+			s.Run(2 * sceneTTL) // until earlier leases are over
 			sides := [][]string{one, other}
 			if row.serves >= 0 {
 				s.serves(sides[row.serves][0])
@@ -259,8 +268,9 @@ func TestFault38AChangeIsCutInTwo(t *testing.T) {
 	}
 }
 
-// TestFault40TwoChangesAtOnce : a and b don't reach each other, and each wants to vote in those whom it and c reach. c, who is stopped until both have asked
-// it, decides for one of them.
+// TestFault40TwoChangesAtOnce has a and b, without contact to each other, propose to vote in
+// different nodes: each the nodes within its own reach and c's. c is stopped until both have asked
+// c, and then decides for one of the proposals.
 func TestFault40TwoChangesAtOnce(t *testing.T) {
 	t.Parallel()
 	sampled.Computes(t)
@@ -314,7 +324,8 @@ func TestFault40TwoChangesAtOnce(t *testing.T) {
 	}
 }
 
-// TestFault40AChangeThatWasAcceptedIsTakenUp : a dies when one other has accepted what it proposed. The others decide that, and not what they want themselves.
+// TestFault40AChangeThatWasAcceptedIsTakenUp kills a when one other voter has accepted a's
+// proposal. The others decide on this proposal, and not on changes of their own.
 func TestFault40AChangeThatWasAcceptedIsTakenUp(t *testing.T) {
 	t.Parallel()
 	s := mesh(t, 3, []string{"d", "e", "f", "g"}, Following{MaxVoters: 5}, "d", "e", "f", "g")
@@ -322,9 +333,9 @@ func TestFault40AChangeThatWasAcceptedIsTakenUp(t *testing.T) {
 	s.Cut("c", "a", "d", "e")
 	s.dynamic.when("b", true, vote.KindAccepted, func() {
 		s.dynamic.Lose("a")
-		s.Cut("b", "d", "e") // b and c don't see those whom a has voted in
+		s.Cut("b", "d", "e") // b and c don't reach the nodes of a's proposal
 	})
-	s.Start("f") // and see others
+	s.Start("f") // instead b and c reach f and g
 	s.Start("g")
 	s.Cut("a", "f", "g")
 	s.Start("d")

@@ -14,8 +14,9 @@ import (
 // soon is how much later than a TTL a key may be free: some trips, and timers that fire late.
 const soon = sceneTTL / 50
 
-// TestFault69AHolderIsCutOffInAnyDirection has a holder and its voters cut off from each other, in one direction or in both, and at any moment between two
-// refreshes: the next in line has the key one TTL later. Where fewer than a majority are cut off the lease goes on.
+// TestFault69AHolderIsCutOffInAnyDirection cuts a holder and its voters off from each other, in one
+// direction or in both, at any moment between two refreshes. The next waiter has the key one TTL
+// later. If fewer than a majority of the voters are cut off, the lease goes on.
 func TestFault69AHolderIsCutOffInAnyDirection(t *testing.T) {
 	t.Parallel()
 	voters := []string{"a", "b", "c", "d", "e"}
@@ -29,7 +30,8 @@ func TestFault69AHolderIsCutOffInAnyDirection(t *testing.T) {
 					s.Run(sceneTTL + time.Duration(phase*int64(sceneTTL)/vote.RefreshesPerTTL/8))
 					for i, v := range voters[:n] {
 						mute, deaf := way != "hears nothing", way != "isn't heard"
-						if way == "isn't heard or hears nothing" { // one by one voter, the other by the next
+						// The direction of the cut alternates between the voters.
+						if way == "isn't heard or hears nothing" {
 							mute, deaf = i%2 == 0, i%2 == 1
 						}
 						if mute {
@@ -56,7 +58,8 @@ func TestFault69AHolderIsCutOffInAnyDirection(t *testing.T) {
 	}
 }
 
-// deafNode hears no voter of a set, from a moment on, though it is heard, and its connections stand.
+// deafNode receives no message from some voters, from a given moment on, though its own messages
+// arrive and its connections stand.
 type deafNode struct {
 	Machine
 	w     *World
@@ -72,7 +75,7 @@ func (d *deafNode) Deliver(now vote.Now, conn vote.Conn, from vote.SessionID, m 
 	d.Machine.Deliver(now, conn, from, m)
 }
 
-// deafens builds a world whose node x1 is deaf towards voters from a moment on.
+// deafens builds the nodes of a world in which x1 is deaf to some voters from a given moment on.
 func deafens(deaf *[]string, since *time.Duration) Builder {
 	return func(w *World, cfg node.Config, now vote.Now) (Machine, error) {
 		n, err := node.New(cfg, now)
@@ -83,8 +86,10 @@ func deafens(deaf *[]string, since *time.Duration) Builder {
 	}
 }
 
-// TestFault69AProcessThatIsHeardAndHearsNothing pinned a key for sixty TTLs, by stating its request anew in each of them. It comes before all others, is deaf towards a
-// majority or all, and from any moment of its request on; the others are served all the same, one after the other.
+// TestFault69AProcessThatIsHeardAndHearsNothing has x1, the first requester, receive nothing from a
+// majority of the voters or from all, from any moment of its request on. The other nodes are served
+// nevertheless, one after the other. Once x1 pinned the key for sixty TTLs, by a new sync of its
+// request in each TTL.
 func TestFault69AProcessThatIsHeardAndHearsNothing(t *testing.T) {
 	voters := []string{"a", "b", "c", "d", "e"}
 	for _, n := range []int{3, 5} {
@@ -100,7 +105,7 @@ func TestFault69AProcessThatIsHeardAndHearsNothing(t *testing.T) {
 					r := s.Lock([]string{"x2", "x3"}[turn%2], "k")
 					most := sceneTTL + soon
 					if turn == 0 && before < 0 {
-						most -= before // it was granted the key, and then it went deaf
+						most -= before // x1 is granted the key before the cut
 					}
 					if took := s.becomes(r, Granted, 70*sceneTTL); took > most {
 						t.Errorf("in turn %d it takes %v", turn, took)
@@ -108,14 +113,15 @@ func TestFault69AProcessThatIsHeardAndHearsNothing(t *testing.T) {
 					s.Run(50 * time.Millisecond)
 					s.Release(r)
 				}
-				since = time.Hour // so that all is served in the end
+				since = time.Hour // so that all requests are served in the end
 			})
 		}
 	}
 }
 
-// TestFault69ALossyLinkLosesNoLease has all that voters say to a holder arrive late again and again, a third of a TTL or so, first from one of them and then
-// from others, or what the holder says to them. Answers are declared void and come all the same; the lease goes on.
+// TestFault69ALossyLinkLosesNoLease delays all messages from some voters to a holder, or from the
+// holder to some voters, by about a third of a TTL, again and again and with changing voters.
+// Answers are declared void and arrive nevertheless; the lease goes on.
 func TestFault69ALossyLinkLosesNoLease(t *testing.T) {
 	for _, back := range []bool{true, false} {
 		s := awake(t, Options{Clients: 2})
@@ -142,10 +148,10 @@ func TestFault69ALossyLinkLosesNoLease(t *testing.T) {
 	}
 }
 
-// TestFault69ALeaseOfASetLength has a holder with a lease of a set length be cut off in each direction. Where
-// nothing that it says arrives, the key is free after the length. Where it is heard and hears nothing, it goes on
-// extending its votes for as long as it believes in its lease: that adds four fifths of the length at most,
-// and never more than half a TTL.
+// TestFault69ALeaseOfASetLength cuts off a holder of a lease with a set length, in each direction.
+// If no message of the holder arrives, the key is free after the length. If the holder can send and
+// can't receive, the holder extends its votes for as long as it believes in its lease. The
+// extensions add at most four fifths of the length, and never more than half a TTL.
 func TestFault69ALeaseOfASetLength(t *testing.T) {
 	t.Parallel()
 	for _, length := range []time.Duration{sceneTTL / 4, sceneTTL / 2, sceneTTL} {
@@ -161,7 +167,8 @@ func TestFault69ALeaseOfASetLength(t *testing.T) {
 			t.Run(fmt.Sprint(length, ", ", cut.name), func(t *testing.T) {
 				for turn := range 10 {
 					s := awake(t, Options{Clients: 2, Seed: uint64(turn + 1)})
-					s.judge.deaf = map[string]bool{check.RuleIdle: true} // which knows of sessions only
+					// The check knows of sessions only.
+					s.judge.deaf = map[string]bool{check.RuleIdle: true}
 					r := s.Ask(Ask{Node: "x1", Key: "k", Length: length})
 					s.becomes(r, Granted, sceneTTL)
 					x2 := s.Lock("x2", "k")

@@ -7,10 +7,12 @@ import (
 	"github.com/lockmesh/lockmesh/internal/electorate"
 )
 
-// Rows 28, 34, 35 and 60 of the list of faults: directories that were put back, disks that break or are slow, and gossip that lies about who is there.
+// Rows 28, 34, 35, 60 and 76 of the list of faults: directories restored from a copy, disks that
+// break, are slow or hang, and gossip with false reports about other nodes.
 
-// TestFault28AnOldCopyIsRefused : c's directory is put back from a copy. Those who have heard of later writes notice: c says nothing that counts any
-// more, its operator is told, and a standby votes in its place.
+// TestFault28AnOldCopyIsRefused restores c's directory from a copy. The nodes that know of later
+// writes notice: no message of c counts any more, c's operator is alarmed, and a standby takes c's
+// seat.
 func TestFault28AnOldCopyIsRefused(t *testing.T) {
 	s := mesh(t, 3, []string{"d"}, Following{MaxVoters: 3})
 	s.judge.deaf = map[string]bool{checkAlarm: true}
@@ -32,7 +34,7 @@ func TestFault28AnOldCopyIsRefused(t *testing.T) {
 	if q := s.host("c").p.m.Voter().Quiet(); q <= 0 {
 		t.Error("c's votes count")
 	}
-	s.PowerOff("b") // and so a is alone
+	s.PowerOff("b") // so that a is alone
 	s.serveNot(2*sceneTTL, "a", "c", "d")
 	s.Start("b")
 	s.Run(2 * sceneTTL)
@@ -42,7 +44,7 @@ func TestFault28AnOldCopyIsRefused(t *testing.T) {
 	s.is(r, Granted)
 	s.Run(sceneTTL)
 	s.unchanged(10 * sceneTTL)
-	s.PowerOff("c") // as its operator is told to
+	s.PowerOff("c") // as the alarm tells c's operator
 	s.dynamic.Wipe("c")
 	s.Start("c")
 	s.Run(2 * sceneTTL)
@@ -51,8 +53,8 @@ func TestFault28AnOldCopyIsRefused(t *testing.T) {
 	s.serves("c")
 }
 
-// TestFault28AnOldCopyThatNobodyKnowsBetter is the limit of that: all who have heard of later writes have restarted since. It can't be told from the directory
-// as it was left.
+// TestFault28AnOldCopyThatNobodyKnowsBetter shows the limit of this protection: once all nodes that
+// know of later writes have restarted, the copy can't be told from the directory as c left it.
 func TestFault28AnOldCopyThatNobodyKnowsBetter(t *testing.T) {
 	s := mesh(t, 3, nil, Following{})
 	s.Run(2 * sceneTTL)
@@ -71,8 +73,8 @@ func TestFault28AnOldCopyThatNobodyKnowsBetter(t *testing.T) {
 	s.serves("c")
 }
 
-// TestFault60ABrokenDisk : c's disk takes no writes. c goes on voting on locks by the electorate that it has stored, takes no part in changes, and is replaced
-// after a while.
+// TestFault60ABrokenDisk breaks c's disk for writes. c goes on voting on locks under its stored
+// electorate, takes no part in changes, and is replaced after a while.
 func TestFault60ABrokenDisk(t *testing.T) {
 	s := mesh(t, 3, []string{"d"}, Following{MaxVoters: 3})
 	s.judge.deaf = map[string]bool{checkAlarm: true}
@@ -84,7 +86,7 @@ func TestFault60ABrokenDisk(t *testing.T) {
 		t.Error("nobody is told")
 	}
 	s.PowerOff("b")
-	s.serves("d") // by a and c
+	s.serves("d") // by the votes of a and c
 	s.unchanged(3 * sceneTTL)
 	r := s.holds("d", "k")
 	s.unchanged(10 * sceneTTL) // with b away, c would have to decide, and can't
@@ -99,7 +101,8 @@ func TestFault60ABrokenDisk(t *testing.T) {
 	s.serves("c")
 }
 
-// TestFault60ABrokenDiskOnTime : where all others are there, a standby votes in its place once FailAfter and a change have passed.
+// TestFault60ABrokenDiskOnTime shows that if all other nodes are there, a standby replaces a voter
+// with a broken disk once FailAfter and a change have passed.
 func TestFault60ABrokenDiskOnTime(t *testing.T) {
 	s := mesh(t, 3, []string{"d"}, Following{MaxVoters: 3})
 	s.judge.deaf = map[string]bool{checkAlarm: true}
@@ -110,7 +113,8 @@ func TestFault60ABrokenDiskOnTime(t *testing.T) {
 	s.serves("b")
 }
 
-// TestFault60AllDisksAreFull : nothing changes, and all are served, as long as nobody is voted out.
+// TestFault60AllDisksAreFull fills all disks: the electorate doesn't change, and all nodes are
+// served.
 func TestFault60AllDisksAreFull(t *testing.T) {
 	s := mesh(t, 3, []string{"d", "e"}, Following{MaxVoters: 5}, "d", "e")
 	s.judge.deaf = map[string]bool{checkAlarm: true}
@@ -131,7 +135,8 @@ func TestFault60AllDisksAreFull(t *testing.T) {
 	s.is(r, Granted)
 }
 
-// TestFault60ASlowDisk : saves that take a quarter of a TTL delay changes, and no locks.
+// TestFault60ASlowDisk has saves take up to a quarter of a TTL: the saves delay changes, and no
+// locks.
 func TestFault60ASlowDisk(t *testing.T) {
 	t.Parallel()
 	s := mesh(t, 3, []string{"d", "e"}, Following{MaxVoters: 5, DiskMost: sceneTTL / 4}, "d", "e")
@@ -144,7 +149,8 @@ func TestFault60ASlowDisk(t *testing.T) {
 	x.ends(time.Second)
 }
 
-// TestFault76ADiskThatHangs : c's disk neither answers nor fails. That is trouble within a TTL, and a standby takes its seat as that of one that is gone; leases don't feel it.
+// TestFault76ADiskThatHangs has c's disk neither answer nor fail. Within a TTL the operator is
+// alarmed, and a standby takes c's seat as if c were gone; leases go on.
 func TestFault76ADiskThatHangs(t *testing.T) {
 	s := mesh(t, 3, []string{"d", "e", "f"}, Following{MaxVoters: 5}, "d", "e", "f")
 	s.judge.deaf = map[string]bool{checkAlarm: true}
@@ -153,7 +159,7 @@ func TestFault76ADiskThatHangs(t *testing.T) {
 	s.dynamic.FreezeDisk("c")
 	s.Start("d")
 	s.Start("e")
-	s.voting(20*sceneTTL, "a", "b", "c", "d", "e") // by a and b
+	s.voting(20*sceneTTL, "a", "b", "c", "d", "e") // decided by a and b
 	s.Start("f")
 	s.Run(electorate.SaveLimit(sceneTTL))
 	if !s.alarmed("the disk has not answered for") {
@@ -168,7 +174,8 @@ func TestFault76ADiskThatHangs(t *testing.T) {
 	s.is(r, Granted)
 }
 
-// TestFault35OneAccuserChangesNothing : gossip tells one node that all others are dead. It hears from them, so it isn't misled; nor are the others.
+// TestFault35OneAccuserChangesNothing has gossip report all other nodes as dead to one node. The
+// node has direct contact with the others, so neither this node nor the others are misled.
 func TestFault35OneAccuserChangesNothing(t *testing.T) {
 	t.Parallel()
 	for _, accuser := range []string{"a", "b", "d"} {
@@ -183,7 +190,8 @@ func TestFault35OneAccuserChangesNothing(t *testing.T) {
 	}
 }
 
-// TestFault34AllAccuseAll : gossip tells everybody that everyone else is dead. As long as direct connections stand, nobody is voted out or in.
+// TestFault34AllAccuseAll has gossip report all other nodes as dead to every node. As long as
+// direct connections stand, no node is voted out or in.
 func TestFault34AllAccuseAll(t *testing.T) {
 	s := mesh(t, 3, []string{"d", "e"}, Following{MaxVoters: 5}, "d", "e")
 	s.Run(2 * sceneTTL)
@@ -203,7 +211,9 @@ func TestFault34AllAccuseAll(t *testing.T) {
 	s.is(r, Granted)
 }
 
-// TestFault34GossipThatFlaps : gossip loses and finds all others again and again. A node must have been there for a while to be voted in, so nothing changes to and fro.
+// TestFault34GossipThatFlaps has gossip lose and find all other nodes again and again. A node must
+// be present for a while before the node is voted in, so the electorate doesn't change back and
+// forth.
 func TestFault34GossipThatFlaps(t *testing.T) {
 	t.Parallel()
 	s := mesh(t, 3, []string{"d", "e"}, Following{MaxVoters: 5})

@@ -12,9 +12,10 @@ import (
 	"github.com/lockmesh/lockmesh/internal/vote"
 )
 
-// Scenarios of an electorate that follows the living. The rows are those of the list in docs/simulation.md.
+// Scenarios of dynamic membership. The rows are those of the list in docs/simulation.md.
 
-// mesh makes a world of founders a, b, c…, and of others that bear the names given; what is absent comes later. It waits until the electorate is founded.
+// mesh makes a world of founders a, b, c…, and of other nodes with the given names, and waits until
+// the electorate is bootstrapped. Absent nodes start later.
 func mesh(t *testing.T, founders int, others []string, f Following, absent ...string) *scene {
 	t.Helper()
 	s := uncalled(t, founders, others, f, absent...)
@@ -36,7 +37,7 @@ func uncalled(t *testing.T, founders int, others []string, f Following, absent .
 	return stage(t, Options{Voters: founders, Clients: len(others), Names: append(names, others...), Following: &f})
 }
 
-// voting lets time pass until exactly these nodes vote, d at most, and returns how long that took.
+// voting lets at most d pass until exactly the named nodes vote, and returns the time taken.
 func (s *scene) voting(d time.Duration, names ...string) time.Duration {
 	s.t.Helper()
 	start := s.Now()
@@ -46,7 +47,7 @@ func (s *scene) voting(d time.Duration, names ...string) time.Duration {
 	return s.Now() - start
 }
 
-// goesBy demands that all these nodes go by the newest electorate.
+// goesBy demands that all named nodes apply the newest electorate.
 func (s *scene) goesBy(names ...string) {
 	s.t.Helper()
 	for _, name := range names {
@@ -56,7 +57,7 @@ func (s *scene) goesBy(names ...string) {
 	}
 }
 
-// unchanged lets time pass in which the electorate must stay as it is.
+// unchanged lets d pass, during which the electorate must stay the same.
 func (s *scene) unchanged(d time.Duration) {
 	s.t.Helper()
 	version := s.dynamic.Electorate().Version
@@ -65,7 +66,7 @@ func (s *scene) unchanged(d time.Duration) {
 	}
 }
 
-// serves demands that a node is granted a key soon, and gives it back.
+// serves demands that a node is granted a key soon, and releases the key.
 func (s *scene) serves(node string) {
 	s.t.Helper()
 	r := s.Lock(node, "served")
@@ -74,7 +75,7 @@ func (s *scene) serves(node string) {
 	s.Run(100 * time.Millisecond)
 }
 
-// serveNot demands that none of some nodes is granted anything for a while.
+// serveNot demands that no named node is granted a lease for a while.
 func (s *scene) serveNot(d time.Duration, nodes ...string) {
 	s.t.Helper()
 	var all []*Request
@@ -89,38 +90,41 @@ func (s *scene) serveNot(d time.Duration, nodes ...string) {
 	}
 }
 
-// joint reports whether the newest electorate is.
+// joint reports whether the newest electorate is joint.
 func (w *World) joint() bool {
 	e := w.dynamic.Electorate()
 	return e.Joint()
 }
 
-// Times of changes. Each is what is needed where nothing goes wrong.
+// The times for changes in a mesh without faults.
 const (
-	// gossipNotices is how long the simulator's gossip takes at most to find that a node is gone: unseenTTLs, and one look.
+	// gossipNotices is the longest time until the simulator's gossip finds a node gone: unseenTTLs,
+	// and one update of the gossip view.
 	gossipNotices = unseenTTLs*sceneTTL + 3*sceneTTL/gossipsPerTTL/2
-	// polls is what four questions of how all stand may cost: one that finds a node settled, one that finds all at the joint
-	// version, the one after the drain, and one that was just missed.
+	// polls is the longest time for four polls: to find a node settled, to find all nodes at the
+	// joint version, to ask after the drain, and for a poll just missed.
 	polls = 4 * sceneTTL / 10
-	// electing is for the two elections: four round trips and as many saves each.
+	// electing is the time for the two elections: four round trips and as many saves each.
 	electing = 100 * time.Millisecond
 )
 
-// changeTime is how long a change takes at most, from when it is wanted until the final electorate is decided: what nobody can
-// hurry is the drain.
+// changeTime is the longest time of a change, from the moment when the change is wanted until the
+// final electorate is decided. No node can hurry the drain.
 func changeTime() time.Duration { return electorate.Drain(sceneTTL) + polls + electing }
 
-// settles is how long a node must have been there until it is voted in, as gossip tells it. A new one's dials and a few of its first reports come on top.
+// settles is how long a node must have been present before the node is voted in, as seen by gossip.
+// For a new node, dials and a few of the first reports come on top.
 func settles() time.Duration {
 	return electorate.SettleAfter(sceneTTL) + 3*sceneTTL/gossipsPerTTL/2
 }
 
-// replaceTime is how long it takes at most from a voter's silent death until a standby votes in its place.
+// replaceTime is the longest time from a voter's silent death until a standby votes in its place.
 func replaceTime() time.Duration {
 	return gossipNotices + electorate.FailAfter(sceneTTL) + changeTime()
 }
 
-// TestFollowGrowsAndShrinks : three become five; two of them die for good, and the three that are left survive the next death.
+// TestFollowGrowsAndShrinks grows an electorate from three voters to five. Two of the five die for
+// good, and the remaining three survive the next death.
 func TestFollowGrowsAndShrinks(t *testing.T) {
 	s := mesh(t, 3, []string{"d", "e"}, Following{}, "d", "e")
 	held := s.holds("a", "k")
@@ -135,21 +139,22 @@ func TestFollowGrowsAndShrinks(t *testing.T) {
 	s.goesBy("a", "b", "c", "d", "e")
 	s.dynamic.Lose("d")
 	s.dynamic.Lose("e")
-	s.serves("b") // three of five
+	s.serves("b") // by three of five
 	s.between("to shrink", s.voting(20*sceneTTL, "a", "b", "c"), electorate.FailAfter(sceneTTL), replaceTime())
 	s.is(held, Granted)
 	s.dynamic.Lose("c")
 	s.serves("b")
-	s.unchanged(20 * sceneTTL) // its seat costs nothing: of two voters both are needed as well
+	s.unchanged(20 * sceneTTL) // c's seat costs nothing: with two voters, both are needed as well
 	s.serves("a")
 	s.is(held, Granted)
 	s.dynamic.Lose("b")
-	s.unchanged(20 * sceneTTL) // one doesn't go on alone
+	s.unchanged(20 * sceneTTL) // a single voter doesn't go on alone
 	s.is(held, Lost)
 	s.serveNot(3*sceneTTL, "a")
 }
 
-// TestFollowALeaverIsVotedOut : a voter that leaves is replaced at once, also when it would be the one to propose that; nobody waits for FailAfter.
+// TestFollowALeaverIsVotedOut shows that a leaving voter is replaced at once, without FailAfter,
+// also if the leaver itself would propose the change.
 func TestFollowALeaverIsVotedOut(t *testing.T) {
 	for _, leaver := range []string{"a", "b", "c"} {
 		t.Run(leaver, func(t *testing.T) {
@@ -165,7 +170,7 @@ func TestFollowALeaverIsVotedOut(t *testing.T) {
 			s.Crash(leaver)
 			s.serves("d")
 			s.unchanged(3 * sceneTTL)
-			s.Start(leaver) // it stands by from now on
+			s.Start(leaver) // a standby from now on
 			s.unchanged(5 * sceneTTL)
 		})
 	}
@@ -177,8 +182,10 @@ func TestFollowALeaverIsVotedOut(t *testing.T) {
 	})
 }
 
-// TestFollowALostVoterIsReplaced : a standby votes in its place within replaceTime, which is what operators plan with: what gossip needs to notice,
-// FailAfter (three maximum TTLs), the drain (one, and the drift), and some polls. That is a little under six maximum TTLs in all.
+// TestFollowALostVoterIsReplaced shows that a standby votes in place of a lost voter within
+// replaceTime. Operators plan with this time: the time until gossip notices, FailAfter (three
+// maximum TTLs), the drain (one maximum TTL, and the drift), and some polls. The sum is a little
+// under six maximum TTLs.
 func TestFollowALostVoterIsReplaced(t *testing.T) {
 	for _, lost := range []string{"a", "b", "c"} {
 		t.Run(lost, func(t *testing.T) {
@@ -191,7 +198,7 @@ func TestFollowALostVoterIsReplaced(t *testing.T) {
 			s.is(r, Granted)
 			s.Run(100 * time.Millisecond)
 			s.goesBy(left...)
-			s.Crash(left[2]) // what is left survives the next death
+			s.Crash(left[2]) // the remaining voters survive the next death
 			s.serves(left[0])
 		})
 	}
@@ -200,7 +207,8 @@ func TestFollowALostVoterIsReplaced(t *testing.T) {
 	}
 }
 
-// TestFollowARestartIsNoLoss : a voter that is back within FailAfter stays one, and needs nobody's decision.
+// TestFollowARestartIsNoLoss shows that a voter back within FailAfter stays a voter, without a
+// decision.
 func TestFollowARestartIsNoLoss(t *testing.T) {
 	s := mesh(t, 3, []string{"d"}, Following{})
 	s.Run(2 * sceneTTL)
@@ -217,7 +225,8 @@ func TestFollowARestartIsNoLoss(t *testing.T) {
 	}
 }
 
-// TestFollowSizes : how many vote where so many found it, so many more come, and it may grow so far.
+// TestFollowSizes shows how many nodes vote for a number of founders, a number of further nodes,
+// and a limit.
 func TestFollowSizes(t *testing.T) {
 	sampled.Computes(t)
 	for _, row := range []struct{ founders, others, most, want int }{
@@ -243,7 +252,8 @@ func TestFollowSizes(t *testing.T) {
 	}
 }
 
-// TestFollowTwoVoters : with one of two away nobody decides anything, and when it is back all goes on.
+// TestFollowTwoVoters shows that nothing is decided while one of two voters is away, and everything
+// goes on when the voter is back.
 func TestFollowTwoVoters(t *testing.T) {
 	s := mesh(t, 2, nil, Following{})
 	s.PowerOff("b")
@@ -257,7 +267,7 @@ func TestFollowTwoVoters(t *testing.T) {
 	}
 }
 
-// taker takes a lock every ten milliseconds, and notes what it was denied.
+// taker takes a lock every ten milliseconds, and records failures and waits.
 type taker struct {
 	s      *scene
 	node   string
@@ -311,7 +321,7 @@ func (x *taker) take() {
 	w.At(10*time.Millisecond, x.take)
 }
 
-// ends demands that it was never denied anything for long.
+// ends demands that no lock failed or was waited for longer than most.
 func (x *taker) ends(most time.Duration) {
 	x.s.t.Helper()
 	x.over = true
@@ -324,14 +334,16 @@ func (x *taker) ends(most time.Duration) {
 	x.s.t.Logf("%s took a lock %d times, and waited for up to %v", x.node, x.taken, x.pause)
 }
 
-// TestFollowLocksGoOnThroughTwentyChanges : a lock taken every ten milliseconds sees no failure and no pause over one second, and a lease that is held
-// all the time lives on, while voters leave, die, and come back, with healthy links.
+// TestFollowLocksGoOnThroughTwentyChanges takes a lock every ten milliseconds, without a failure or
+// a pause over one second, and holds another lease all the time, while voters leave, die, and come
+// back over healthy links.
 func TestFollowLocksGoOnThroughTwentyChanges(t *testing.T) {
 	sampled.Computes(t)
 	t.Parallel()
 	s := mesh(t, 3, []string{"d", "e", "f", "x", "y"}, Following{MaxVoters: 5}, "d", "e", "f")
 	held, x := s.holds("x", "k"), s.takes("y")
-	changes := func() uint64 { return s.dynamic.Electorate().Version / 2 } // each has a joint version
+	// Each change has a joint version.
+	changes := func() uint64 { return s.dynamic.Electorate().Version / 2 }
 	change := func(what string, f func()) {
 		t.Helper()
 		before := changes()
@@ -354,7 +366,7 @@ func TestFollowLocksGoOnThroughTwentyChanges(t *testing.T) {
 		case 0, 1:
 			change(v+" leaves", func() { s.dynamic.Leave(v) })
 			s.Restart(v)
-		case 2: // it dies, and its directory is lost with it
+		case 2: // the voter dies, and its directory is lost
 			change(v+" comes back with an empty directory", func() {
 				s.Crash(v)
 				s.dynamic.Wipe(v)
@@ -373,7 +385,8 @@ func TestFollowLocksGoOnThroughTwentyChanges(t *testing.T) {
 	x.ends(time.Second)
 }
 
-// TestFollowAHolderOutlivesEachChange : a lease goes on when the mesh grows, when its holder is voted in, and when all who granted it are replaced.
+// TestFollowAHolderOutlivesEachChange shows that a lease goes on when the mesh grows, when its
+// holder is voted in, and when all voters behind the lease are replaced.
 func TestFollowAHolderOutlivesEachChange(t *testing.T) {
 	s := mesh(t, 3, []string{"d", "e", "f", "g"}, Following{MaxVoters: 3}, "e", "f", "g")
 	r := s.holds("d", "k")
@@ -406,7 +419,9 @@ func TestFollowAHolderOutlivesEachChange(t *testing.T) {
 	s.rises(r, contender)
 }
 
-// TestFollowTokensRiseAcrossElectoratesWithoutAVoterInCommon : clocks of the first voters stand an hour ahead of all others; when none of them is left, tokens go on from theirs.
+// TestFollowTokensRiseAcrossElectoratesWithoutAVoterInCommon sets the clocks of the first voters an
+// hour ahead of all others. When none of the first voters is left, tokens go on from the tokens of
+// the first voters.
 func TestFollowTokensRiseAcrossElectoratesWithoutAVoterInCommon(t *testing.T) {
 	names := []string{"a", "b", "c", "d", "e", "f"}
 	walls := []time.Duration{time.Hour, time.Hour, time.Hour, 0, 0, 0}
@@ -425,17 +440,19 @@ func TestFollowTokensRiseAcrossElectoratesWithoutAVoterInCommon(t *testing.T) {
 	}
 	r := s.holds("d", "k")
 	s.rises(last, r)
-	if s.dynamic.Electorate().Floor < last.Token {
-		t.Errorf("the floor is %d, below the token %d", s.dynamic.Electorate().Floor, last.Token)
+	if s.dynamic.Electorate().MinToken < last.Token {
+		t.Errorf("the minimum token is %d, below the token %d", s.dynamic.Electorate().MinToken, last.Token)
 	}
 }
 
-// alarmed reports whether a node has said something to its operator.
+// alarmed reports whether a node has raised an alarm with the given text.
 func (s *scene) alarmed(part string) bool {
 	return slices.ContainsFunc(strings.Split(s.trace.String(), "\n"), func(line string) bool { return strings.Contains(line, " alarm: ") && strings.Contains(line, part) })
 }
 
-// TestFollowAStandbyThatLostItsPowerComesBack : nobody says that the connections to it are dead, and no voter speaks with it but about electorates.
+// TestFollowAStandbyThatLostItsPowerComesBack shows that a standby can be voted in after a loss of
+// power. No message reports that its connections are dead, and voters send a standby only messages
+// about electorates.
 func TestFollowAStandbyThatLostItsPowerComesBack(t *testing.T) {
 	s := mesh(t, 3, []string{"d"}, Following{MaxVoters: 3})
 	s.Run(3 * sceneTTL)

@@ -12,10 +12,11 @@ import (
 
 // Row 70 of the list of faults: a node names tokens near the end of their range.
 
-// absurd is a token that no clock shows and no voter knows.
+// absurd is a token shown by no clock and known to no voter.
 const absurd = vote.MaxToken/2 - 5
 
-// forgeries are the ways in which a node can name a token. Each changes what the node says.
+// forgeries are the ways in which a node can name a token. Each function changes the node's
+// messages.
 var forgeries = map[string]func(m *vote.Message){
 	"confirms": func(m *vote.Message) {
 		if m.Kind == vote.KindConfirm {
@@ -47,19 +48,21 @@ var forgeries = map[string]func(m *vote.Message){
 	},
 }
 
-// forgedMutants break the rule that a token from a peer is taken only up to a step above what is known.
+// forgedMutants break the rule that a token from a peer is accepted only up to a step above the
+// known tokens.
 var forgedMutants = []mutant{{
 	name: "tokens of peers taken unchecked", build: takesAll, scenario: oneConfirmsAbsurdTokens,
 	options: Options{Clients: 2}, unseen: "tokens rise still, and none is left in the end",
 }}
 
-// takesAll is a node whose voter takes every token that a peer confirms, up to the year 3111.
+// takesAll is a node with a voter that accepts every token confirmed by a peer, up to the year
+// 3111.
 func takesAll(_ *World, cfg node.Config, now vote.Now) (Machine, error) {
 	n, err := node.New(cfg, now)
 	return believer{n}, err
 }
 
-// believer takes a confirmed token for what another voter's clock shows.
+// believer takes a confirmed token for the time on another voter's clock.
 type believer struct{ Machine }
 
 func (b believer) Deliver(now vote.Now, conn vote.Conn, from vote.SessionID, m *vote.Message) {
@@ -72,7 +75,7 @@ func (b believer) Deliver(now vote.Now, conn vote.Conn, from vote.SessionID, m *
 	b.Machine.Deliver(now, conn, from, m)
 }
 
-// oneConfirmsAbsurdTokens has x2 confirm absurd tokens, and then x1 and the voters use the key.
+// oneConfirmsAbsurdTokens has x2 confirm absurd tokens; then x1 and the voters use the key.
 func oneConfirmsAbsurdTokens(w *World) {
 	w.judge.deaf = withAlarms(w.judge.deaf)
 	w.Script.Forge("x2", forgeries["confirms"])
@@ -88,7 +91,7 @@ func oneConfirmsAbsurdTokens(w *World) {
 	}
 }
 
-// withAlarms is what a world is deaf for where a node is broken, which its operator is told.
+// withAlarms also disables the check of alarms, since a broken node rightly raises alarms.
 func withAlarms(deaf map[string]bool) map[string]bool {
 	all := map[string]bool{checkAlarm: true}
 	for check := range deaf {
@@ -97,9 +100,10 @@ func withAlarms(deaf map[string]bool) map[string]bool {
 	return all
 }
 
-// TestFault70OneNodeThatNamesAbsurdTokensStopsNoOther has a voter, or a node that only locks, name absurd
-// tokens in each way, in several worlds. The locks of all others go on with tokens near the clocks (the check
-// *bids*), also after another voter was restarted, and operators are told which node it is.
+// TestFault70OneNodeThatNamesAbsurdTokensStopsNoOther has a voter, or a node that only locks, name
+// absurd tokens in each way, in several worlds. The locks of all other nodes go on with tokens near
+// the clocks (the check *bids*), also after a restart of another voter. For absurd confirmations an
+// alarm names the broken node.
 func TestFault70OneNodeThatNamesAbsurdTokensStopsNoOther(t *testing.T) {
 	t.Parallel()
 	for what, change := range forgeries {
@@ -114,7 +118,7 @@ func TestFault70OneNodeThatNamesAbsurdTokensStopsNoOther(t *testing.T) {
 						key := []string{"k", "other"}[turn%2]
 						bad := s.Lock(broken, key)
 						s.Run(200 * time.Millisecond)
-						s.Break(broken, "a") // its statement follows
+						s.Break(broken, "a") // a sync follows
 						s.Run(200 * time.Millisecond)
 						s.Release(bad)
 						s.Run(2 * sceneTTL)

@@ -10,9 +10,9 @@ import (
 	"github.com/lockmesh/lockmesh/sim/fault"
 )
 
-// Rows 41, 42 and 65 of the list of faults: how an electorate is founded, once.
+// Rows 41, 42 and 65 of the list of faults: an electorate is bootstrapped once.
 
-// foundedOnce demands that there is an electorate, and that all these nodes go by one that stems from its founding.
+// foundedOnce demands that all named nodes apply electorates of the same bootstrap.
 func (s *scene) foundedOnce(nodes ...string) {
 	s.t.Helper()
 	for _, n := range nodes {
@@ -22,7 +22,8 @@ func (s *scene) foundedOnce(nodes ...string) {
 	}
 }
 
-// TestFault42FirstStartInTwoHalves : as long as a founder is missing nobody founds anything, on either side; when all see each other, they do it once.
+// TestFault42FirstStartInTwoHalves shows that neither side bootstraps while a founder is missing,
+// and the founders bootstrap once when all see each other.
 func TestFault42FirstStartInTwoHalves(t *testing.T) {
 	t.Parallel()
 	for _, row := range []struct{ one, other []string }{
@@ -54,7 +55,7 @@ func TestFault42FirstStartInTwoHalves(t *testing.T) {
 	}
 }
 
-// TestFault42AFounderComesLate : the others wait for it, however long.
+// TestFault42AFounderComesLate shows that the other founders wait for a late founder, however long.
 func TestFault42AFounderComesLate(t *testing.T) {
 	s := uncalled(t, 3, []string{"d", "e"}, Following{}, "c")
 	s.serveNot(50*sceneTTL, "a", "b", "d")
@@ -66,7 +67,8 @@ func TestFault42AFounderComesLate(t *testing.T) {
 	s.serves("d")
 }
 
-// TestFault42FoundersDieAsTheyFound : each founder in turn dies at each save of its, in the middle of the founding, and comes back.
+// TestFault42FoundersDieAsTheyFound has each founder in turn crash at many moments of the
+// bootstrap, in the middle of saves, and come back.
 func TestFault42FoundersDieAsTheyFound(t *testing.T) {
 	t.Parallel()
 	for _, victim := range []string{"a", "b", "c"} {
@@ -86,8 +88,9 @@ func TestFault42FoundersDieAsTheyFound(t *testing.T) {
 	}
 }
 
-// TestFault42AFounderAloneDiesAsItFounds : it dies when it goes by its electorate and hasn't stored it; what it has stored, its pledge, is enough to go on, as long as it
-// is told to found. (Found by seed 31200028.)
+// TestFault42AFounderAloneDiesAsItFounds crashes a single founder that applies its electorate and
+// hasn't stored the electorate. The stored pledge is enough to go on, as long as the node is
+// configured to bootstrap. (Seed 31200028.)
 func TestFault42AFounderAloneDiesAsItFounds(t *testing.T) {
 	s := uncalled(t, 1, nil, Following{}, "a")
 	s.Start("a")
@@ -95,7 +98,7 @@ func TestFault42AFounderAloneDiesAsItFounds(t *testing.T) {
 		t.Fatal("nothing is founded")
 	}
 	h := s.host("a")
-	h.disk.saving = nil // so that the save isn't there by chance
+	h.disk.saving = nil // so that the save isn't stored by chance
 	s.PowerOff("a")
 	if d := h.disk.state; d.Electorate.Version != 0 || len(d.Pledge) != 1 {
 		t.Fatalf("on its disk there is %+v", d)
@@ -105,7 +108,8 @@ func TestFault42AFounderAloneDiesAsItFounds(t *testing.T) {
 	s.foundedOnce("a")
 }
 
-// TestFault65AWipedFounderIsVotedIn : a founder comes back with an empty directory, told to found as before, while the others carry on. It waits and is voted in.
+// TestFault65AWipedFounderIsVotedIn has a founder come back with an empty directory, configured to
+// bootstrap as before, while the others carry on. The founder waits and is voted in.
 func TestFault65AWipedFounderIsVotedIn(t *testing.T) {
 	for _, victim := range []string{"a", "b", "c"} {
 		s := mesh(t, 3, []string{"d"}, Following{MaxVoters: 3})
@@ -118,7 +122,7 @@ func TestFault65AWipedFounderIsVotedIn(t *testing.T) {
 		if s.RunUntil(20*sceneTTL, func() bool { return s.dynamic.Electorate().Version == 3 }); s.dynamic.Electorate().Version != 3 {
 			t.Fatalf("%s is still trusted: %+v", victim, s.dynamic.Electorate())
 		}
-		for _, v := range before.Voters { // its old self votes no longer
+		for _, v := range before.Voters { // the voter with the lost directory is gone
 			if e := s.dynamic.Electorate(); string(v.Name) == victim && e.Has(v) {
 				t.Errorf("%s votes, though it has forgotten what it promised", victim)
 			}
@@ -130,7 +134,8 @@ func TestFault65AWipedFounderIsVotedIn(t *testing.T) {
 	}
 }
 
-// TestFault65AWipedFounderIsNoVoter : with one of three dead and one that has forgotten all, there is no majority, and nobody is served until the dead one is back.
+// TestFault65AWipedFounderIsNoVoter shows that with one of three founders dead and another wiped
+// there is no majority: no node is served until the dead founder is back.
 func TestFault65AWipedFounderIsNoVoter(t *testing.T) {
 	s := mesh(t, 3, nil, Following{})
 	s.PowerOff("c")
@@ -140,11 +145,12 @@ func TestFault65AWipedFounderIsNoVoter(t *testing.T) {
 	s.serveNot(20*sceneTTL, "a", "b")
 	s.unchanged(0)
 	s.Start("c")
-	s.voting(10*sceneTTL, "a", "b", "c") // b's new directory
+	s.voting(10*sceneTTL, "a", "b", "c") // b with its new directory
 	s.serves("b")
 }
 
-// TestFault65AllFoundersAreWipedOneAfterTheOther : and nobody founds anything anew, while a lease is held.
+// TestFault65AllFoundersAreWipedOneAfterTheOther wipes each founder in turn: no founder bootstraps
+// anew, and a lease goes on.
 func TestFault65AllFoundersAreWipedOneAfterTheOther(t *testing.T) {
 	t.Parallel()
 	s := mesh(t, 3, []string{"d", "e"}, Following{})
@@ -165,7 +171,8 @@ func TestFault65AllFoundersAreWipedOneAfterTheOther(t *testing.T) {
 	s.serves("a")
 }
 
-// TestFault65AllFoundersComeBackEmptyAtOnce : the mesh has grown to seven, so four are a majority without them.
+// TestFault65AllFoundersComeBackEmptyAtOnce wipes all three founders at once. The mesh has grown to
+// seven voters, so the other four are a majority.
 func TestFault65AllFoundersComeBackEmptyAtOnce(t *testing.T) {
 	t.Parallel()
 	s := mesh(t, 3, []string{"d", "e", "f", "g"}, Following{})
@@ -188,8 +195,9 @@ func TestFault65AllFoundersComeBackEmptyAtOnce(t *testing.T) {
 	s.serves("a")
 }
 
-// TestFault41FoundersWithoutMemoryInAMinority : the mesh grows and parts; the founders on the smaller side restart without memory. They don't found anything
-// as long as one founder isn't there, or remembers.
+// TestFault41FoundersWithoutMemoryInAMinority partitions a mesh that has grown, and restarts
+// founders on the smaller side without memory. The wiped founders don't bootstrap as long as
+// another founder is missing, or remembers.
 func TestFault41FoundersWithoutMemoryInAMinority(t *testing.T) {
 	t.Parallel()
 	sampled.Computes(t)
@@ -230,8 +238,10 @@ func TestFault41FoundersWithoutMemoryInAMinority(t *testing.T) {
 	}
 }
 
-// TestFault41AllFoundersWithoutMemoryAreAnotherMesh is the limit of that: all founders have lost their directories, meet nobody else, and are told to
-// found. Nothing tells them from a mesh that is new. It is two then, which is noticed as soon as they meet, and operators must be told not to do it.
+// TestFault41AllFoundersWithoutMemoryAreAnotherMesh shows the limit of this protection: all
+// founders have lost their directories, reach no other node, and are configured to bootstrap. Such
+// a mesh can't be told from a new mesh, so two meshes result. The conflict is noticed as soon as
+// the meshes meet, and operators must be warned.
 func TestFault41AllFoundersWithoutMemoryAreAnotherMesh(t *testing.T) {
 	s := mesh(t, 3, []string{"d", "e", "f", "g"}, Following{})
 	s.judge.deaf = map[string]bool{checkElectorate: true, checkAlarm: true, checkBaseline: true}
@@ -259,7 +269,7 @@ func TestFault41AllFoundersWithoutMemoryAreAnotherMesh(t *testing.T) {
 	s.forsake()
 }
 
-// forsake ends a scenario whose world isn't to heal.
+// forsake ends a scenario with a world that isn't to heal.
 func (s *scene) forsake() {
 	if err := s.Err(); err != nil {
 		s.t.Error(err)
@@ -267,8 +277,9 @@ func (s *scene) forsake() {
 	s.World = New(Options{Seed: 1, Voters: 1, MaxTTL: sceneTTL})
 }
 
-// TestADiskIsSparedOnlyIfTheOthersCanLearnOfTheElectorate : a alone has stored that b was voted in for x, who is gone for good. If a's disk goes, too, e is the only one
-// of the voters before who could tell the others. (Found by seed 41000222, following and lingering.)
+// TestADiskIsSparedOnlyIfTheOthersCanLearnOfTheElectorate has only a store that b was voted in for
+// x, which is gone for good. If a's disk is lost too, e is the only earlier voter that could inform
+// the others. (Seed 41000222, following and lingering.)
 func TestADiskIsSparedOnlyIfTheOthersCanLearnOfTheElectorate(t *testing.T) {
 	elector := func(name string) vote.Elector { return vote.Elector{Name: vote.NodeID(name), Dir: vote.Dir(name[0])} }
 	a, b, e, x := elector("a"), elector("b"), elector("e"), elector("x")

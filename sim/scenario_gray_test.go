@@ -6,8 +6,8 @@ import (
 	"github.com/lockmesh/lockmesh/internal/electorate"
 )
 
-// TestFault75AGrayVoterIsReplaced has gossip see c alive, and TCP find no way between c and any other
-// node. A node on standby takes the seat, b dies after that, and service goes on.
+// TestFault75AGrayVoterIsReplaced has gossip see c alive, while TCP finds no way between c and any
+// other node. A standby takes the seat, b dies after the change, and service goes on.
 func TestFault75AGrayVoterIsReplaced(t *testing.T) {
 	s := mesh(t, 3, []string{"d", "y"}, Following{MaxVoters: 3})
 	s.Run(2 * sceneTTL)
@@ -22,8 +22,8 @@ func TestFault75AGrayVoterIsReplaced(t *testing.T) {
 	s.serves("c")
 }
 
-// TestFault75AGrayNodeIsNotVotedIn has gossip see d and e alive. No node reaches d, and only a reaches e:
-// neither may vote, since the voters couldn't decide anything with it.
+// TestFault75AGrayNodeIsNotVotedIn has gossip see d and e alive. No node reaches d, and only a
+// reaches e: neither is voted in, since the voters couldn't decide anything with such a node.
 func TestFault75AGrayNodeIsNotVotedIn(t *testing.T) {
 	s := mesh(t, 3, []string{"d", "e", "y"}, Following{MaxVoters: 5}, "d", "e")
 	s.dynamic.Gray("d", "a", "b", "c", "e", "y")
@@ -37,8 +37,9 @@ func TestFault75AGrayNodeIsNotVotedIn(t *testing.T) {
 	s.voting(settles()+changeTime()+2*sceneTTL, "a", "b", "c", "d", "e")
 }
 
-// TestFault75OneThatAMajorityReachesKeepsItsVote has a, which proposes changes as the first by name, lose
-// its way to c, and gossip of a take c for dead. Since b reaches c, and c reaches b, c goes on voting.
+// TestFault75OneThatAMajorityReachesKeepsItsVote cuts a, the proposer of changes as the first by
+// name, off from c, and a's gossip takes c for dead. Since b and c reach each other, c goes on
+// voting.
 func TestFault75OneThatAMajorityReachesKeepsItsVote(t *testing.T) {
 	s := mesh(t, 3, []string{"d", "y"}, Following{MaxVoters: 3})
 	s.Run(2 * sceneTTL)

@@ -5,9 +5,9 @@ import (
 	"testing"
 )
 
-// TestFollowMaxVotersAloneChanges has three voters that are configured with 3 be restarted with 5, one
-// after the other. When a majority of them is, the limit changes in a joint electorate with equal halves.
-// A lease outlives that.
+// TestFollowMaxVotersAloneChanges restarts two of three voters with MaxVoters 5 instead of 3, one
+// after the other. Once a majority has the new limit, a joint electorate with equal halves changes
+// the limit. A lease outlives the change.
 func TestFollowMaxVotersAloneChanges(t *testing.T) {
 	t.Parallel()
 	most := make(map[string]int)
@@ -36,14 +36,14 @@ func TestFollowMaxVotersAloneChanges(t *testing.T) {
 	if e := s.dynamic.Electorate(); s.failed == nil && (!changed || !equal || !s.dynamic.Voting("a", "b", "c")) {
 		t.Fatalf("it is %+v; a joint electorate with equal halves was seen: %v", e, equal)
 	}
-	s.unchanged(6 * sceneTTL) // c is still configured with 3, which changes nothing
+	s.unchanged(6 * sceneTTL) // c still has MaxVoters 3, which changes nothing
 	s.is(y, Granted)
 	s.Release(y)
 	s.serves("y")
 }
 
-// TestFollowAChangeOfTheLimitOutlivesItsVoters has one voter die at the joint electorate with equal halves,
-// and come back: another voter ends what was begun, with the new limit.
+// TestFollowAChangeOfTheLimitOutlivesItsVoters has a voter die at the joint electorate with equal
+// halves, and come back: another voter completes the change to the new limit.
 func TestFollowAChangeOfTheLimitOutlivesItsVoters(t *testing.T) {
 	t.Parallel()
 	for _, victim := range []string{"a", "b", "c"} {

@@ -8,7 +8,8 @@ import (
 	"github.com/lockmesh/lockmesh/sim/fault"
 )
 
-// TestFault34And35GossipLiesAboutALiveHolder has every node be lied to about every voter, again and again.
+// TestFault34And35GossipLiesAboutALiveHolder has gossip lie to every node about every voter, again
+// and again.
 func TestFault34And35GossipLiesAboutALiveHolder(t *testing.T) {
 	s := awake(t, Options{Clients: 2})
 	held, waits := s.holds("x1", "k"), s.Lock("x2", "k")
@@ -32,8 +33,8 @@ func TestFault34And35GossipLiesAboutALiveHolder(t *testing.T) {
 	s.becomes(waits, Granted, sceneTTL)
 }
 
-// TestFault47ASlowVoterHoldsNobodyUp has the ways to and from one voter of three take 150 times as long as the others. The first majority
-// answers, also where the slow voter has a hundred requests before it.
+// TestFault47ASlowVoterHoldsNobodyUp makes the links of one voter of three 150 times as slow as the
+// others. The first majority answers, also with a hundred requests waiting at the slow voter.
 func TestFault47ASlowVoterHoldsNobodyUp(t *testing.T) {
 	const way = time.Millisecond
 	s := awake(t, Options{Clients: 2, Net: Net{Least: way, Most: way, Jitter: -1}})
@@ -56,7 +57,8 @@ func TestFault47ASlowVoterHoldsNobodyUp(t *testing.T) {
 	}
 }
 
-// TestFault49AFloodOfRequestsLeavesLeasesAlone has one node ask for hundreds of keys at once, over and over, while another holds a lease.
+// TestFault49AFloodOfRequestsLeavesLeasesAlone has one node request hundreds of keys at once, over
+// and over, while another node holds a lease.
 func TestFault49AFloodOfRequestsLeavesLeasesAlone(t *testing.T) {
 	t.Parallel()
 	s := awake(t, Options{Clients: 2})

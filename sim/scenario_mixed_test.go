@@ -10,20 +10,20 @@ import (
 	"github.com/lockmesh/lockmesh/internal/vote"
 )
 
-// way is the part of a link between two nodes that a cut leaves.
+// way is the state of a link between two nodes.
 type way uint8
 
 const (
 	wayOpen   way = iota
-	waySilent     // the first node isn't heard by the second
-	wayDeaf       // the first node doesn't hear the second
-	wayCut        // both
+	waySilent     // no message of the first node arrives
+	wayDeaf       // no message of the second node arrives
+	wayCut        // no message arrives
 	ways
 )
 
 func (k way) String() string { return [...]string{"open", "silent", "deaf", "cut"}[k] }
 
-// cutWay cuts a link, except for the given part.
+// cutWay puts a link into the given state.
 func (s *scene) cutWay(one, other string, k way) {
 	if k == waySilent || k == wayCut {
 		s.CutOneWay(one, other)
@@ -33,7 +33,7 @@ func (s *scene) cutWay(one, other string, k way) {
 	}
 }
 
-// digits returns the n-th of all combinations of parts that a cut leaves of some links.
+// digits returns the n-th of all combinations of states of some links.
 func digits(n, links int) []way {
 	of := make([]way, links)
 	for i := range of {
@@ -43,8 +43,8 @@ func digits(n, links int) []way {
 	return of
 }
 
-// mixed is a set of scenes in which the links of one node, the first in line for a key, are cut in
-// different directions.
+// mixed is a set of scenes in which the links of one node, the first in the queue for a key, are
+// cut in different directions.
 type mixed struct {
 	voters, first, next string
 	among               bool // the links between the other voters are cut in all directions too
@@ -52,10 +52,11 @@ type mixed struct {
 }
 
 // TestFault69LinksAreCutInMixedDirections cuts the links between a node and the voters, in every
-// combination of directions: some voters don't hear the node, the node doesn't hear some voters,
-// and some links are cut both ways. The node holds the key, or asks for the key after the cut. As
-// long as a majority of voters is on open links (a node that votes reaches its own voter), the
-// node's lease goes on. Otherwise the next node in line has the key one TTL after the cut.
+// combination of directions: some voters receive nothing from the node, the node receives nothing
+// from some voters, and some links are cut both ways. The node holds the key, or asks for the key
+// after the cut. As long as a majority of voters is on open links (a node that votes reaches its
+// own voter), the node's lease goes on. Otherwise the next node in the queue has the key one TTL
+// after the cut.
 func TestFault69LinksAreCutInMixedDirections(t *testing.T) {
 	t.Parallel()
 	for _, m := range []mixed{
@@ -112,8 +113,8 @@ func TestFault69LinksAreCutInMixedDirections(t *testing.T) {
 	}
 }
 
-// play plays the combination with number i. left is what the cut leaves of each link; the first own
-// links are links of the first node in line, the other links are links between voters.
+// play plays the combination with number i. left has the states of the links; the first own links
+// are links of the first node in the queue, the other links are links between voters.
 func (m *mixed) play(
 	t *testing.T, i int, holds bool, voters []string, links [][2]string, left []way, own int,
 ) {
@@ -161,7 +162,7 @@ func (m *mixed) play(
 		s.is(first, Waiting)
 	}
 	s.between("the way to the key", next.Had-begun, least, sceneTTL+soon)
-	// A request that comes before all others, of a node that is heard, must not take the key anew.
+	// The earliest request, from a node with cut links, must not take the key anew.
 	for turn := range 3 {
 		then := s.Lock([]string{"x3", m.next}[turn%2], "k")
 		s.Run(sceneTTL / 3)

@@ -8,14 +8,16 @@ import (
 	"github.com/lockmesh/lockmesh/quorum"
 )
 
-// TestALengthIsWonByANodeThatVotes once hung: a voter's own vote covers a lease at once, and as long as no majority did, it was asked for that again and again.
+// TestALengthIsWonByANodeThatVotes once hung: a node's own vote is valid for a lease at once, and
+// as long as no majority was, the own voter was asked to extend the vote again and again.
 func TestALengthIsWonByANodeThatVotes(t *testing.T) {
 	s := awake(t, Options{})
 	r := s.Ask(Ask{Node: "a", Key: "k", Length: time.Second})
 	s.becomes(r, Granted, time.Second)
 }
 
-// TestTwoReadersOfOneNodeCanBothWantTheKeyAlone once waited for ever: upgrades of one node weren't told apart.
+// TestTwoReadersOfOneNodeCanBothWantTheKeyAlone once waited indefinitely: upgrades of one node
+// weren't told apart.
 func TestTwoReadersOfOneNodeCanBothWantTheKeyAlone(t *testing.T) {
 	s := awake(t, Options{Clients: 1})
 	r1 := s.Ask(Ask{Node: "x1", Key: "k", Mode: Shared})
@@ -30,8 +32,8 @@ func TestTwoReadersOfOneNodeCanBothWantTheKeyAlone(t *testing.T) {
 	s.becomes(u1, Granted, time.Second)
 }
 
-// TestADelayIsKeptByVotersThatHaveNotHeardOfTheLease once failed: a vote that had outlasted its length was free at once where the news that it had won
-// was lost.
+// TestADelayIsKeptByVotersThatHaveNotHeardOfTheLease once failed: at a voter without the news of
+// the win, a vote was free as soon as its length was over, without the lock-delay.
 func TestADelayIsKeptByVotersThatHaveNotHeardOfTheLease(t *testing.T) {
 	s := awake(t, Options{Clients: 2})
 	s.Cut("x1", "a")
@@ -70,8 +72,8 @@ func TestAnUpgradeWaitsForAReaderThoughTheUpgradedRequestHasTwoVotes(t *testing.
 	s.becomes(x3, Granted, sceneTTL)
 }
 
-// TestHoldersAgreeOnTheNumberOfPermits once failed: voters that were restarted one by one took in a request for one of five first, and then the holder of
-// one of three.
+// TestHoldersAgreeOnTheNumberOfPermits once failed: voters that were restarted one by one accepted
+// a request for one of five permits first, and then the holder of one of three permits.
 func TestHoldersAgreeOnTheNumberOfPermits(t *testing.T) {
 	s := awake(t, Options{Clients: 2})
 	x1 := s.Ask(takes("x1", 3))
@@ -92,7 +94,8 @@ func TestHoldersAgreeOnTheNumberOfPermits(t *testing.T) {
 	s.becomes(x2, Granted, sceneTTL)
 }
 
-// TestAllPermitsCanBeHeldAtOnce takes one permit more than there are; whoever waits gets the one that comes free.
+// TestAllPermitsCanBeHeldAtOnce requests one permit more than there are. The waiter gets the
+// released permit.
 func TestAllPermitsCanBeHeldAtOnce(t *testing.T) {
 	t.Parallel()
 	for _, n := range []int{1, 2, 3, 16, 128} {
@@ -116,7 +119,8 @@ func TestAllPermitsCanBeHeldAtOnce(t *testing.T) {
 	}
 }
 
-// TestAReleaseWithoutAMinHoldFreesTheKeyAtOnce is the other side of the delays.
+// TestAReleaseWithoutAMinHoldFreesTheKeyAtOnce shows that neither a lock-delay nor a length delays
+// a released key.
 func TestAReleaseWithoutAMinHoldFreesTheKeyAtOnce(t *testing.T) {
 	s := awake(t, Options{Clients: 2})
 	x1 := s.Ask(Ask{Node: "x1", Key: "k", Delay: time.Second, Length: time.Second})
@@ -126,7 +130,7 @@ func TestAReleaseWithoutAMinHoldFreesTheKeyAtOnce(t *testing.T) {
 	s.becomes(s.Lock("x2", "k"), Granted, 50*time.Millisecond)
 }
 
-// TestALengthDecidesWhenADeadNodesKeyIsFree, whether it is shorter than the node's session or longer.
+// TestALengthDecidesWhenADeadNodesKeyIsFree has lengths shorter and longer than the node's session.
 func TestALengthDecidesWhenADeadNodesKeyIsFree(t *testing.T) {
 	for _, length := range []time.Duration{400 * time.Millisecond, 1900 * time.Millisecond} {
 		s := awake(t, Options{Clients: 2, TTL: []time.Duration{0, 0, 0, sceneTTL / 2, 0}})
@@ -142,7 +146,8 @@ func TestALengthDecidesWhenADeadNodesKeyIsFree(t *testing.T) {
 	}
 }
 
-// TestReadersAndWritersAreServedInOrder has readers come and go so that a writer would starve if they could pass it.
+// TestReadersAndWritersAreServedInOrder has readers come and go, so that a writer would starve if
+// readers could overtake the writer.
 func TestReadersAndWritersAreServedInOrder(t *testing.T) {
 	s := awake(t, Options{Clients: 3})
 	s.Run(calmTTLs*sceneTTL + servedFixed)
@@ -164,7 +169,8 @@ func TestReadersAndWritersAreServedInOrder(t *testing.T) {
 	s.is(writer, Granted)
 }
 
-// TestALeastHoldIsKeptByVotersThatHaveNotHeardOfTheLease once failed: such a voter counted from its vote, which may have come long before the lease.
+// TestALeastHoldIsKeptByVotersThatHaveNotHeardOfTheLease once failed: such a voter counted the
+// minimum hold from its vote, perhaps long before the lease.
 func TestALeastHoldIsKeptByVotersThatHaveNotHeardOfTheLease(t *testing.T) {
 	s := awake(t, Options{Clients: 2})
 	s.Cut("x1", "a")
@@ -181,8 +187,9 @@ func TestALeastHoldIsKeptByVotersThatHaveNotHeardOfTheLease(t *testing.T) {
 	s.between("the way to the key", x2.Had-x1.Had, 990*time.Millisecond, 1300*time.Millisecond)
 }
 
-// TestALeastHoldIsKeptThoughAVoterForgetsItsVote once failed: x1 won by the vote that a's earlier life had given, 0.8 s after a had begun its quiet time, and so
-// a was free to vote for x2 before the least time to hold was over. The ways say who else doesn't know of the lease.
+// TestALeastHoldIsKeptThoughAVoterForgetsItsVote once failed: x1 won by the vote of a's earlier
+// incarnation, 0.8 s after a had begun its startup quarantine. So a was free to vote for x2 before
+// the minimum hold was over. The rows end the lease in different ways.
 func TestALeastHoldIsKeptThoughAVoterForgetsItsVote(t *testing.T) {
 	for _, row := range []struct {
 		name string
@@ -197,7 +204,7 @@ func TestALeastHoldIsKeptThoughAVoterForgetsItsVote(t *testing.T) {
 			s := awake(t, Options{Clients: 2})
 			s.Cut("x1", "c")
 			s.Run(2 * sceneTTL)
-			free := s.Stall("x1", "b", true) // what b says is held up
+			free := s.Stall("x1", "b", true) // b's messages to x1 are held up
 			x1 := s.Ask(Ask{Node: "x1", Key: "k", MinHold: row.hold})
 			s.Run(50 * time.Millisecond)
 			s.PowerOff("a") // x1 doesn't notice
@@ -214,8 +221,10 @@ func TestALeastHoldIsKeptThoughAVoterForgetsItsVote(t *testing.T) {
 	}
 }
 
-// TestAFailedRequestMayLeaveItsDelayBehind : voters that gave it their votes, and that nobody could tell that it failed, have to take it for a lease that has
-// lapsed. So a TryLock is told that the key is taken, and not without cause. (Seed 427643329 of lingering and following worlds: the judge found nobody who had it.)
+// TestAFailedRequestMayLeaveItsDelayBehind shows that voters treat a request as a lapsed lease if
+// they voted for the request and received no news of its failure. So a TryLock fails with the
+// reason that the key is held. (Seed 427643329 of lingering worlds with dynamic membership: the
+// check found no holder.)
 func TestAFailedRequestMayLeaveItsDelayBehind(t *testing.T) {
 	s := awake(t, Options{Clients: 2, History: true, Net: Net{Least: time.Millisecond, Most: time.Millisecond, Jitter: -1}})
 	for _, v := range []string{"a", "b", "c"} {
@@ -237,8 +246,10 @@ func TestAFailedRequestMayLeaveItsDelayBehind(t *testing.T) {
 	s.becomes(s.Lock("x2", "k"), Granted, sceneTTL)
 }
 
-// TestATryLockHearsWhichReaderIsLeft : two read, one gives the key back, and one voter hears late of that. It has told of that one, which others know to be over, and they have told of
-// the other; what they say must come to the same, or the TryLock waits for its TTL. (Seed 482979904 of lingering worlds.)
+// TestATryLockHearsWhichReaderIsLeft has one of two readers release the key, and one voter learn of
+// the release late. This voter has named the released reader, known to the others as over, and the
+// others have named the remaining reader. The answers must add up, or the TryLock waits for its
+// TTL. (Seed 482979904 of lingering worlds.)
 func TestATryLockHearsWhichReaderIsLeft(t *testing.T) {
 	s := awake(t, Options{Clients: 3, Net: Net{Least: time.Millisecond, Most: time.Millisecond, Jitter: -1}})
 	older := s.Ask(Ask{Node: "x1", Key: "k", Mode: Shared})
@@ -252,7 +263,7 @@ func TestATryLockHearsWhichReaderIsLeft(t *testing.T) {
 	s.becomes(newer, Released, time.Second)
 	try := s.TryLock("x3", "k")
 	s.Run(10 * time.Millisecond)
-	late() // what was held back arrives a while later
+	late() // the delayed messages arrive after a while
 	s.becomes(try, Failed, sceneTTL/4)
 	s.is(older, Granted)
 }

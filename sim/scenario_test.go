@@ -10,7 +10,8 @@ import (
 	"github.com/lockmesh/lockmesh/sim/fault"
 )
 
-// scene is a world that a scenario plays in, with words for what scenarios expect. Whatever happens, the world checks everything.
+// scene is a world for a scenario, with methods for the scenario's expectations. All checks of the
+// world run throughout.
 type scene struct {
 	*World
 	scenario
@@ -20,8 +21,8 @@ type scene struct {
 
 const sceneTTL = 2 * time.Second
 
-// stage makes a world of voters a, b, c… with right clocks and a fast network where nothing goes wrong by itself, and waits until it
-// is ready. When the scenario is over, the world heals and settles.
+// stage makes a world of voters a, b, c… with right clocks and a fast network, without faults. When
+// the scenario is over, the world heals and settles.
 func stage(t *testing.T, o Options) *scene {
 	t.Helper()
 	s := &scene{t: t}
@@ -46,7 +47,7 @@ func stage(t *testing.T, o Options) *scene {
 	return s
 }
 
-// awake is stage, and then the quiet time passes.
+// awake is stage followed by the startup quarantine.
 func awake(t *testing.T, o Options) *scene {
 	t.Helper()
 	s := stage(t, o)
@@ -57,7 +58,7 @@ func awake(t *testing.T, o Options) *scene {
 	return s
 }
 
-// verdict reports a violation, with what led to it.
+// verdict reports a violation, with the end of the trace.
 func (s *scene) verdict() {
 	s.t.Helper()
 	if err := s.Err(); err != nil {
@@ -71,7 +72,7 @@ func (s *scene) verdict() {
 	}
 }
 
-// is demands what has become of a request.
+// is demands that a request is in a state.
 func (s *scene) is(r *Request, want State) {
 	s.t.Helper()
 	if s.failed == nil && r.State != want {
@@ -79,7 +80,7 @@ func (s *scene) is(r *Request, want State) {
 	}
 }
 
-// becomes lets time pass until a request is as wanted, d at most, and returns how long that took.
+// becomes lets at most d pass until a request is in the wanted state, and returns the time taken.
 func (s *scene) becomes(r *Request, want State, d time.Duration) time.Duration {
 	s.t.Helper()
 	start := s.Now()
@@ -89,7 +90,7 @@ func (s *scene) becomes(r *Request, want State, d time.Duration) time.Duration {
 	return s.Now() - start
 }
 
-// stays lets time pass in which a request must stay as it is.
+// stays lets d pass, during which a request must keep its state.
 func (s *scene) stays(r *Request, want State, d time.Duration) {
 	s.t.Helper()
 	if s.RunUntil(d, func() bool { return r.State != want }) && s.failed == nil {
@@ -97,7 +98,7 @@ func (s *scene) stays(r *Request, want State, d time.Duration) {
 	}
 }
 
-// holds has a node take a key that is free.
+// holds has a node take a free key.
 func (s *scene) holds(node, key string) *Request {
 	s.t.Helper()
 	r := s.Lock(node, key)
@@ -105,7 +106,7 @@ func (s *scene) holds(node, key string) *Request {
 	return r
 }
 
-// rises demands that one token is above another.
+// rises demands a second token above the first.
 func (s *scene) rises(first, then *Request) {
 	s.t.Helper()
 	if then.Token <= first.Token {
@@ -113,7 +114,7 @@ func (s *scene) rises(first, then *Request) {
 	}
 }
 
-// between demands that a time lies within bounds.
+// between demands a duration within bounds.
 func (s *scene) between(what string, got, least, most time.Duration) {
 	s.t.Helper()
 	if s.failed == nil && (got < least || got > most) {
@@ -136,7 +137,7 @@ func TestFault01HolderCrashes(t *testing.T) {
 
 func TestFault02RequesterDiesWhileItAsks(t *testing.T) {
 	s := awake(t, Options{Voters: 5})
-	s.Cut("a", "d", "e") // a gets three votes and isn't told of them, so they stay tentative
+	s.Cut("a", "d", "e") // a's three votes stay tentative: two of them don't arrive
 	a := s.Lock("a", "k")
 	s.CutOneWay("b", "a")
 	s.CutOneWay("c", "a")
@@ -152,7 +153,7 @@ func TestFault03VoterRestartsAfterItsVoteDecided(t *testing.T) {
 	s.Cut("a", "c") // so that b's vote decides
 	a := s.holds("a", "k")
 	s.Restart("b")
-	c := s.Lock("c", "k") // c and the new b would be a majority
+	c := s.Lock("c", "k") // c and b's new incarnation would be a majority
 	for s.Held(a) && s.failed == nil {
 		s.Run(10 * time.Millisecond)
 		if s.Held(a) {
@@ -213,7 +214,7 @@ func TestFault07RollingRestartUnderALongHold(t *testing.T) {
 	}
 }
 
-// learning is the time to learn of tokens after the quiet time, and some more for the votes to be had again.
+// learning is the time to learn of tokens after the startup quarantine, and to get the votes again.
 const learning = 1500 * time.Millisecond
 
 func TestFault08SymmetricPartition(t *testing.T) {
@@ -282,13 +283,13 @@ func TestFault11OldestReachesAMinorityOnly(t *testing.T) {
 	s := awake(t, Options{Voters: 5, Clients: 3})
 	s.Cut("x1", "c", "d", "e")
 	s.Run(sceneTTL)
-	old := s.Lock("x1", "k") // has a and b
+	old := s.Lock("x1", "k") // votes of a and b
 	s.Cut("x2", "a", "e")
 	s.Run(sceneTTL)
 	s.is(old, Waiting)
 	next := s.Lock("x3", "k")
 	s.Run(10 * time.Millisecond)
-	young := s.Lock("x2", "k") // needs b, c, d
+	young := s.Lock("x2", "k") // needs the votes of b, c and d
 	s.becomes(next, Granted, sceneTTL)
 	s.Release(next)
 	s.becomes(young, Granted, sceneTTL)
@@ -299,7 +300,8 @@ func TestFault11OldestReachesAMinorityOnly(t *testing.T) {
 }
 
 func TestFault11MinoritiesThatWereCutAcrossAreServedInTheEnd(t *testing.T) {
-	// Every request reached a minority, another for each, and so each voter passed over others. When all reach all, they must agree again.
+	// Each request has reached another minority, so each voter has passed over other requests. When
+	// all links are open, the voters must agree again.
 	s := awake(t, Options{Voters: 5, Clients: 5})
 	voters := []string{"a", "b", "c", "d", "e"}
 	var all []*Request
@@ -338,14 +340,14 @@ func held(all []*Request) *Request {
 
 func TestFault12BridgeSeesBothSides(t *testing.T) {
 	s := awake(t, Options{Voters: 5})
-	one, other := []string{"a", "b"}, []string{"d", "e"} // c sees all
+	one, other := []string{"a", "b"}, []string{"d", "e"} // c reaches all
 	a := s.holds("a", "k")
 	s.Split(one, other)
 	d := s.Lock("d", "k")
 	s.stays(d, Waiting, 3*sceneTTL)
-	s.is(a, Granted) // a, b and the bridge
+	s.is(a, Granted) // by the votes of a, b and the bridge
 	s.Release(a)
-	s.becomes(d, Granted, sceneTTL) // d, e and the bridge
+	s.becomes(d, Granted, sceneTTL) // by the votes of d, e and the bridge
 	b := s.Lock("b", "k")
 	s.stays(b, Waiting, 3*sceneTTL)
 	s.is(d, Granted)
@@ -368,7 +370,7 @@ func TestFault14VoteArrivesAfterExpiry(t *testing.T) {
 	for _, v := range []string{"a", "b", "c"} {
 		s.CutOneWay(v, "x1")
 	}
-	x := s.Lock("x1", "k") // all vote, and nothing of it arrives
+	x := s.Lock("x1", "k") // all vote, and no vote arrives
 	s.Run(2 * sceneTTL)    // the sessions end
 	b := s.holds("b", "k")
 	for _, v := range []string{"a", "b", "c"} {
@@ -384,7 +386,7 @@ func TestFault16And17LateReleaseMeetsTheNextHolder(t *testing.T) {
 	s := awake(t, Options{Clients: 1})
 	x := s.holds("x1", "k")
 	let := []func(){s.Stall("x1", "a", false), s.Stall("x1", "b", false)}
-	s.Release(x) // c hears it; a and b will hear it much later
+	s.Release(x) // the release reaches c now, and a and b much later
 	s.Run(2 * sceneTTL)
 	b := s.holds("b", "k")
 	s.rises(x, b)
@@ -411,7 +413,8 @@ func TestFault18LostRelease(t *testing.T) {
 
 func TestFault19And20RenewalRacesExpiry(t *testing.T) {
 	t.Parallel()
-	// Refreshes are held up and let go around the lease's end; lost stays lost, and the renewal after another's hold is refused.
+	// Refreshes are held up and released around the lease's end. A lost lease stays lost, and a
+	// renewal after another node's lease is refused.
 	for after := sceneTTL - 100*time.Millisecond; after <= sceneTTL+400*time.Millisecond; after += 10 * time.Millisecond {
 		s := awake(t, Options{Clients: 1})
 		x := s.holds("x1", "k")
@@ -453,7 +456,7 @@ func TestFault21To23WallClocksMoveLeasesDoNot(t *testing.T) {
 			b := s.Lock("b", "k")
 			s.stays(a, Granted, 2*sceneTTL)
 			s.is(b, Waiting)
-			s.Restart("c") // its clock stands behind; the others remember
+			s.Restart("c") // c's clock stands behind; the others remember
 			s.stays(a, Granted, 2*sceneTTL)
 			s.Release(a)
 			s.becomes(b, Granted, sceneTTL)
@@ -471,7 +474,8 @@ func TestFault24RatesBeyondTheBoundLeaveTokensRising(t *testing.T) {
 		o.Faults.Weights[fault.Unseen] = 4
 		o.Faults.Weights[fault.CrashAll] = 0
 		for i := range o.Voters + o.Clients {
-			o.Clocks.PPM = append(o.Clocks.PPM, int64(i%3-1)*200_000) // a fifth too slow, right, a fifth too fast
+			// Rates are a fifth too slow, right, or a fifth too fast.
+			o.Clocks.PPM = append(o.Clocks.PPM, int64(i%3-1)*200_000)
 		}
 		w := New(o)
 		w.Run(20 * time.Second)
@@ -500,7 +504,7 @@ func TestFault25HolderPaused(t *testing.T) {
 
 func TestFault26HolderSuspended(t *testing.T) {
 	s := awake(t, Options{})
-	a := s.holds("a", "k") // a votes, too: its voter's clock stands still and its holder's doesn't
+	a := s.holds("a", "k") // a votes too: the voter's clock stands still, the holder's goes on
 	b := s.Lock("b", "k")
 	s.Suspend("a")
 	s.becomes(b, Granted, 2*sceneTTL)
@@ -581,7 +585,7 @@ func TestFault31SlowClockOvertakesByTheSkewAtMost(t *testing.T) {
 	hold := s.holds("c", "k")
 	early := s.Lock("b", "k")
 	s.Run(1100 * time.Millisecond)
-	slow := s.Lock("a", "k") // stamped an hour ago by its own clock
+	slow := s.Lock("a", "k") // an hour old by a's own clock
 	s.Run(100 * time.Millisecond)
 	s.Release(hold)
 	s.becomes(early, Granted, sceneTTL)
@@ -608,13 +612,13 @@ func TestFault33VoterLosesItsQueue(t *testing.T) {
 	b := s.Lock("b", "k")
 	s.Run(10 * time.Millisecond)
 	c := s.Lock("c", "k")
-	s.Restart("b") // its own waiter is gone, and its queue
+	s.Restart("b") // b's own waiter and b's queue are gone
 	s.is(b, Crashed)
 	s.Run(sceneTTL + learning)
 	again := s.Lock("b", "k")
 	s.Run(10 * time.Millisecond)
 	s.Release(a)
-	s.becomes(c, Granted, sceneTTL) // it kept its stamp, so it is before the newcomer
+	s.becomes(c, Granted, sceneTTL) // c kept its stamp, so c comes before the newcomer
 	s.is(again, Waiting)
 	s.Release(c)
 	s.becomes(again, Granted, sceneTTL)
@@ -623,8 +627,8 @@ func TestFault33VoterLosesItsQueue(t *testing.T) {
 func TestFault43MessagesOfAnEarlierLife(t *testing.T) {
 	s := awake(t, Options{Clients: 1})
 	let := s.Stall("x1", "a", false)
-	x := s.holds("x1", "k") // with b and c
-	s.Release(x)            // a hears neither the request nor the release
+	x := s.holds("x1", "k") // by the votes of b and c
+	s.Release(x)            // a receives neither the request nor the release
 	s.Crash("x1")
 	s.Start("x1")
 	s.Run(sceneTTL)
@@ -643,9 +647,9 @@ func TestFault61BidFromTheYear2100(t *testing.T) {
 	s.Run(time.Second)
 	b := s.holds("b", "k")
 	s.rises(a, b)
-	s.Run(time.Second) // a hears of it, too: it alone will remember
-	// Two of three voters cut the bid to their clocks; a's own vote doesn't, and its proposal is the largest. What matters is that
-	// nobody is refused for a clock and that tokens rise.
+	s.Run(time.Second) // a learns of the lease too, and alone will remember
+	// Two of three voters cut the bid to their clocks; a's own voter doesn't, and its proposal is
+	// the largest. No request may be refused for a clock, and tokens must rise.
 	s.Release(b)
 	s.Restart("b")
 	s.Restart("c")
@@ -657,11 +661,11 @@ func TestFault61BidFromTheYear2100(t *testing.T) {
 func TestFault62SessionExpiresAtOneVoterOnly(t *testing.T) {
 	s := awake(t, Options{Clients: 2})
 	s.Cut("x1", "c")
-	x := s.holds("x1", "k") // a and b
-	s.Cut("x1", "b")        // b's session ends
-	y := s.Lock("x2", "k")  // gets c at once and b when x1's session ends there
+	x := s.holds("x1", "k") // votes of a and b
+	s.Cut("x1", "b")        // x1's session at b ends
+	y := s.Lock("x2", "k")  // c votes at once, and b when x1's session ends there
 	s.Run(sceneTTL - 300*time.Millisecond)
-	s.Mend("x1", "b", "c") // x1 is back about when b gives its vote to x2
+	s.Mend("x1", "b", "c") // x1 is back about when b votes for x2
 	s.Run(2 * sceneTTL)
 	if s.Held(x) == s.Held(y) {
 		t.Fatalf("%v and %v", x.State, y.State)
@@ -670,12 +674,13 @@ func TestFault62SessionExpiresAtOneVoterOnly(t *testing.T) {
 
 func TestFault63YieldOrAnswerIsLost(t *testing.T) {
 	t.Parallel()
-	// The connection breaks at any time around a yield or an answer; nothing is pinned and nothing counted twice.
+	// The connection breaks at any time around a yield or an answer. No vote is pinned or counted
+	// twice.
 	for at := time.Duration(0); at < 12*time.Millisecond; at += 250 * time.Microsecond {
 		s := awake(t, Options{Clients: 2})
 		s.net.slow[3][0] = 2 * time.Millisecond // x1 is far from a, and near b and c
 		s.net.slow[4][1], s.net.slow[4][2] = 2*time.Millisecond, 2*time.Millisecond
-		y, x := s.Lock("x2", "k"), s.Lock("x1", "k") // the votes are split, and inquired of
+		y, x := s.Lock("x2", "k"), s.Lock("x1", "k") // the votes are split, and voters inquire
 		s.Run(at)
 		s.Break("x1", "b")
 		s.Break("x2", "a")
@@ -696,11 +701,11 @@ func TestFault64SupersededLifeStillHolds(t *testing.T) {
 	x := s.holds("x1", "k")
 	b := s.Lock("b", "k")
 	s.Run(sceneTTL / 2)
-	s.Stop("x1") // as good as dead: it answers no probe
+	s.Stop("x1") // as good as dead: x1 answers no probe
 	left := s.Left(x)
 	twin := s.Twin("x1")
 	r := s.Lock(twin, "other")
-	s.becomes(r, Granted, sceneTTL) // the newer life has taken the name
+	s.becomes(r, Granted, sceneTTL) // the newer incarnation has taken the name
 	took := s.becomes(b, Granted, 2*sceneTTL)
 	s.between("the older one's votes", took, 0, sceneTTL)
 	if s.Held(x) {

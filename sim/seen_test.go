@@ -15,18 +15,18 @@ func looking(o Options) Options {
 	return o
 }
 
-// TestSwarmLooks has nodes inspect keys amid all faults, and demands that what had returned before
-// is seen.
+// TestSwarmLooks has nodes inspect keys amid all faults, and demands that inspections show all
+// calls completed before.
 func TestSwarmLooks(t *testing.T) {
 	swarm(t, 24, func(seed uint64) Options { return looking(Draw(seed)) }, lookedEnough(t))
 }
 
-// TestLooksWhereWordsLinger is the same where words linger that nobody waits for.
+// TestLooksWhereWordsLinger does the same with write coalescing.
 func TestLooksWhereWordsLinger(t *testing.T) {
 	swarm(t, 8, func(seed uint64) Options { return looking(lingering(Draw(seed))) }, lookedEnough(t))
 }
 
-// TestLooksWhereTheElectorateChanges is the same where the electorate follows the living.
+// TestLooksWhereTheElectorateChanges does the same with dynamic membership.
 func TestLooksWhereTheElectorateChanges(t *testing.T) {
 	swarm(t, 12, func(seed uint64) Options { return looking(DrawFollowing(seed)) }, lookedEnough(t))
 }
@@ -39,21 +39,21 @@ func lookedEnough(t *testing.T) func(f *Figures) {
 	}
 }
 
-// seenMutants break the rules by which what has returned is seen.
+// seenMutants break the rules by which inspections and watches show completed calls.
 var seenMutants = []mutant{
-	{name: "an inspection takes the first majority's word", build: glances, scenario: inspectedAtOnce, draw: func(seed uint64) Options { return looking(Draw(seed)) },
+	{name: "an inspection takes the first majority's answers", build: glances, scenario: inspectedAtOnce, draw: func(seed uint64) Options { return looking(Draw(seed)) },
 		options: Options{Clients: 2, Linger: sceneTTL / 8, Looks: time.Hour}},
 	{name: "a value counts as set before a majority has it", build: notesAtOnce, scenario: valueSetAtOnce, draw: func(seed uint64) Options { return looking(Draw(seed)) },
 		options: Options{Clients: 2, Looks: time.Hour}},
 	{name: "an inspection shows an older value", build: showsOlderValues, scenario: valueSetAtOnce, draw: func(seed uint64) Options { return looking(Draw(seed)) },
 		options: Options{Clients: 2, Looks: time.Hour}},
-	{name: "a watch begins with the first majority's word", build: glances, scenario: watchedAtOnce, draw: func(seed uint64) Options { return watched(Draw(seed)) },
+	{name: "a watch begins with the first majority's answers", build: glances, scenario: watchedAtOnce, draw: func(seed uint64) Options { return watched(Draw(seed)) },
 		options: Options{Clients: 2, Linger: sceneTTL / 8, Watches: true}},
 	{name: "a watch takes votes for a grant", build: takesVotesForGrants, scenario: watchedAtOnce,
 		draw: func(seed uint64) Options { return busy(seed) }, options: Options{Clients: 2, Linger: sceneTTL / 8, Watches: true}},
 }
 
-// glancing is a node that takes a look for an inspection.
+// glancing sends a plain query instead of an inspection.
 type glancing struct{ *node.Node }
 
 func glances(_ *World, cfg node.Config, now vote.Now) (Machine, error) {
@@ -75,8 +75,8 @@ func (g glancing) Drain(out []vote.Outbound, ev []quorum.Event) ([]vote.Outbound
 	return out, ev
 }
 
-// inspectedAtOnce has x2 inspect a key that x1 has just been granted, and just given back: the
-// words about it are on their way to the voters.
+// inspectedAtOnce has x2 inspect a key just granted to x1, or just released by x1: the messages
+// about the lease are still on their way to the voters.
 func inspectedAtOnce(w *World) {
 	for range 5 {
 		r := w.Script.Lock("x1", "k")
@@ -94,7 +94,7 @@ func inspectedAtOnce(w *World) {
 	}
 }
 
-// believing is a node whose watches begin with what an inspection shows.
+// believing begins watches with the answer to an ordinary inspection.
 type believing struct{ *node.Node }
 
 func takesVotesForGrants(_ *World, cfg node.Config, now vote.Now) (Machine, error) {
@@ -106,7 +106,7 @@ func (b believing) InspectForWatch(now vote.Now, prefix vote.Key, _ bool) uint64
 	return b.Page(now, prefix, "", 1000)
 }
 
-// watchedAtOnce has x2 begin a watch when x1 has just been granted a key, and the words about the
+// watchedAtOnce has x2 begin a watch when x1 has just been granted a key; the messages about the
 // grant reach the voters a bit later.
 func watchedAtOnce(w *World) {
 	for range 5 {
@@ -126,7 +126,7 @@ func watchedAtOnce(w *World) {
 	}
 }
 
-// noting is a node that reports each value as confirmed when it is set.
+// noting reports each value as confirmed when the value is set.
 type noting struct {
 	*node.Node
 	set *[]quorum.Event
@@ -151,7 +151,7 @@ func (g noting) Drain(out []vote.Outbound, ev []quorum.Event) ([]vote.Outbound, 
 	return out, ev
 }
 
-// outdating is a node whose inspections show the value before the newest.
+// outdating is a node with inspections that show the value before the newest.
 type outdating struct{ *node.Node }
 
 func showsOlderValues(_ *World, cfg node.Config, now vote.Now) (Machine, error) {
@@ -175,7 +175,7 @@ func (o outdating) Drain(out []vote.Outbound, ev []quorum.Event) ([]vote.Outboun
 	return out, ev
 }
 
-// valueSetAtOnce has x2 inspect a key each time x1 has been told that its lease has another value.
+// valueSetAtOnce has x2 inspect a key each time another value of x1's lease is confirmed to x1.
 func valueSetAtOnce(w *World) {
 	r := w.Script.Ask(Ask{Node: "x1", Key: "k", Value: true})
 	for r.State == Waiting && w.Err() == nil {

@@ -10,10 +10,11 @@ import (
 	"github.com/lockmesh/lockmesh/quorum"
 )
 
-// attentive counts how often its shell turns to other things with what came of an input untaken.
+// attentive counts how often its shell moves on after a closed connection without draining the
+// node.
 type attentive struct {
 	Machine
-	closed    bool // a connection, and what came of that wasn't taken yet
+	closed    bool // a connection was closed, and the node not drained since
 	closes    *int
 	forgotten *int
 }
@@ -29,7 +30,7 @@ func (a *attentive) Drain(out []vote.Outbound, ev []quorum.Event) ([]vote.Outbou
 	return a.Machine.Drain(out, ev)
 }
 
-// Next is what a shell asks when it has nothing more to do.
+// Next is called by a shell without further work.
 func (a *attentive) Next(now vote.Now) time.Duration {
 	if a.closed {
 		*a.forgotten++
@@ -37,8 +38,10 @@ func (a *attentive) Next(now vote.Now) time.Duration {
 	return a.Machine.Next(now)
 }
 
-// TestWhatComesOfAClosedConnectionIsTakenAtOnce : a lease may end in the moment in which its node hangs up on one that isn't to vote any more, and its user
-// has to be told then, instead of with the next message or tick. (Found by seed 686254761 of following worlds: the world told of a loss 27 ms late.)
+// TestWhatComesOfAClosedConnectionIsTakenAtOnce shows that the world drains a node at once after a
+// closed connection. A lease may end in the moment in which its node hangs up on a former voter.
+// The user must be notified then, and not with the next message or tick. (Seed 686254761 with
+// dynamic membership: the world reported a loss 27 ms late.)
 func TestWhatComesOfAClosedConnectionIsTakenAtOnce(t *testing.T) {
 	t.Parallel()
 	sampled.Computes(t)

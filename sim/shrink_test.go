@@ -25,7 +25,8 @@ import (
 	"github.com/lockmesh/lockmesh/sim/shrink"
 )
 
-// stormy are the options of a world in which much goes wrong. They name the faults, so that a new kind doesn't change them.
+// stormy returns the options of a world with many faults. The options name the faults, so that a
+// new kind of fault doesn't change the world.
 func stormy(seed uint64, b sim.Builder) sim.Options {
 	const ttl = time.Second
 	o := sim.Options{
@@ -45,7 +46,7 @@ func stormy(seed uint64, b sim.Builder) sim.Options {
 // stormyLength is how long such a world's faults last.
 const stormyLength = 12 * time.Second
 
-// shrunk is what shrinking leaves of the first seed from the given one on that fails.
+// shrunk shrinks the first failing seed, starting at the given seed.
 func shrunk(t *testing.T, b sim.Builder, seed uint64) *shrink.Result {
 	t.Helper()
 	for last := seed + 100; seed < last; seed++ {
@@ -61,7 +62,8 @@ func shrunk(t *testing.T, b sim.Builder, seed uint64) *shrink.Result {
 	return nil
 }
 
-// mute never tells of every third lease, so somebody waits for ever. That shows only when all is well again.
+// mute drops the events of every third request, so a caller waits indefinitely. The harm shows only
+// after the faults.
 type mute struct{ sim.Machine }
 
 func neverTells(_ *sim.World, cfg node.Config, now vote.Now) (sim.Machine, error) {
@@ -76,7 +78,7 @@ func (m mute) Drain(out []vote.Outbound, ev []quorum.Event) ([]vote.Outbound, []
 	return out, append(ev[:first], told...)
 }
 
-// play runs what is left, as the test that is written does.
+// play runs the shrunk world, as the written test does.
 func play(s *shrink.Result, b sim.Builder) error {
 	o := s.Options
 	o.Build = b
@@ -85,16 +87,17 @@ func play(s *shrink.Result, b sim.Builder) error {
 	return w.Settle()
 }
 
-// TestAFailureShrinks demands as much as shrinking gave for each of up to eight seeds of these mutants.
+// TestAFailureShrinks demands results no larger than shrinking gave for each of up to eight seeds
+// of these mutants.
 func TestAFailureShrinks(t *testing.T) {
 	sampled.Computes(t)
 	for _, row := range []struct {
 		mutant string
-		seed   uint64 // from which on one is sought that fails
+		seed   uint64 // the first seed to try
 		most   shrink.Size
 	}{
 		{"no quiet time", 1, shrink.Size{Acts: 1, Nodes: 3, Requests: 0}},
-		{"votes kept across a voter's lives", 10, shrink.Size{Acts: 1, Nodes: 3, Requests: 2}},
+		{"votes kept across a voter's incarnations", 10, shrink.Size{Acts: 1, Nodes: 3, Requests: 2}},
 		{"majority of the peers that look alive", 14, shrink.Size{Acts: 3, Nodes: 5, Requests: 2}},
 		{"hearsay of a death ends a session", 1, shrink.Size{Acts: 2, Nodes: 4, Requests: 3}},
 		{"yield before uncounting", 8, shrink.Size{Acts: 2, Nodes: 5, Requests: 4}},
@@ -151,7 +154,8 @@ func TestWhatHoldsCannotBeShrunk(t *testing.T) {
 	}
 }
 
-// TestAnEndLeavesTheSmallestSoFar ends it by the number of runs, and then by the context when something has been found.
+// TestAnEndLeavesTheSmallestSoFar ends shrinking by the number of runs, and then by the context
+// once a small failure is found.
 func TestAnEndLeavesTheSmallestSoFar(t *testing.T) {
 	t.Parallel()
 	o := stormy(1, neverTells)
@@ -178,7 +182,7 @@ func TestAnEndLeavesTheSmallestSoFar(t *testing.T) {
 	}
 }
 
-// TestTheWrittenTestIsGo has the compiler look at it, where it is meant to be.
+// TestTheWrittenTestIsGo runs go vet on the written test, in the place for which the test is meant.
 func TestTheWrittenTestIsGo(t *testing.T) {
 	sampled.Computes(t)
 	t.Parallel()

@@ -9,11 +9,11 @@ import (
 	"github.com/lockmesh/lockmesh/sim/check"
 )
 
-// A voter that was stopped in good order is quiet after its next start as well, as after a crash.
-// These scenarios are the counterexamples to sparing its quiet time (docs/adr/0033). In each of
-// them b is spared, and two nodes hold one key.
+// A voter that was stopped in good order is quiet after its next start, as after a crash. These
+// scenarios are the counterexamples to skipping the startup quarantine (docs/adr/0033). In each
+// scenario b skips the startup quarantine, and two nodes hold one key.
 
-// spares builds nodes of which those of one name have no quiet time at some of their starts.
+// spares builds nodes. The node with the given name has no startup quarantine at the given starts.
 func spares(name vote.NodeID, starts ...int) Builder {
 	count := 0
 	spared := make(map[int]bool)
@@ -30,21 +30,21 @@ func spares(name vote.NodeID, starts ...int) Builder {
 	}
 }
 
-// stoppedWhileCutOff has b stop while x1 holds the key by b's vote, and hears nothing of the stop.
-// No list of the nodes that have confirmed b's farewell helps: x1 isn't on the list, and the next
-// process can't know that x1 is missing.
+// stoppedWhileCutOff has b stop while x1 holds the key by b's vote, and no message about the stop
+// reaches x1. A list of the nodes that have confirmed b's farewell doesn't help: x1 isn't on the
+// list, and b's next incarnation can't know that x1 is missing.
 var stoppedWhileCutOff = votesAgainAtOnce
 
 // stoppedTwiceByOneMark has b stop while no node relies on b's vote, so that b could leave a mark
-// in its directory: "no vote of mine counts any more". The next start reads the mark, removes it,
-// and votes for x1. Then the machine is put back from a copy of its disk that still has the mark.
+// in its directory: "no vote of mine counts any more". The next incarnation reads the mark, removes
+// the mark, and votes for x1. Then the machine is restored from a copy of its disk with the mark.
 func stoppedTwiceByOneMark(w *World) {
 	w.Script.Restart("b") // reads the mark
 	w.Run(sceneTTL / 2)
 	w.Script.Cut("x1", "c")
-	w.Script.Lock("x1", "k") // a and b
+	w.Script.Lock("x1", "k") // votes of a and b
 	w.Run(500 * time.Millisecond)
-	w.Script.Lock("x2", "k") // c
+	w.Script.Lock("x2", "k") // vote of c
 	w.Script.Cut("x1", "b")
 	w.Script.Restart("b") // reads the copy of the mark
 	w.Run(2 * sceneTTL)
@@ -54,7 +54,7 @@ func TestAStopInGoodOrderDoesntSpareTheQuietTime(t *testing.T) {
 	for _, c := range []struct {
 		name     string
 		scenario func(*World)
-		spared   []int // the starts of b without a quiet time
+		spared   []int // the starts of b without a startup quarantine
 		check    string
 	}{
 		{"cut off, as it is", stoppedWhileCutOff, nil, ""},
@@ -68,7 +68,7 @@ func TestAStopInGoodOrderDoesntSpareTheQuietTime(t *testing.T) {
 				Seed: 1, Clients: 2, MaxTTL: sceneTTL, Clocks: Clocks{Exact: true},
 				Build: spares("b", c.spared...),
 			})
-			w.judge.deaf = outcomes // what users see alone
+			w.judge.deaf = outcomes // checks only the effects visible to users
 			if !w.Script.Awake() {
 				t.Fatalf("the mesh isn't ready: %v", w.Err())
 			}

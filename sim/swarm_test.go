@@ -9,8 +9,8 @@ import (
 	"github.com/lockmesh/lockmesh/sim/fault"
 )
 
-// swarm runs seeds, and prints their figures at the end. The figures of a run of at least the default size are checked, too. The flags have
-// lockmesh-sim draw the same worlds.
+// swarm runs seeds, and prints their figures at the end. The figures of a run of at least the
+// default size are checked. With the given flags lockmesh-sim draws the same worlds.
 func swarm(t *testing.T, seeds int, draw func(seed uint64) Options, check func(*Figures), flags ...string) {
 	var tally Tally
 	const usual = 30 * time.Second
@@ -25,7 +25,7 @@ func swarm(t *testing.T, seeds int, draw func(seed uint64) Options, check func(*
 			w.Run(length)
 			if err := w.Settle(); err != nil {
 				t.Error(err)
-				if o.Following == nil { // others can't be shrunk
+				if o.Following == nil { // other worlds can't be shrunk
 					t.Logf("to shrink it: %s", ShrinkCommand(seed, length, flags...))
 				}
 			}
@@ -39,10 +39,11 @@ func swarm(t *testing.T, seeds int, draw func(seed uint64) Options, check func(*
 	}
 }
 
-// manyRequests is from how many on a run must have had every fault under every way in which keys are used; smaller ones see the common ways.
+// manyRequests is the number of requests above which a run must have had every fault under every
+// use of keys. Smaller runs have the common uses.
 const manyRequests = 500_000
 
-// TestSwarm runs seeds with all faults within what exclusion assumes.
+// TestSwarm runs seeds with all faults within the assumptions of exclusion.
 func TestSwarm(t *testing.T) {
 	swarm(t, 120, Draw, func(f *Figures) {
 		for _, m := range f.Missing() {
@@ -68,8 +69,9 @@ func TestSwarm(t *testing.T) {
 	})
 }
 
-// TestSwarmBeyondTheAssumptions runs seeds in which clocks err without bound and processes are paused unseen. There two may believe that
-// they hold a key; what must hold is that a resource which heeds tokens takes nothing out of order.
+// TestSwarmBeyondTheAssumptions runs seeds in which clocks err without bound and processes are
+// paused unseen. Two users may believe that they hold a key, but a resource that checks tokens must
+// accept nothing out of order.
 func TestSwarmBeyondTheAssumptions(t *testing.T) {
 	swarm(t, 24, DrawBeyond, func(f *Figures) {
 		if f.Fired[fault.Unseen] == 0 || f.Fired[fault.Beyond] == 0 || f.Fenced == 0 || f.Overlaps == 0 || f.Drifts == 0 {
@@ -79,14 +81,14 @@ func TestSwarmBeyondTheAssumptions(t *testing.T) {
 	}, "-beyond")
 }
 
-// How often the electorate of a following world changes at least, and how many faults are aimed at a step
-// of a change, on the average of all worlds, the mild ones included.
+// How often the electorate of a world with dynamic membership changes at least, and how many faults
+// are aimed at a step of a change, on the average of all worlds, the mild worlds included.
 const (
 	changesEach = 10
 	strikesEach = 10
 )
 
-// TestSwarmFollowing runs seeds whose electorate follows the living.
+// TestSwarmFollowing runs seeds with dynamic membership.
 func TestSwarmFollowing(t *testing.T) {
 	seeds := sampled.Count(32, 60)
 	if sampled.Raced {

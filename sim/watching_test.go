@@ -18,27 +18,28 @@ func watched(o Options) Options {
 	return o
 }
 
-// healthy has them do so where nothing fails.
+// healthy draws a world with watches and without faults.
 func healthy(seed uint64) Options {
 	o := watched(Draw(seed))
 	o.Faults.Every = 0
 	return o
 }
 
-// busy has them do so where all want one key all the time, so that what voters tell crosses.
+// busy draws a healthy world in which all clients want one key all the time, so that messages of
+// voters cross.
 func busy(seed uint64) Options {
 	o := healthy(seed)
 	o.Load.Keys, o.Load.Clients, o.Load.Think, o.Load.Hold, o.Load.Forever, o.Load.Try = 1, 2, 5*time.Millisecond, 5*time.Millisecond, 100, 0
 	return o
 }
 
-// TestAWatchOfAHealthyMeshIsATrueStory has nodes and links without faults, of any latency and load: each lease is told once, and that it was given
-// back, and nothing is told as lost that was given back.
+// TestAWatchOfAHealthyMeshIsATrueStory shows that without faults, at any latency and load, a watch
+// reports each lease once, reports each release, and reports no released lease as lost.
 func TestAWatchOfAHealthyMeshIsATrueStory(t *testing.T) {
 	swarm(t, sampled.Count(8, 16), healthy, toldInPeace(t))
 }
 
-// TestAWatchOfABusyMeshIsATrueStory is the same where a key is passed on all the time.
+// TestAWatchOfABusyMeshIsATrueStory does the same with a key that changes hands all the time.
 func TestAWatchOfABusyMeshIsATrueStory(t *testing.T) {
 	swarm(t, 8, busy, toldInPeace(t))
 }
@@ -51,17 +52,18 @@ func toldInPeace(t *testing.T) func(f *Figures) {
 	}
 }
 
-// TestWatchesAmidFaults demands the same where nodes and links fail, but for what is documented: a gap where a majority doesn't tell without a break.
+// TestWatchesAmidFaults demands the same amid faults, except for the documented gaps: while no
+// majority reports without interruption.
 func TestWatchesAmidFaults(t *testing.T) {
 	swarm(t, sampled.Count(8, 16), func(seed uint64) Options { return watched(Draw(seed)) }, watchedEnough(t))
 }
 
-// TestWatchesWhereWordsLinger is the same where words linger that nobody waits for.
+// TestWatchesWhereWordsLinger does the same with write coalescing.
 func TestWatchesWhereWordsLinger(t *testing.T) {
 	swarm(t, 8, func(seed uint64) Options { return watched(lingering(Draw(seed))) }, watchedEnough(t))
 }
 
-// TestWatchesWhereTheElectorateChanges is the same where the electorate follows the living.
+// TestWatchesWhereTheElectorateChanges does the same with dynamic membership.
 func TestWatchesWhereTheElectorateChanges(t *testing.T) {
 	swarm(t, 4, func(seed uint64) Options { return watched(DrawFollowing(seed)) }, watchedEnough(t))
 }
@@ -74,7 +76,8 @@ func watchedEnough(t *testing.T) func(f *Figures) {
 	}
 }
 
-// TestWorldsFindWatchesThatTellUntruths breaks what a watch rests upon, and looks for a healthy mesh in which it shows.
+// TestWorldsFindWatchesThatTellUntruths breaks the reports on which watches rest, and looks for a
+// healthy mesh in which the harm shows.
 func TestWorldsFindWatchesThatTellUntruths(t *testing.T) {
 	t.Parallel()
 	sampled.Computes(t)
@@ -107,7 +110,7 @@ func TestWorldsFindWatchesThatTellUntruths(t *testing.T) {
 			const most = 300
 			first := uint64(0)
 			if name == overheard {
-				first = 78 // the first that shows it, as of now
+				first = 78 // the first seed that shows the harm, as of now
 			}
 			for seed := range uint64(most) {
 				o := busy((seed + first) % most)
@@ -127,7 +130,7 @@ func TestWorldsFindWatchesThatTellUntruths(t *testing.T) {
 	}
 }
 
-// retelling is a node whose messages are changed on the way out.
+// retelling is a node with changed outgoing messages.
 type retelling struct {
 	*node.Node
 	retell func([]vote.Outbound) []vote.Outbound
@@ -138,9 +141,8 @@ func (r retelling) Drain(out []vote.Outbound, ev []quorum.Event) ([]vote.Outboun
 	return r.retell(out), ev
 }
 
-// TestALossThatWasNoneIsFoundAmidFaults has voters tell of leases that were given back as if they had
-// ended by themselves: the judge must see it where nodes and links fail, too, for leases that no fault
-// was near.
+// TestALossThatWasNoneIsFoundAmidFaults has voters report released leases as ended by themselves.
+// The checks must notice amid faults too, for leases without a fault nearby.
 func TestALossThatWasNoneIsFoundAmidFaults(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(100) {

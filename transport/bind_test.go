@@ -133,8 +133,8 @@ func TestTheAdvertisedAddress(t *testing.T) {
 	}
 }
 
-// A name server that doesn't answer holds Listen up for no longer than its context allows. (The test
-// replaces the resolver of the process, so it doesn't run beside others.)
+// A name server that doesn't answer holds Listen up for no longer than the context allows. (The
+// test replaces the resolver of the process, so no other test runs beside this test.)
 func TestLookUpsOfOwnNamesEndWithTheContext(t *testing.T) {
 	was := net.DefaultResolver
 	defer func() { net.DefaultResolver = was }()

@@ -16,7 +16,8 @@ import (
 	"github.com/lockmesh/lockmesh/internal/vote"
 )
 
-// carried lists the fields of Message that travel for each kind, as the comments of package vote have it. Kind always travels.
+// carried lists the fields of Message that travel for each kind, as the comments of package vote
+// do. Kind always travels.
 var carried = map[vote.Kind]string{
 	vote.KindOpen:      "Stream TTL RTT Sent Epoch Heard Void",
 	vote.KindSync:      "Stream Entries End",
@@ -79,7 +80,7 @@ func full(k vote.Kind) vote.Message {
 		Epoch: 5, Dir: 1 << 63, Consensus: &vote.Consensus{
 			Ballot: vote.Ballot{Counter: 3, By: 7}, Promised: vote.Ballot{Counter: 4, By: 1 << 63}, Accepted: vote.Ballot{Counter: 2, By: 8},
 			Electorate: vote.Electorate{
-				Version: 6, Lineage: 1 << 62, Floor: vote.MaxToken, Most: 63,
+				Version: 6, Lineage: 1 << 62, MinToken: vote.MaxToken, Most: 63,
 				Voters: []vote.Elector{{Name: "a", Dir: 7}, {Name: "ä", Dir: 1 << 63}}, Old: []vote.Elector{{Name: "a", Dir: 7}, {Name: "b", Dir: 8}},
 			},
 			Dir: 9, Writes: 1 << 40, MaxVoters: 63, Founding: true, Stuck: true, Leaving: true,
@@ -102,7 +103,7 @@ func full(k vote.Kind) vote.Message {
 	}
 }
 
-// only returns m with nothing but its kind and the named fields.
+// only returns m with its kind and the named fields only.
 func only(m vote.Message, names string) vote.Message {
 	out := vote.Message{Kind: m.Kind}
 	for _, name := range strings.Fields(names) {
@@ -140,7 +141,7 @@ func TestEveryKindCarriesExactlyItsFields(t *testing.T) {
 			}
 			sent := full(k)
 			want := only(sent, names)
-			got := full(vote.KindOpen) // what was there before must not shine through
+			got := full(vote.KindOpen) // fields of an earlier message must not survive
 			if err := Decode(encode(t, sent), &got); err != nil {
 				t.Fatal(err)
 			}
@@ -154,7 +155,9 @@ func TestEveryKindCarriesExactlyItsFields(t *testing.T) {
 	}
 }
 
-// TestWhatWasAddedLaterIsLeftOutWhereItSaysNothing has frames be those of builds that don't know the fields, and such frames be read.
+// TestWhatWasAddedLaterIsLeftOutWhereItSaysNothing shows that a frame omits the new fields while
+// these are empty, as in builds without the fields, and that a frame with empty new fields is
+// refused.
 func TestWhatWasAddedLaterIsLeftOutWhereItSaysNothing(t *testing.T) {
 	for _, k := range []vote.Kind{vote.KindOpen, vote.KindRefresh, vote.KindAnswer, vote.KindAck} {
 		says, silent := full(k), full(k)
@@ -175,7 +178,7 @@ func TestWhatWasAddedLaterIsLeftOutWhereItSaysNothing(t *testing.T) {
 	}
 }
 
-// TestAWishWithoutAnEndIsAWordShorter has most requests not pay for what few have.
+// TestAWishWithoutAnEndIsAWordShorter shows that a request without an end doesn't carry the field.
 func TestAWishWithoutAnEndIsAWordShorter(t *testing.T) {
 	m := vote.Message{Kind: vote.KindRequest, Number: 1, Spec: vote.Spec{Key: "k", Mode: vote.Exclusive}}
 	short := encode(t, m)
@@ -201,7 +204,8 @@ func TestAWishWithoutAnEndIsAWordShorter(t *testing.T) {
 	}
 }
 
-// TestADecidedMaxTTLSurvives : over a link of wire version 2, and over none of version 1, where only a node's own value is left out.
+// TestADecidedMaxTTLSurvives : over a link of wire version 2 all values arrive. For wire version 1
+// a message with a decided value is refused, and a node's own value is left out.
 func TestADecidedMaxTTLSurvives(t *testing.T) {
 	for _, k := range []vote.Kind{vote.KindElectorate, vote.KindReport, vote.KindAccept, vote.KindPrepared} {
 		for _, change := range []func(e *vote.Consensus){
@@ -235,7 +239,8 @@ func TestADecidedMaxTTLSurvives(t *testing.T) {
 	}
 }
 
-// TestAMaxTTLThatCantBeIsRefused : a node would found a mesh with it, or report it, and be refused by all others.
+// TestAMaxTTLThatCantBeIsRefused : with such a value a node would found a mesh, or report the
+// value, and all other nodes would refuse the node.
 func TestAMaxTTLThatCantBeIsRefused(t *testing.T) {
 	for _, d := range []time.Duration{-1, 1, vote.MinTTL - 1, vote.LongestTTL + 1, math.MaxInt64} {
 		m := decided(vote.KindReport)
@@ -255,13 +260,14 @@ func TestAMaxTTLThatCantBeIsRefused(t *testing.T) {
 	}
 }
 
-// TestFramesOfBeforeTheLimitAreRead has bytes that a node of before 2026-11-22 has sent, which knew neither how
-// many may vote nor with whom it had contact, be read, and be written by this build where both say nothing.
+// TestFramesOfBeforeTheLimitAreRead reads frames sent by nodes before 2026-11-22, which knew
+// neither a maximum number of voters nor the contacts of a voter, and this build writes the same
+// bytes while both fields are empty.
 func TestFramesOfBeforeTheLimitAreRead(t *testing.T) {
 	electing := &vote.Consensus{
 		Ballot: vote.Ballot{Counter: 3, By: 7}, Promised: vote.Ballot{Counter: 4, By: 8}, Accepted: vote.Ballot{Counter: 2, By: 9},
 		Electorate: vote.Electorate{
-			Version: 6, Lineage: 1 << 40, Floor: 99, Voters: []vote.Elector{{Name: "a", Dir: 7}, {Name: "ä", Dir: 1 << 63}},
+			Version: 6, Lineage: 1 << 40, MinToken: 99, Voters: []vote.Elector{{Name: "a", Dir: 7}, {Name: "ä", Dir: 1 << 63}},
 			Old: []vote.Elector{{Name: "a", Dir: 7}, {Name: "b", Dir: 8}},
 		},
 		Dir: 9, Writes: 1 << 33, MaxVoters: 5, Founding: true, Leaving: true,
@@ -337,13 +343,13 @@ func TestTheLargestChunkFitsAFrame(t *testing.T) {
 	if !reflect.DeepEqual(got, m) {
 		t.Fatal("the largest chunk came back different")
 	}
-	// Two more words of nine bytes in each entry would still fit.
+	// Two more fields of nine bytes in each entry would still fit.
 	if room := maxFrame - len(frame); room < vote.MaxEntries*2*9 {
 		t.Fatalf("a frame has room for %d bytes more", room)
 	}
 }
 
-// longSight is what is seen with everything as long as it may be, but for the value.
+// longSight is a view entry with every field but the value at its maximum length.
 func longSight(value int) vote.View {
 	s := vote.View{
 		State: vote.Changed, Key: vote.Key(strings.Repeat("x", vote.MaxKeyLen)),
@@ -393,7 +399,8 @@ func TestTheLargestChunksOfWhatIsSeenFitAFrame(t *testing.T) {
 	}
 }
 
-// A message of ours that the other side wouldn't take must be an error here: there it would break the connection.
+// A message that the peer would refuse must be an error at the sender: at the receiver the message
+// would break the connection.
 func TestWhatCanBeSentCanBeRead(t *testing.T) {
 	change := map[string]func(*vote.Message){
 		"as it is":               func(*vote.Message) {},
@@ -499,7 +506,8 @@ func TestOutgoingMessagesBeyondALimitAreErrors(t *testing.T) {
 	}
 }
 
-// pack encodes with the library's own encoder, so that decoding isn't tested against our own encoding alone.
+// pack encodes with the library's own encoder, so that decoding isn't tested against our own
+// encoding only.
 func pack(t testing.TB, values ...any) []byte {
 	t.Helper()
 	var b bytes.Buffer
@@ -511,12 +519,13 @@ func pack(t testing.TB, values ...any) []byte {
 	return b.Bytes()
 }
 
-// wishOf is a wish as the library encodes it: Key Mode Try Permits Beside Length Delay MinHold.
+// wishOf is a request spec as encoded by the library: Key Mode Try Permits Beside Length Delay
+// MinHold.
 func wishOf(key, mode any) []any { return []any{key, mode, false, 0, 0, 7, 0, 0} }
 
 func TestDecodeReadsWhatTheLibraryWrites(t *testing.T) {
 	frame := pack(t, int(vote.KindRequest), uint64(3), 17, int64(-5), 100, 200, wishOf("key", 1))
-	// Request: Stream Number Time Bid Wish; so 200 stands where the wish belongs.
+	// Request: Stream Number Time Bid Spec; so 200 is in the place of the spec.
 	var m vote.Message
 	if err := Decode(frame, &m); err == nil {
 		t.Fatal("a word too many was taken")
@@ -697,7 +706,7 @@ func FuzzDecode(f *testing.F) {
 	})
 }
 
-// usual is a message as it mostly is: the key of a job, numbers as they are after a while, times of today.
+// usual is a typical message: the key of a job, numbers as after a while, times of today.
 func usual(k vote.Kind) vote.Message {
 	const now = 1_800_000_000_000_000
 	m := vote.Message{
@@ -722,7 +731,7 @@ func BenchmarkAppend(b *testing.B) {
 	}
 }
 
-// BenchmarkDecode reads into a message that is used again. A request's key is the one allocation.
+// BenchmarkDecode decodes into a reused message. A request's key is the only allocation.
 func BenchmarkDecode(b *testing.B) {
 	for _, k := range steady {
 		b.Run(k.String(), func(b *testing.B) {
@@ -736,7 +745,8 @@ func BenchmarkDecode(b *testing.B) {
 			}
 		})
 	}
-	// One kind alone flatters: the processor learns its path. Here they take turns, as on a link.
+	// A single kind flatters: the processor learns the path. Here the kinds take turns, as on a
+	// link.
 	b.Run("turns", func(b *testing.B) {
 		var frames [][]byte
 		for _, k := range steady {

@@ -13,7 +13,8 @@ import (
 	"testing/iotest"
 )
 
-// squeezed is a message of gossip that memberlist unpacks to megabytes: kind 9, and msgpack of an algorithm and the bytes.
+// squeezed is a gossip message that memberlist unpacks to megabytes: kind 9, and msgpack of an
+// algorithm and the bytes.
 func squeezed(size int) []byte {
 	var out bytes.Buffer
 	w := lzw.NewWriter(&out, lzw.LSB, 8)
@@ -54,7 +55,7 @@ func sealed(t testing.TB, key []byte, label string, b []byte) []byte {
 
 var pingOfTests = []byte{0, 0x80}
 
-// A change of the secrets changes the keys by which packets are inspected, too.
+// A change of the secrets also changes the keys for the inspection of packets.
 func TestCompressedPacketsAreRefusedAfterTheSecretHasChanged(t *testing.T) {
 	p := open(t, config("a", secretA))
 	old := p.GossipKeys()[0]
@@ -120,7 +121,8 @@ func TestCompressedPacketsAreRefused(t *testing.T) {
 	}
 }
 
-// A stream comes in pieces of any size; what memberlist reads of one that is compressed ends with an error.
+// A stream arrives in pieces of any size; on a compressed stream memberlist's read ends with an
+// error.
 func TestCompressedStreamsAreRefused(t *testing.T) {
 	for _, row := range []struct {
 		name   string
@@ -147,7 +149,7 @@ func TestCompressedStreamsAreRefused(t *testing.T) {
 	}
 }
 
-// connOf is a connection that can only be read.
+// connOf is a read-only connection.
 type connOf struct {
 	io.Reader
 	net.Conn
@@ -155,7 +157,8 @@ type connOf struct {
 
 func (c connOf) Read(b []byte) (int, error) { return c.Reader.Read(b) }
 
-// Whatever comes: looking into a packet neither panics nor misses what memberlist would unpack.
+// For any bytes, the inspection of a packet neither panics nor misses a part that memberlist would
+// unpack.
 func FuzzUnpacker(f *testing.F) {
 	f.Add(labelled("default", checksummed(compound(pingOfTests, squeezed(1000)))))
 	f.Add(compound(pingOfTests, compound(squeezed(10))))

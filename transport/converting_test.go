@@ -9,8 +9,8 @@ import (
 	"github.com/lockmesh/lockmesh/internal/vote"
 )
 
-// A converting node links with nodes of both kinds, as long as the voters haven't changed. The
-// maximum TTL may differ only where both know a decided one, or will.
+// A converting node links with nodes of both kinds, until the voters have changed the electorate.
+// The maximum TTL may differ only if both nodes know a decided value, or will know a decided value.
 func TestAConvertingNodeIsOfBothKinds(t *testing.T) {
 	fixed := func(*offer) {}
 	converting := func(o *offer) { o.terms.Converting = true }
@@ -62,7 +62,7 @@ type met chan vote.Sighting
 
 func (m met) see(s *vote.Sighting) { m <- *s }
 
-// convertingSide opens the port of a converting node, whose mesh is converted once the flag is set.
+// convertingSide opens the port of a converting node; its mesh is converted once the flag is set.
 func convertingSide(t *testing.T, name string, secret []byte) (*side, met, *atomic.Bool) {
 	t.Helper()
 	cfg, seen, converted := config(name, secret), make(met, 10), new(atomic.Bool)
@@ -70,8 +70,9 @@ func convertingSide(t *testing.T, name string, secret []byte) (*side, met, *atom
 	return open(t, cfg), seen, converted
 }
 
-// Each side is told whether a converting node's peer is fixed, and a converting node counts for its
-// peers as one of their own kind. Once the voters have changed it is dynamic to all.
+// The handshake reports whether a converting node's peer is fixed, and a converting node counts for
+// each peer as a node of the peer's kind. Once the voters have changed the electorate, the
+// converting node is dynamic to all.
 func TestAConvertingNodeTellsFixedPeersApart(t *testing.T) {
 	for _, m := range modes {
 		t.Run(m.name, func(t *testing.T) {

@@ -237,7 +237,7 @@ func hear(f *frameReader) (*welcome, *refusal, error) {
 	return decodeAnswer(frame)
 }
 
-// receiveRefusal converts a refusal to an error.
+// turnedAway converts a refusal to an error.
 func (p *Port) turnedAway(no *refusal, want vote.NodeID) error {
 	switch {
 	case no.self == p.own.self:

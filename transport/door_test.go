@@ -14,8 +14,8 @@ import (
 	"github.com/lockmesh/lockmesh/internal/sampled"
 )
 
-// siege keeps so many connections open to an address, each of which says the words and then nothing, and opens another one whenever
-// one is closed, until the test ends.
+// siege keeps a number of connections open to an address until the test ends. Each connection sends
+// the words and then nothing; siege replaces each closed connection.
 func siege(t *testing.T, at string, many int, words string) {
 	t.Helper()
 	stop := make(chan struct{})
@@ -31,7 +31,8 @@ func siege(t *testing.T, at string, many int, words string) {
 					select {
 					case <-stop:
 						return
-					case <-time.After(time.Millisecond): // so that a port that is gone takes no processor
+					// so that a missing port takes no processor
+					case <-time.After(time.Millisecond):
 						continue
 					}
 				}
@@ -69,8 +70,9 @@ func siege(t *testing.T, at string, many int, words string) {
 	}
 }
 
-// Strangers hold as many connections as they like, from the same address as an honest node, and come again at once when they are
-// dropped: the honest node gets in all the same, and the log and the counters tell.
+// Strangers hold as many connections as possible, from the same address as an honest node, and
+// reconnect at once when dropped: the honest node gets in nevertheless, and the log and the
+// counters report the strangers.
 func TestStrangersDontShutHonestOnesOut(t *testing.T) {
 	sampled.Waits(t)
 	t.Parallel()
@@ -79,11 +81,13 @@ func TestStrangersDontShutHonestOnesOut(t *testing.T) {
 			t.Run(fmt.Sprintf("%s/%d bytes", m.name, len(words)), func(t *testing.T) {
 				t.Parallel()
 				patient := thisBuild
-				patient.firstWordTime, patient.handshakeTimeout = patience, patience // so that nothing but giving way lets the honest one in
+				// so that the honest node gets in only by the strangers' giving way
+				patient.firstWordTime, patient.handshakeTimeout = patience, patience
 				b := openBuild(t, config("b", m.secret), patient)
 				a := open(t, config("a", m.secret))
 				siege(t, b.at, 400, words)
-				until(t, "an honest node is linked", func() bool { // a busy machine may not let it say a word before it has to give way
+				// on a busy machine the honest node may have to give way before its first message
+				until(t, "an honest node is linked", func() bool {
 					_, err := a.Dial(t.Context(), b.at, "b")
 					return err == nil
 				})
@@ -123,7 +127,7 @@ func TestWhatComesByDropsIsCutOffBeforeTheHandshakesEnd(t *testing.T) {
 			defer c.Close()
 			drops := 0
 			until(t, "the connection is cut", func() bool {
-				if drops++; drops <= 4 { // fewer than its first word has bytes
+				if drops++; drops <= 4 { // fewer than the first message has bytes
 					_, _ = io.WriteString(c, m.drop)
 				}
 				_ = c.SetReadDeadline(time.Now().Add(time.Millisecond))
@@ -144,7 +148,7 @@ func narrow(p *Port) {
 	}
 }
 
-// A dialer that gets no processor says its first word late. The node waits while there is room.
+// A dialer without a processor sends its first message late. The node waits while there is room.
 func TestALateFirstMessageIsReadWhileThereIsRoom(t *testing.T) {
 	late := thisBuild
 	late.firstWordTime = 1 // nanosecond: every first message is late
@@ -171,7 +175,7 @@ func TestALateFirstMessageIsReadWhileThereIsRoom(t *testing.T) {
 	}
 }
 
-// A node that gets no processor reads a first message late, though the message has long arrived.
+// A node without a processor reads a first message late, though the message arrived long ago.
 func TestAFirstMessageThatHasArrivedIsReadHoweverLate(t *testing.T) {
 	for _, m := range modes {
 		t.Run(m.name, func(t *testing.T) {
@@ -181,7 +185,8 @@ func TestAFirstMessageThatHasArrivedIsReadHoweverLate(t *testing.T) {
 			b := openBuild(t, config("b", m.secret), starved)
 			narrow(b.Port)
 			a := open(t, config("a", m.secret))
-			until(t, "an honest node is linked", func() bool { // the first message may come later than lastLook
+			// the first message may come later than lastLook
+			until(t, "an honest node is linked", func() bool {
 				_, err := a.Dial(t.Context(), b.at, "b")
 				return err == nil
 			})
@@ -226,7 +231,7 @@ func TestPlacesAreScarceWhenHalfAreTaken(t *testing.T) {
 	}
 }
 
-// visit lets a visitor into a door, and returns whether it had to leave later.
+// visit lets a visitor into a door; left is set when the visitor has to leave.
 func visit(d *door, from string) (v *visitor, left *bool) {
 	left = new(bool)
 	v, _ = d.enter(netip.MustParseAddr(from), func() { *left = true })
@@ -248,7 +253,7 @@ func TestTheOldestOfTheHeaviestSourceGivesWay(t *testing.T) {
 	if !*oldest {
 		t.Fatal("a source has more places than it may have")
 	}
-	for i := range 2 * lobbyStrangers { // each with an address of its own
+	for i := range 2 * lobbyStrangers { // each from an address of its own
 		visit(d, fmt.Sprintf("10.1.%d.%d", i/200, i%200))
 	}
 	if n := len(d.lobby[0].visitors); n != lobbyStrangers {
@@ -273,7 +278,8 @@ func TestANetworkOfIPv6IsOneSourceToStrangers(t *testing.T) {
 	}
 }
 
-// However many strangers come, from however many addresses: they take no place from a member's address, before and after its first word.
+// However many strangers come, from however many addresses: a member's address keeps its place,
+// before and after the member's first message.
 func TestPlacesAreKeptForMembers(t *testing.T) {
 	d := newDoor(discard())
 	defer d.close()
@@ -297,7 +303,7 @@ func TestPlacesAreKeptForMembers(t *testing.T) {
 	}
 }
 
-// Those that have said their first word wait for a place, rather than push each other out one after the other.
+// Visitors with a first message wait for a place, instead of pushing each other out.
 func TestAHandshakeThatHasBegunIsGivenTime(t *testing.T) {
 	d := newDoor(discard())
 	defer d.close()

@@ -90,7 +90,7 @@ func appendElectorate(b []byte, e *vote.Electorate) []byte {
 	b = appendArray(b, words)
 	b = appendUint(b, e.Version)
 	b = appendUint(b, e.Lineage)
-	b = appendUint(b, uint64(e.Floor))
+	b = appendUint(b, uint64(e.MinToken))
 	b = appendElectors(b, e.Voters)
 	b = appendElectors(b, e.Old)
 	if words >= electorateWords-2 {
@@ -147,7 +147,7 @@ func (p *parser) electorate() (e vote.Electorate) {
 	words := p.lastMayLack(electorateWords, 3)
 	e.Version = p.uint()
 	e.Lineage = p.uint()
-	e.Floor = p.token()
+	e.MinToken = p.token()
 	e.Voters = p.electors()
 	e.Old = p.electors()
 	if p.err == nil && words == electorateWords-1 {

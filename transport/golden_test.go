@@ -14,18 +14,19 @@ import (
 
 var update = flag.Bool("update", false, "write testdata/wire.txt anew: only for a deliberate change of the wire format")
 
-// decided returns a message of a kind about electorates as wire version 2 has it: the electorate has decided a maximum TTL.
+// decided returns a message of a kind about electorates as in wire version 2: the electorate has
+// decided a maximum TTL.
 func decided(k vote.Kind) vote.Message {
 	m := full(k)
 	m.Consensus.MaxTTL, m.Consensus.Electorate.MaxTTL, m.Consensus.Electorate.OldMaxTTL = 30*time.Second, 30*time.Second, 10*time.Second
 	return m
 }
 
-// TestTheBytesOnTheWireStayTheSame compares the encoding of a message of each kind, once with every
-// field of wire version 1 set, once with those of version 2, and once with every field empty, with testdata/wire.txt. Nodes of two versions talk to
-// each other during a rolling update, so only a deliberate change of the format may change the
-// file, with a line in CHANGELOG.md. The file names kinds by number: renaming a kind changes
-// nothing.
+// TestTheBytesOnTheWireStayTheSame compares the encoding of a message of each kind with
+// testdata/wire.txt: once with every field of wire version 1, once with the fields of version 2,
+// and once with every field empty. Nodes of two versions exchange messages during a rolling update,
+// so only a deliberate change of the format may change the file, with a line in CHANGELOG.md. The
+// file names kinds by number: renaming a kind changes nothing.
 func TestTheBytesOnTheWireStayTheSame(t *testing.T) {
 	const file = "testdata/wire.txt"
 	var b strings.Builder

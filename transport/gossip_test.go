@@ -12,7 +12,7 @@ import (
 	"github.com/lockmesh/lockmesh/internal/vote"
 )
 
-// listens is what a memberlist of a test tells of.
+// listens records the events of a test's memberlist.
 type listens struct {
 	joined chan string
 	heard  chan string
@@ -31,7 +31,7 @@ func gossipOver(t *testing.T, s *side, label string) (*memberlist.Memberlist, *l
 	t.Helper()
 	l := &listens{make(chan string, 100), make(chan string, 100)}
 	cfg := memberlist.DefaultLocalConfig()
-	cfg.EnableCompression = false // as package member has it
+	cfg.EnableCompression = false // as in package member
 	cfg.Name = string(s.own.self.Node)
 	cfg.Transport = s.Gossip()
 	if keys := s.GossipKeys(); keys != nil {
@@ -86,7 +86,8 @@ func TestMemberlistLivesOnThePort(t *testing.T) {
 			if got := get(t, lb.heard, "a packet"); got != "by packet" {
 				t.Fatalf("got %q", got)
 			}
-			until(t, "packets and streams are counted", func() bool { // a stream is counted just after memberlist has it
+			// a stream is counted just after its hand-over to memberlist
+			until(t, "packets and streams are counted", func() bool {
 				sa, sb := a.Stats(), b.Stats()
 				return sa.SentPackets > 0 && sb.ReceivedPackets > 0 && sb.GossipStreams >= 2
 			})
@@ -127,7 +128,7 @@ func TestStreamsOfGossipCarryBytesBothWays(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			// Close must end streams that memberlist still holds.
+			// Close must end streams still held by memberlist.
 			_ = b.Close()
 			if _, err := in.Read(make([]byte, 1)); err == nil {
 				t.Fatal("the stream outlives its port")

@@ -142,7 +142,7 @@ func TestAnElectorateThatIsFixedAndOneThatFollowsTheLivingRefuseEachOther(t *tes
 					t.Errorf("%q is missing in one of the logs:\n%s%s", d.text, d.from.log, d.to.log)
 				}
 			}
-			// Two that follow the living agree, and the word doesn't get lost on the way.
+			// Two nodes with dynamic membership agree: the field arrives.
 			twin := config("c", m.secret)
 			twin.Terms.Following = true
 			if _, err := open(t, twin).Dial(t.Context(), b.at, "b"); err != nil {
@@ -211,7 +211,8 @@ func TestAGreetingTellsWhoIsThereAndLinksNothing(t *testing.T) {
 			twin := config("b", m.secret)
 			twin.Self.Incarnation++
 			b2 := open(t, twin)
-			for _, from := range []*side{a, b2} { // a second process of the same name may greet the first
+			// a second process of the same name may probe the first
+			for _, from := range []*side{a, b2} {
 				who, err := from.Greet(t.Context(), b.at)
 				if err != nil || who != config("b", nil).Self {
 					t.Fatalf("got %v, error %v", who, err)
@@ -232,7 +233,8 @@ func TestDialWantsToKnowWhom(t *testing.T) {
 	}
 }
 
-// talk connects to a port, writes, and returns all that comes back until the port hangs up.
+// talk connects to a port, writes, and returns all received bytes until the port closes the
+// connection.
 func talk(t *testing.T, to *side, words []byte) string {
 	t.Helper()
 	c, err := net.Dial("tcp", to.at)
@@ -312,8 +314,8 @@ func TestGarbageIsDroppedAndCounted(t *testing.T) {
 	})
 }
 
-// A peer whose connection is reset, before a word or in the middle of one, is not a stranger: nothing
-// above Debug is said of it.
+// A peer that resets its connection, before or within a message, is not a stranger: the log has no
+// line above Debug about the peer.
 func TestAConnectionThatIsResetIsNoStrangers(t *testing.T) {
 	for name, tt := range map[string]struct {
 		secret []byte
@@ -355,7 +357,8 @@ func TestAConnectionThatIsResetIsNoStrangers(t *testing.T) {
 func TestAFloodOfGarbageIsAFewLinesInTheLog(t *testing.T) {
 	p := open(t, config("a", nil))
 	now := time.Now()
-	p.log.mu.Lock() // the port's logger writes there; held so that the clock is changed before anything is logged
+	// the port's logger writes there; held so that the clock is changed before the first log line
+	p.log.mu.Lock()
 	p.Port.log.now = func() time.Time { return now }
 	p.log.mu.Unlock()
 	for range 20 {
@@ -399,7 +402,7 @@ func TestTooManyBytesBeforeTheHandshakesEndAreAnError(t *testing.T) {
 	}
 }
 
-// listener is a server of a test that speaks nothing of ours: it hands over what connects.
+// listener is a server of a test without lockmesh's protocol, and hands over its connections.
 func listener(t *testing.T) (addr string, conns <-chan net.Conn) {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -509,7 +512,7 @@ func TestDialEndsWithItsContextWithThePortAndByItself(t *testing.T) {
 	}
 }
 
-// A dialer's timer may fire a moment before that of the context with the same deadline.
+// A dialer's timer may fire a moment before the timer of the context with the same deadline.
 func TestATimeoutNamesItsReason(t *testing.T) {
 	a := open(t, config("a", nil))
 	expired := func(ctx context.Context) (*session, error) {
@@ -599,8 +602,9 @@ func isTerms(err error) bool {
 	return errors.As(err, &no) && no.Reason == vote.ReasonTerms && no.Peer == "b"
 }
 
-// Both sides of a handshake that is refused for its terms learn the other's terms and how its votes stand: the acceptor from the hello, the
-// dialer from the refusal. So do both sides of one that is accepted.
+// When a handshake is refused for its terms, each side learns the terms and the standing of the
+// other side: the acceptor from the hello, the dialer from the refusal. The same holds for an
+// accepted handshake.
 func TestBothSidesLearnHowTheOtherStands(t *testing.T) {
 	for _, differ := range []bool{false, true} {
 		met := map[vote.NodeID]chan vote.Sighting{"a": make(chan vote.Sighting, 4), "b": make(chan vote.Sighting, 4)}

@@ -62,7 +62,7 @@ func TestTheHandshakeSurvivesTheWire(t *testing.T) {
 	h := largest()
 	long.terms, long.account = h.terms.common(), h.account
 	long.terms.Birth = vote.Birth{}
-	counted := long // of a mesh that is born by count, which has no list of voters
+	counted := long // of a mesh born by count, without a list of voters
 	counted.terms.Voters, counted.terms.Birth = nil, vote.Birth{Expect: 5, MinVoters: 3, Register: true}
 	for _, r := range []refusal{short, long, counted} {
 		b := appendRefusal(nil, &r)
@@ -76,7 +76,8 @@ func TestTheHandshakeSurvivesTheWire(t *testing.T) {
 	}
 }
 
-// What was added later stands behind all else, so that versions before it read the rest, and theirs is read here.
+// Later fields are at the end, so that earlier versions can read the fields before, and this
+// version reads messages without the later fields.
 func TestAnAccountIsNotNeeded(t *testing.T) {
 	h, err := decodeHello(pack(t, helloWords()...))
 	if err != nil || h.account != (vote.Account{}) {
@@ -116,7 +117,8 @@ func TestALongRefusalIsCutBetweenCharacters(t *testing.T) {
 	}
 }
 
-// hello and its elements as the library writes them, so that tests can spoil each.
+// helloWords returns the fields of a hello as the library writes a hello, so that tests can spoil
+// each field.
 func helloWords() []any {
 	return []any{tagHello, 1, 1, "a", uint64(7), "default", int64(time.Second), 5, []any{"a", "b"}, true, 1, "b"}
 }
@@ -135,13 +137,15 @@ func TestLaterVersionsMayAddWords(t *testing.T) {
 	if err != nil || h.terms.Birth != (vote.Birth{Expect: 5, MinVoters: 3, Register: true}) || h.terms.Converting || !h.unaware {
 		t.Fatalf("got %+v, error %v", h, err)
 	}
-	for _, later := range [][]any{{true, false}, {true}} { // a build that knows converting nodes, and the one before
+	// a build with converting nodes, and the build before
+	for _, later := range [][]any{{true, false}, {true}} {
 		words := append(append([]any{tagWelcome}, helloWords()[1:10]...), 1, 3, 1, 2, "h:1", 5, 3)
 		if w, _, err := decodeAnswer(pack(t, append(words, later...)...)); err != nil || w.unaware != (len(later) < 2) {
 			t.Fatalf("got %+v, error %v", w, err)
 		}
 	}
-	h, err = decodeHello(pack(t, append(helloWords(), 3, 1, 2, "h:1", 5, 3)...)) // before there was a register
+	// before there were registers
+	h, err = decodeHello(pack(t, append(helloWords(), 3, 1, 2, "h:1", 5, 3)...))
 	if err != nil || h.terms.Birth != (vote.Birth{Expect: 5, MinVoters: 3}) {
 		t.Fatalf("got %+v, error %v", h, err)
 	}
@@ -246,7 +250,8 @@ func TestTermsAreComparedAndBothValuesNamed(t *testing.T) {
 	}
 }
 
-// From wire version 2 on, the voters of a dynamic electorate decide the maximum TTL. A node that knows none decided offers only version 1.
+// From wire version 2 on, the voters of a dynamic electorate decide the maximum TTL. A node with an
+// electorate without a decided value offers version 1 only.
 func TestTheMaxTTLMayDifferWhereTheVotersDecideIt(t *testing.T) {
 	dynamic := func(o *offer) { o.terms.Following = true }
 	for _, tt := range []struct {
@@ -295,7 +300,7 @@ func TestBirthsByCountAreCompared(t *testing.T) {
 func TestTheVotersOfAnElectorateThatFollowsTheLivingAreItsFounders(t *testing.T) {
 	const list = "[a b c] at a and [a b] at b"
 	for _, tt := range []struct {
-		a, b bool // follows the living
+		a, b bool // has dynamic membership
 		want string
 	}{
 		{false, false, "the list of voters is " + list},

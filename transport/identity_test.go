@@ -49,7 +49,7 @@ func TestSecretsThatCannotBeUsed(t *testing.T) {
 	}
 }
 
-// stranger opens a TLS connection, as a stranger who dials does.
+// stranger opens a TLS connection, as a dialing stranger does.
 func stranger(t *testing.T, at, proto string) *tls.Conn {
 	t.Helper()
 	c, err := tls.Dial("tcp", at, &tls.Config{InsecureSkipVerify: true, NextProtos: []string{proto}})
@@ -63,7 +63,7 @@ func stranger(t *testing.T, at, proto string) *tls.Conn {
 	return c
 }
 
-// What a node shows to a stranger doesn't depend on its name or its secret.
+// The bytes shown to a stranger don't depend on the node's name or secret.
 func TestAStrangerWhoDialsLearnsNothing(t *testing.T) {
 	for _, proto := range []string{protoLocks, protoGossip} {
 		shown := make(map[string]bool)
@@ -108,7 +108,7 @@ func TestTwoStartsHaveTwoCertificates(t *testing.T) {
 	}
 }
 
-// shake does the handshakes over loopback and returns what each side says.
+// shake runs the handshakes in memory and returns the results of both sides.
 func shake(t *testing.T, dialer, acceptor *identity, through func(client, server net.Conn)) (dialed, accepted *key, dialErr, acceptErr error) {
 	t.Helper()
 	clientSide, serverSide := net.Pipe()
@@ -162,7 +162,7 @@ func TestBothSidesProveTheSecretThatTheDialerSends(t *testing.T) {
 	}
 }
 
-// An attacker on the path ends TLS on both sides, and passes on what each side proves.
+// An attacker on the path ends TLS on both sides, and forwards the proof of each side.
 func TestProofsCannotBeRelayed(t *testing.T) {
 	attacker := identityOf(t, time.Now(), []byte("the attacker's own secret"))
 	relay := func(client, server net.Conn) {
@@ -188,7 +188,7 @@ func TestProofsCannotBeRelayed(t *testing.T) {
 	}
 }
 
-// An acceptor that doesn't know the secret answers with the dialer's own proof, or with anything.
+// An acceptor that doesn't know the secret answers with the dialer's own proof, or with any bytes.
 func TestAnAcceptorMustProveTheSecret(t *testing.T) {
 	for name, answer := range map[string]func(proof []byte) []byte{
 		"the dialer's own": func(proof []byte) []byte { return proof },
@@ -254,8 +254,8 @@ func (s *side) knows(addr netip.Addr) bool {
 	return known
 }
 
-// The secrets change between a dialer's proof and its link: the link is closed, like all others by
-// that secret.
+// The secrets change between a dialer's proof and its link: the link is closed, like all other
+// links by the dropped secret.
 func TestALinkMadeWhileItsSecretIsDroppedIsClosed(t *testing.T) {
 	var port atomic.Pointer[side]
 	cfg := config("b", secretA)
@@ -267,13 +267,14 @@ func TestALinkMadeWhileItsSecretIsDroppedIsClosed(t *testing.T) {
 	b := open(t, cfg)
 	port.Store(b)
 	a := open(t, config("a", secretA))
-	_, _ = a.Dial(t.Context(), b.at, "b") // the link may be closed before or after it is known here
+	_, _ = a.Dial(t.Context(), b.at, "b") // the link may be closed before or after Dial returns
 	if end := get(t, b.closed, "the end of the link"); !errors.Is(end.err, errDropped) {
 		t.Errorf("the link ended with %v", end.err)
 	}
 }
 
-// The three steps from one secret to another: accept both, send the new one, drop the old one.
+// The three steps from one secret to another: accept both, send the new secret, drop the old
+// secret.
 func TestSecretsAreChangedWhileLinksStay(t *testing.T) {
 	a, b := open(t, config("a", secretA)), open(t, config("b", secretA))
 	link := func(from, to *side, name vote.NodeID) {
@@ -306,7 +307,7 @@ func TestSecretsAreChangedWhileLinksStay(t *testing.T) {
 	}
 
 	set(a, secretA, secretB)
-	link(a, b, "b") // b doesn't know of the new one yet
+	link(a, b, "b") // b doesn't know the new secret yet
 	set(b, secretA, secretB)
 	set(a, secretB, secretA)
 	link(a, b, "b")

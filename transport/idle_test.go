@@ -8,7 +8,7 @@ import (
 	"github.com/lockmesh/lockmesh/internal/vote"
 )
 
-// A process that dials again and again keeps a few links, and those that it uses.
+// A process that dials again and again keeps a few idle links, and the links in use.
 func TestAProcessKeepsAFewLinks(t *testing.T) {
 	for _, m := range modes {
 		t.Run(m.name, func(t *testing.T) {
@@ -59,7 +59,8 @@ func TestALinkThatNothingComesOnEnds(t *testing.T) {
 	}
 }
 
-// What waits on all links together is bounded, though no link alone has too much; the link with most is broken, and the others go on.
+// The bytes waiting on all links together are bounded, though no single link has too many; the link
+// with the most is broken, and the other links go on.
 func TestAllLinksTogetherQueueSoMuch(t *testing.T) {
 	small := thisBuild
 	small.maxQueued = 24 << 20

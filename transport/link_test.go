@@ -47,7 +47,8 @@ func TestMessagesOfEveryKindGoBothWays(t *testing.T) {
 					}
 				}
 			}
-			until(t, "a batch is counted", func() bool { return a.Stats().SentBytes > 0 }) // just after it is written
+			// just after the write
+			until(t, "a batch is counted", func() bool { return a.Stats().SentBytes > 0 })
 			s := a.Stats()
 			if n := uint64(len(carried)); s.SentMessages != n || s.ReceivedMessages != n || s.Links != 1 || s.Dialed != 1 {
 				t.Fatalf("counted %+v", s)
@@ -127,7 +128,7 @@ func TestClosingAConnectionSendsWhatWaitsFirst(t *testing.T) {
 				t.Fatalf("the dialer was told %+v", end)
 			}
 			until(t, "no link is counted", func() bool { return a.Stats().Links+b.Stats().Links == 0 })
-			a.Send(atA, &vote.Message{Kind: vote.KindRelease}) // to nobody
+			a.Send(atA, &vote.Message{Kind: vote.KindRelease}) // to a closed link
 			a.CloseConn(atA)
 		})
 	}
@@ -172,7 +173,7 @@ func TestAMessageBeyondTheLimitsBreaksTheLink(t *testing.T) {
 	}
 }
 
-// impostor is a peer that has come through the handshake and then does what it likes.
+// impostor is a peer that completes the handshake and then sends arbitrary bytes.
 func impostor(t *testing.T, secret []byte, to *side) (*session, linked) {
 	t.Helper()
 	x := open(t, config("x", secret))
@@ -280,7 +281,7 @@ func TestClosingAConnectionDoesntWaitLongForAPeerThatTakesNothing(t *testing.T) 
 	}
 }
 
-// slow is a Handler whose Received waits until it is let go.
+// slow is a Handler with a Received that waits for letGo.
 type slow struct {
 	*witness
 	entered chan struct{}

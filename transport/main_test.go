@@ -15,7 +15,8 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// patience bounds every wait of a test. It is no expectation: a test that reaches it has failed.
+// patience bounds every wait of a test, and is no expectation: a test that waits so long has
+// failed.
 const patience = 30 * time.Second
 
 // get waits for a value.
@@ -49,7 +50,8 @@ type ended struct {
 	err  error
 }
 
-// witness is a Handler that tells of everything by channels, large enough that no test fills one unless it means to.
+// witness is a Handler that reports all events on channels, large enough for every test that
+// doesn't fill a channel on purpose.
 type witness struct {
 	linked   chan linked
 	received chan received
@@ -88,7 +90,7 @@ func (l *logbook) Write(b []byte) (int, error) {
 	return l.buf.Write(b)
 }
 
-// has reports whether one line has all the words.
+// has reports whether a single line has all the words.
 func (l *logbook) has(words ...string) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -114,7 +116,7 @@ func logTo(l *logbook) *slog.Logger { return slog.New(slog.NewTextHandler(l, nil
 
 func discard() *slog.Logger { return slog.New(slog.DiscardHandler) }
 
-// side is a port of a test with all around it.
+// side is a port of a test with its handler, log and address.
 type side struct {
 	*Port
 	*witness
@@ -127,7 +129,7 @@ var (
 	secretB = []byte("0123456789abcdef-b")
 )
 
-// secrets is a list of one secret, or of none.
+// secrets returns a list of one secret, or an empty list.
 func secrets(secret []byte) [][]byte {
 	if secret == nil {
 		return nil
@@ -160,7 +162,7 @@ func openBuild(t testing.TB, cfg Config, b build) *side {
 	return s
 }
 
-// until waits for a condition that no channel tells of, such as a counter.
+// until waits for a condition without a channel, such as a counter.
 func until(t testing.TB, what string, ok func() bool) {
 	t.Helper()
 	for deadline := time.Now().Add(patience); !ok(); {

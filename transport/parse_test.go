@@ -13,7 +13,8 @@ import (
 	"github.com/lockmesh/lockmesh/internal/sampled"
 )
 
-// spoken says what may begin a word of each sort. What begins otherwise isn't spoken, whatever the library makes of it.
+// spoken reports whether a value of each sort may begin with a byte. Any other beginning is
+// refused, whatever the library accepts.
 var spoken = map[string]func(c byte) bool{
 	"uint": isUint,
 	"int": func(c byte) bool {
@@ -29,7 +30,8 @@ func isUint(c byte) bool {
 	return c <= msgpcode.PosFixedNumHigh || c >= msgpcode.Uint8 && c <= msgpcode.Uint64
 }
 
-// theirs reads a word with the library: its value, and how many bytes are left. ok is false for what isn't spoken, or isn't a word.
+// theirs reads a value with the library: the value, and the number of bytes left. ok is false for
+// any bytes that the protocol doesn't allow.
 func theirs(sort string, frame []byte) (v any, left int, ok bool) {
 	if len(frame) == 0 || !spoken[sort](frame[0]) {
 		return nil, 0, false
@@ -44,7 +46,7 @@ func theirs(sort string, frame []byte) (v any, left int, ok bool) {
 		var n int64
 		n, err = dec.DecodeInt64()
 		if n < 0 && frame[0] == msgpcode.Uint64 {
-			return nil, 0, false // it has wrapped round
+			return nil, 0, false // the number has wrapped round
 		}
 		v = n
 	case "bool":
@@ -71,7 +73,7 @@ func theirs(sort string, frame []byte) (v any, left int, ok bool) {
 	return v, rest.Len(), err == nil
 }
 
-// ours reads a word with the parser.
+// ours reads a value with the parser.
 func ours(sort string, frame []byte) (v any, left int, err error) {
 	p := parse(frame)
 	switch sort {
@@ -91,7 +93,7 @@ func ours(sort string, frame []byte) (v any, left int, err error) {
 	return v, p.left(), p.err
 }
 
-// zeros is what is read after an error.
+// zeros are the values after an error.
 var zeros = map[string]any{"uint": uint64(0), "int": int64(0), "bool": false, "string": "", "bytes": "", "array": 0}
 
 func compareWords(t *testing.T, frame []byte) {
@@ -108,7 +110,8 @@ func compareWords(t *testing.T, frame []byte) {
 	}
 }
 
-// tails are what may follow a word's first byte: lengths that fit, those that don't, numbers at their bounds.
+// tails may follow the first byte of a value: lengths that fit, lengths that don't, and numbers at
+// their bounds.
 var tails = func() [][]byte {
 	all := [][]byte{nil}
 	for _, b := range []byte{0, 1, 5, 31, 32, 0x7f, 0x80, 0xff} {
@@ -157,7 +160,7 @@ func TestWordsAreReadAsTheLibraryWritesThem(t *testing.T) {
 	}
 }
 
-// FuzzWords holds every sort of word to the library, whatever the bytes.
+// FuzzWords compares every sort of value with the library, whatever the bytes.
 func FuzzWords(f *testing.F) {
 	for c := range 256 {
 		f.Add([]byte{byte(c), 0, 3, 'a', 'b', 'c', 0, 0, 0, 0})

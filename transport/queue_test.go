@@ -9,7 +9,7 @@ import (
 	"github.com/lockmesh/lockmesh/internal/vote"
 )
 
-// messages cuts a batch into the messages it holds.
+// messages cuts a batch into its messages.
 func messages(t testing.TB, batch []byte) []vote.Message {
 	t.Helper()
 	var out []vote.Message

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// sendsAtMost returns how much a segment carries that this end sends.
+// sendsAtMost returns the largest size of a segment sent by this end.
 func sendsAtMost(t *testing.T, c *net.TCPConn) int {
 	t.Helper()
 	raw, err := c.SyscallConn()
@@ -33,7 +33,8 @@ func (s *side) socketsOpen() (all []*net.TCPConn) {
 	return all
 }
 
-// Paths that drop packets of more than 1,200 bytes, or 1,100, must carry what either side sends.
+// Paths that drop packets of more than 1,200 bytes, or 1,100, must carry the segments of both
+// sides.
 func TestSegmentsOfBothSidesFitIntoATunnel(t *testing.T) {
 	for _, bind := range []string{"127.0.0.1:0", "[::1]:0"} {
 		cfgA, cfgB := config("a", secretA), config("b", secretA)

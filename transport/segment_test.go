@@ -16,7 +16,8 @@ func (p *pieces) Write(b []byte) (int, error) {
 	return p.Buffer.Write(b)
 }
 
-// Where segments can't be clamped, the words of a handshake are written in pieces that are no longer than a segment may be.
+// If segments can't be clamped, a handshake is written in pieces no longer than the largest
+// segment.
 func TestAHandshakeIsCutWhereSegmentsCannotBeClamped(t *testing.T) {
 	word := bytes.Repeat([]byte("0123456789"), 250)
 	var cut, whole pieces

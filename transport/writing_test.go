@@ -13,7 +13,7 @@ import (
 	"github.com/lockmesh/lockmesh/internal/vote"
 )
 
-// numbered is an ordered message, which tells its place.
+// numbered is an ordered message, with its place as the number.
 func numbered(n int) *vote.Message {
 	return &vote.Message{Kind: vote.KindRelease, Stream: 1, Number: vote.Number(n)}
 }
@@ -109,7 +109,7 @@ func TestTheEndOfAQueueIsTheWriters(t *testing.T) {
 		}
 		q.take(nil)
 		q.take(nil)
-		<-q.wake // or nobody would see to the end
+		<-q.wake // or no goroutine would end the queue
 		if !q.over() || !q.takeOver() {
 			t.Fatal("not over with nothing left")
 		}
@@ -127,7 +127,7 @@ func TestTheEndOfAQueueIsTheWriters(t *testing.T) {
 	})
 }
 
-// wordsFrom reads what a link says to an impostor, and calls f with each.
+// wordsFrom reads the messages of a link to an impostor, and calls f with each.
 func wordsFrom(t *testing.T, s *session, f func(m *vote.Message) (more bool)) {
 	t.Helper()
 	for more := true; more; {
@@ -145,7 +145,8 @@ func wordsFrom(t *testing.T, s *session, f func(m *vote.Message) (more bool)) {
 	}
 }
 
-// While a peer reads nothing, nobody waits for it but the connection's writer. Once it reads it gets all, in order.
+// While a peer reads nothing, only the connection's writer waits for the peer. Once the peer reads,
+// all messages arrive in order.
 func TestWhoSendsToAPeerThatReadsNothingDoesNotWait(t *testing.T) {
 	for _, m := range modes {
 		t.Run(m.name, func(t *testing.T) {
@@ -190,7 +191,8 @@ func TestWhoSendsToAPeerThatReadsNothingDoesNotWait(t *testing.T) {
 	}
 }
 
-// The same while the peer reads: some is written by who sends, some by the writer, and one goes on where the other has stopped.
+// The same while the peer reads: senders write some messages, the writer writes others, and each
+// goes on at the place where the other has stopped.
 func TestWordsKeepTheirOrderWhoeverWritesThem(t *testing.T) {
 	for _, m := range modes {
 		t.Run(m.name, func(t *testing.T) {
@@ -229,14 +231,15 @@ func TestWordsKeepTheirOrderWhoeverWritesThem(t *testing.T) {
 	}
 }
 
-// linger leaves a word that waits for others, with the timer stopped that would have it written by itself.
+// linger queues a message for write coalescing, and stops the timer that would have the message
+// written.
 func linger(t *testing.T, s *side, c vote.Conn, m *vote.Message) *link {
 	t.Helper()
 	l := s.find(c)
 	s.Queue(c, m)
 	s.Flush(c, true)
 	if !l.linger.Stop() {
-		return nil // a slow machine: it has been written already
+		return nil // a slow machine: the message has been written already
 	}
 	return l
 }
@@ -263,7 +266,7 @@ func TestAWordThatMayWaitGoesAlongWithTheNext(t *testing.T) {
 					next++
 				}
 				if l != nil {
-					l.lingers.Store(false) // as if the timer had fired, which finds nothing
+					l.lingers.Store(false) // as if the timer had fired and found no message
 				}
 			}
 			if waited == 0 {
@@ -278,7 +281,7 @@ func TestAWordThatMayWaitGoesByItselfInTheEnd(t *testing.T) {
 		t.Run(m.name, func(t *testing.T) {
 			a, b := open(t, config("a", m.secret)), open(t, config("b", m.secret))
 			atA, _ := pair(t, a, b)
-			for i := range 20 { // each sets the timer anew
+			for i := range 20 { // each message sets the timer anew
 				a.Queue(atA, numbered(i))
 				a.Flush(atA, true)
 				if got := get(t, b.received, "a word that nothing else carries along"); got.m.Number != vote.Number(i) {
@@ -323,14 +326,14 @@ func TestNothingWaitsForALinkThatIsGone(t *testing.T) {
 	if l.linger.Stop() {
 		t.Error("a timer runs for a link that has ended")
 	}
-	a.Flush(atA, true) // to nobody
+	a.Flush(atA, true) // to a closed link
 	a.Flush(atA, false)
 	if l.linger.Stop() {
 		t.Error("a timer runs for a link that has ended")
 	}
 }
 
-// reading is a link that reads a stream, and does nothing else.
+// reading is a link that only reads a stream.
 func reading(r io.Reader) *link {
 	return &link{port: &Port{}, frames: newFrameReader(r), version: WireVersion}
 }
@@ -347,7 +350,8 @@ func stream(t *testing.T, all ...*vote.Message) (b []byte) {
 	return b
 }
 
-// batchesOf reads batches until an error, and returns how many messages each had; the last goes with the error.
+// batchesOf reads batches until an error, and returns the number of messages of each batch; the
+// last batch goes with the error.
 func batchesOf(t *testing.T, l *link) (sizes []int, err error) {
 	t.Helper()
 	next := vote.Number(0)
@@ -413,14 +417,14 @@ func TestWhatHasComeTogetherIsOneBatch(t *testing.T) {
 	}
 }
 
-// A batch doesn't wait for the rest of a frame of which only a part has come.
+// A batch doesn't wait for the rest of a partial frame.
 func TestABatchDoesNotWaitForMore(t *testing.T) {
 	all := stream(t, numbered(0), numbered(1), numbered(2))
 	for cut := len(stream(t, numbered(0))); cut < len(all); cut++ {
 		r, w := io.Pipe()
 		go func() {
 			_, _ = w.Write(all[:cut])
-			_, _ = w.Write(all[cut:]) // is taken only by another read
+			_, _ = w.Write(all[cut:]) // needs another read
 			_ = w.Close()
 		}()
 		l := reading(r)
@@ -461,7 +465,7 @@ func TestGoodMessagesBeforeABadOneAreDelivered(t *testing.T) {
 	}
 }
 
-// teller is a Handler that keeps what it was told in order.
+// teller is a Handler that keeps the order of its calls.
 type teller struct {
 	*witness
 	told chan string

@@ -18,21 +18,21 @@ import (
 	"github.com/lockmesh/lockmesh/internal/sampled"
 )
 
-// marking is a script for a key's holder: a directory stands for the protected resource, and two
-// holders at a time can't both make it. Asked to end, the holder takes a moment to clean up.
+// marking is a script for a key's holder: a directory stands for the protected resource, and the
+// mkdir of a second holder fails. When asked to end, the holder takes a moment to clean up.
 const marking = `mkdir "$0" || { echo overlap; exit 9; }
 trap 'sleep 0.3; rmdir "$0"; exit 0' TERM
 echo ready
 while :; do sleep 0.01; done`
 
-// taking is a script for the next holder, which tells the time of the grant.
+// taking is a script for the next holder, and prints the time of the grant.
 const taking = `mkdir "$0" 2>/dev/null || { echo overlap; exit 9; }; rmdir "$0"; date +%s%N`
 
-// timed is a key that a client has taken for a time through an agent, and can't be told about.
+// timed is a key that a client without notifications has acquired for a time through an agent.
 type timed struct {
 	key   string
 	until time.Time // the client counts on the key until then
-	next  *process  // wants the key at another agent
+	next  *process  // waits for the key at another agent
 }
 
 const (
@@ -43,9 +43,9 @@ const (
 	soon = "4s"
 )
 
-// setKeys has clients take keys for a time: by HTTP, and as with a Redis. A client counts the time
-// from before its request: by HTTP the time that the answer tells, as with a Redis the time asked
-// for, less a hundredth for the rates of clocks.
+// setKeys has clients acquire keys for a time: by HTTP, and with Redis commands. A client counts
+// the time from before its request: by HTTP the time in the answer, with Redis commands the
+// requested time less a hundredth for the rates of clocks.
 func (b *openBench) setKeys(prefix string, ttl time.Duration) []*timed {
 	b.t.Helper()
 	byHTTP, byRESP := &timed{key: prefix + "-http"}, &timed{key: prefix + "-resp"}
@@ -83,8 +83,8 @@ func (c *timed) check(t *testing.T) {
 }
 
 // TestKeysAtTheEndOfAnAgent : however an agent ends, no other client gets a key while the agent's
-// client counts on the key, and the key is free afterwards. A client that learns of the end is
-// given a moment to end its work; one that can't be told has the key until its time is over.
+// client counts on the key, and the key is free afterwards. A client that is notified of the end
+// has a moment to finish; a client without notifications keeps the key until its time is over.
 func TestKeysAtTheEndOfAnAgent(t *testing.T) {
 	needsProc(t)
 	sampled.Waits(t)
@@ -144,13 +144,14 @@ func TestKeysAtTheEndOfAnAgent(t *testing.T) {
 	}
 }
 
-// TestKeysOfAnAgentAlone : an agent that is a mesh by itself remembers nothing. Started again after
-// a kill, or after an end that left keys to clients, it grants no key on which a client may count.
+// TestKeysOfAnAgentAlone : an agent that is a mesh by itself remembers nothing. After a kill, or
+// after an end that left keys to clients, the restarted agent grants no key on which a client may
+// count.
 func TestKeysOfAnAgentAlone(t *testing.T) {
 	needsProc(t)
 	sampled.Waits(t)
 	t.Parallel()
-	const keysTTL = 8 * time.Second // the keys have to outlast the ends that don't wait for them
+	const keysTTL = 8 * time.Second // longer than the ends that don't wait for the keys
 	type world struct {
 		*openBench
 		name  string
@@ -180,7 +181,7 @@ func TestKeysOfAnAgentAlone(t *testing.T) {
 			worlds = append(worlds, w)
 		}
 	}
-	const killed = "may have been killed" // what the log says of the agent before
+	const killed = "may have been killed" // part of the log line about the previous agent
 	for _, w := range worlds {
 		w.args = append(w.args, "--expect", "1", "--max-ttl", brief)
 		w.openBench = newOpenBench(t, 0, w.args...)

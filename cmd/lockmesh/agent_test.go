@@ -43,7 +43,8 @@ func TestAgentEnds(t *testing.T) {
 	b.wants(69, "run", "k", "--", "true")
 }
 
-// TestAgentRestarts : the next agent takes over the socket of a killed one, and is quiet at first.
+// TestAgentRestarts : the next agent takes over the socket of a killed agent, and is quiet at
+// first.
 func TestAgentRestarts(t *testing.T) {
 	alone := []string{"--expect", "1", "--max-ttl", "2s"} // the restarted agent is quiet for so long
 	b := newBench(t, alone...)
@@ -159,7 +160,7 @@ func TestAgentOverTCP(t *testing.T) {
 	}
 }
 
-// TestSystemd : the service manager is told that the agent is up, that it lives, and that it ends.
+// TestSystemd : the service manager is notified that the agent is up, is alive, and ends.
 func TestSystemd(t *testing.T) {
 	t.Parallel()
 	b := newRoom(t)
@@ -200,7 +201,7 @@ func TestSystemd(t *testing.T) {
 	}
 }
 
-// TestJoin : a process that joins for a moment takes locks, and never votes.
+// TestJoin : a process that joins for a moment acquires locks, and never votes.
 func TestJoin(t *testing.T) {
 	b := newBench(t, "--name", "a", "--voters", "a", "--max-ttl", brief, "-v")
 	addr := strings.Fields(strings.TrimPrefix(b.wants(0, "status").out.String(), "node a at "))[0]
@@ -223,7 +224,8 @@ func TestJoin(t *testing.T) {
 		t.Errorf("the run ends with %d: %s", code, p.err.String())
 	}
 	b.wants(0, "run", "-n", "k", "--", "true")
-	until(t, "gossip knows the end", func() bool { // by the goodbye, or without it on a busy machine
+	// by a leave message, or by gossip on a busy machine
+	until(t, "gossip knows the end", func() bool {
 		for line := range strings.Lines(b.wants(0, "members").out.String()) {
 			if strings.HasPrefix(line, name) {
 				return !strings.Contains(line, "alive")

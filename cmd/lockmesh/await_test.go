@@ -11,8 +11,8 @@ import (
 	"github.com/lockmesh/lockmesh/internal/freeport"
 )
 
-// wantsComplaint fails unless the process has ended with one line on standard error, which has the
-// words, and printed nothing.
+// wantsComplaint fails unless the process has printed nothing, and has ended with a single line on
+// standard error that contains the words.
 func wantsComplaint(t *testing.T, p *process, words ...string) {
 	t.Helper()
 	for _, w := range words {
@@ -43,7 +43,7 @@ func TestWaitForVoters(t *testing.T) {
 	wantsComplaint(t, b.wants(64, "wait", "--free", "a\nb"), "key")
 }
 
-// TestWaitWithoutAMajority : of two voters the second one is missing until it is started.
+// TestWaitWithoutAMajority : of two voters the second is missing until the test starts it.
 func TestWaitWithoutAMajority(t *testing.T) {
 	b := newBench(t)
 	b.agent.signal(syscall.SIGTERM)
@@ -58,7 +58,7 @@ func TestWaitWithoutAMajority(t *testing.T) {
 	b.start(agent("a", first)...)
 	addr := b.socket + "a"
 	ready := b.start("wait", "-a", addr, "--ready", "--timeout", "1m", "-v")
-	ready.complains("waiting for locks to be granted: ") // it asks on
+	ready.complains("waiting for locks to be granted: ") // the wait asks on
 	wantsComplaint(t, b.wants(75, "wait", "-a", addr, "--ready", "-w", "0"), "the wait of 0s for locks to be granted is over: ", " of 2 voters count: ")
 	wantsComplaint(t, b.wants(75, "wait", "-a", addr, "--settled", "-w", "0.1"), "the wait of 100ms for the mesh to settle is over: ", " of 2 voters count: ")
 	// A node of --join waits for a majority as an agent does, however short --timeout is.
@@ -140,7 +140,7 @@ func TestWaitEndsBySignal(t *testing.T) {
 	if code := w.waitInTime(); code != 143 {
 		t.Errorf("the wait ends with %d: %s", code, w.err.String())
 	}
-	// An agent that hangs ends no wait, and doesn't lengthen it for ever.
+	// An agent that hangs neither ends a wait nor lengthens the wait indefinitely.
 	b.agent.signal(syscall.SIGSTOP)
 	wantsComplaint(t, b.wants(75, "wait", "--ready", "-w", "0"), "the node doesn't answer")
 }

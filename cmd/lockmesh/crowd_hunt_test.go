@@ -26,7 +26,7 @@ func (b *openBench) status(field string) (n int) {
 	return 0
 }
 
-// crowd has members of all ways, each with the next of the habits of its way.
+// crowd has clients of all ways, each with the next of the habits of its way.
 type crowd struct {
 	t     *testing.T
 	mu    sync.Mutex
@@ -34,8 +34,8 @@ type crowd struct {
 	said  map[string]int
 }
 
-// join makes n connections over a way, some at a time, each with a habit: what the client says, and
-// how the answer begins; an empty answer stands for none.
+// join makes n connections over a way, some at a time, each with a habit: the text sent by the
+// client, and the start of the expected answer; an empty answer stands for none.
 func (c *crowd) join(w *way, n int, habits ...[2]string) {
 	var all sync.WaitGroup
 	places := make(chan struct{}, 32)
@@ -60,7 +60,7 @@ func (c *crowd) join(w *way, n int, habits ...[2]string) {
 	all.Wait()
 }
 
-// talk says something, and reads as much as the expected answer has.
+// talk sends a text, and reads as many bytes as the expected answer has.
 func talk(conn net.Conn, text, want string) string {
 	_ = conn.SetDeadline(time.Now().Add(patience))
 	if _, err := io.WriteString(conn, text); err != nil {
@@ -133,8 +133,8 @@ func TestTenThousandConnections(t *testing.T) {
 	t.Logf("afterwards: %d MiB and %d files", b.status("VmRSS")>>10, b.openFiles())
 }
 
-// TestSlowClients : clients that send a byte a second, or read nothing, are cut, while they keep
-// their connections.
+// TestSlowClients : the agent cuts off clients that send a byte a second, or read nothing, while
+// such clients keep their connections.
 func TestSlowClients(t *testing.T) {
 	t.Parallel()
 	b := newOpenBench(t, 0, "--expect", "1", "--max-ttl", calm)
@@ -194,7 +194,7 @@ func TestSlowClients(t *testing.T) {
 			t.Errorf("%s: a deaf client is still served", way.name)
 		})
 	}
-	// Deaf watchers, and so many events that no buffer takes all of them.
+	// Watchers that read nothing, and more events than all buffers take.
 	var watchers []*guest
 	for _, way := range ways[:2] {
 		g := b.guest(way)

@@ -20,8 +20,8 @@ func (b *openBench) openFiles() int {
 	return len(files)
 }
 
-// TestACrowdOfConnections : clients that open as many connections as they can keep neither the mesh
-// nor each other out. Those without a place are told so.
+// TestACrowdOfConnections : clients that open as many connections as possible keep out neither the
+// mesh nor each other. Clients without a place receive an error.
 func TestACrowdOfConnections(t *testing.T) {
 	const files = 200
 	sampled.Waits(t)
@@ -48,7 +48,8 @@ func TestACrowdOfConnections(t *testing.T) {
 			break
 		}
 	}
-	// Each client with a connection is served. The keys end soon, since the agent waits for them.
+	// Each client with a connection is served. The keys end soon, since the agent waits for their
+	// end.
 	for _, g := range []*guest{crowd[0], crowd[len(crowd)-1]} {
 		if g == crowd[0] {
 			if status, body, err := g.request("PUT /v1/locks/own?ttl=1s", ""); err != nil || status != http.StatusOK {
@@ -58,12 +59,12 @@ func TestACrowdOfConnections(t *testing.T) {
 			t.Errorf("%s %v", line, err)
 		}
 	}
-	// Other nodes come in: the crowd doesn't take the node's own connections.
+	// Other nodes can join: the crowd doesn't use up the connections between nodes.
 	join := b.command("--join", mesh, "--voters", "a", "--max-ttl", brief, "run", "k", "--", "true")
 	if code := join.run(); code != 0 {
 		t.Errorf("a node that joins beside the crowd ends with %d: %s", code, join.err.String())
 	}
-	// A command that finds no place says why.
+	// A command that finds no place prints the reason.
 	p := b.wants(69, "run", "k", "--", "true")
 	if !strings.Contains(p.err.String(), "too many connections") {
 		t.Errorf("without a place lockmesh says %s", p.err.String())

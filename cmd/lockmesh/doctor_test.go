@@ -14,7 +14,7 @@ import (
 	"github.com/lockmesh/lockmesh/internal/freeport"
 )
 
-// diagnosis runs doctor, and returns its findings and its code.
+// diagnosis runs doctor, and returns the findings and the exit code.
 func (b *bench) diagnosis(secret string, args ...string) ([]finding, int) {
 	b.t.Helper()
 	p := b.command(append([]string{"doctor", "-o", "json"}, args...)...)
@@ -29,8 +29,8 @@ func (b *bench) diagnosis(secret string, args ...string) ([]finding, int) {
 	return all, code
 }
 
-// wantFinding fails unless there is a finding of a check with a verdict and a text, and with advice
-// where something is wrong.
+// wantFinding fails unless a finding has the check, the verdict and the text, with advice if the
+// verdict is bad.
 func wantFinding(t *testing.T, all []finding, check string, v verdict, text string) {
 	t.Helper()
 	for _, f := range all {
@@ -44,7 +44,7 @@ func wantFinding(t *testing.T, all []finding, check string, v verdict, text stri
 	t.Errorf("no finding %s %s with %q in %+v", v, check, text, all)
 }
 
-// TestDoctor : each check is shown by the fault that it looks for.
+// TestDoctor : each check finds the fault for which the check was made.
 func TestDoctor(t *testing.T) {
 	const secret, other = "kQ7vXw2-first-hB9zLm4TgY8s", "pR3nDc6-second-jF5aVu1WeK0x"
 	t.Parallel()
@@ -109,7 +109,7 @@ func TestDoctor(t *testing.T) {
 	}
 }
 
-// TestDoctorOnDirectories : what is wrong with a state directory.
+// TestDoctorOnDirectories : doctor reports the faults of a state directory.
 func TestDoctorOnDirectories(t *testing.T) {
 	t.Parallel()
 	b := newRoom(t)
@@ -140,7 +140,7 @@ func TestDoctorOnDirectories(t *testing.T) {
 	wantFinding(t, diagnose(), "directory", fail, "can't be made")
 }
 
-// TestDoctorOnVoters : what a doctor says of the voters, from a status.
+// TestDoctorOnVoters : doctor's findings about the voters of a status.
 func TestDoctorOnVoters(t *testing.T) {
 	var s lockmesh.Status
 	s.Electorate = lockmesh.ElectorateStatus{

@@ -32,8 +32,8 @@ func (b *bench) workers() map[string]*process {
 
 var tokenLine = regexp.MustCompile(`working with token (\d+)\n`)
 
-// TestExamplesInOtherLanguages : workers in a shell, Python and Node take turns with each other,
-// with tokens in order; each says so when the lock is held by another, and ends its work when it is
+// TestExamplesInOtherLanguages : workers in a shell, Python and Node take turns, with tokens in
+// order; each worker reports a lock held by another worker, and ends its work when the lock is
 // lost.
 func TestExamplesInOtherLanguages(t *testing.T) {
 	b := newBench(t)
@@ -99,7 +99,7 @@ func TestExamplesLoseTheLock(t *testing.T) {
 	}
 }
 
-// slowWorkers are workers whose steps take a minute, so that the end comes in between.
+// slowWorkers returns workers with steps of a minute, so that the end comes within a step.
 func (b *bench) slowWorkers() map[string]*process {
 	b.t.Helper()
 	all := b.workers()

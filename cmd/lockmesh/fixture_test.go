@@ -9,7 +9,8 @@ import (
 	"github.com/lockmesh/lockmesh/admin"
 )
 
-// pipe gives a process that hasn't begun a standard input, which the test closes.
+// pipe gives a process a standard input, to be closed by the test. The process must not have
+// started.
 func (p *process) pipe(b *bench) io.WriteCloser {
 	b.t.Helper()
 	in, err := p.StdinPipe()
@@ -20,7 +21,7 @@ func (p *process) pipe(b *bench) io.WriteCloser {
 	return in
 }
 
-// startPiped is start for a process that has a standard input, which the test closes.
+// startPiped is start for a process with a standard input, to be closed by the test.
 func (b *bench) startPiped(args ...string) (*process, io.WriteCloser) {
 	b.t.Helper()
 	p := b.command(args...)

@@ -30,7 +30,7 @@ func script(t *testing.T, name string) string {
 	return path
 }
 
-// isThere reports whether a program is installed, and says loudly what isn't tried without it.
+// isThere reports whether a program is installed, and logs a missing program as untried.
 func isThere(t *testing.T, program string) bool {
 	t.Helper()
 	_, err := exec.LookPath(program)
@@ -40,7 +40,7 @@ func isThere(t *testing.T, program string) bool {
 	return err == nil
 }
 
-// site is a directory in which the clients of all kinds count: see section.sh.
+// site is a directory with the counter of all kinds of clients: see section.sh.
 type site struct {
 	t   *testing.T
 	dir string
@@ -95,7 +95,8 @@ func (s *site) section(who string, token uint64) error {
 	return os.Remove(marker.Name())
 }
 
-// check fails unless each kind has been inside so many times, one at a time, with tokens that rise.
+// check fails unless each kind has been inside so many times, never two at a time, with rising
+// tokens.
 func (s *site) check(kinds []string, rounds int) {
 	s.t.Helper()
 	if faults := s.read("faults"); faults != "" {
@@ -205,8 +206,8 @@ func embedded(t *testing.T, peer string, f func(context.Context, *lockmesh.Mesh)
 	}
 }
 
-// TestKindsOfClientsWatch : curl, Python's standard library and Node's fetch read a watch as it
-// comes.
+// TestKindsOfClientsWatch : curl, Python's standard library and Node's fetch read the events of a
+// watch one by one.
 func TestKindsOfClientsWatch(t *testing.T) {
 	t.Parallel()
 	b := newOpenBench(t, 0, "--name", "a", "--voters", "a", "--max-ttl", brief)
@@ -244,7 +245,7 @@ func TestKindsOfClientsWatch(t *testing.T) {
 	}
 }
 
-// TestKindsOfUsers : the socket's mode keeps other users out, also where they can enter its
+// TestKindsOfUsers : the socket's mode keeps other users out, even users that can enter its
 // directory.
 func TestKindsOfUsers(t *testing.T) {
 	if os.Geteuid() != 0 || !isThere(t, "setpriv") || !isThere(t, "curl") {

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// TestOutputThatCannotBeWritten : a verb whose output is lost fails.
+// TestOutputThatCannotBeWritten : a verb fails if its output is lost.
 func TestOutputThatCannotBeWritten(t *testing.T) {
 	b := newBench(t)
 	for _, args := range [][]string{

@@ -36,17 +36,18 @@ func TestMain(m *testing.M) {
 }
 
 const (
-	// calm is a maximum TTL for tests whose locks have to stay held, however busy the machine is.
+	// calm is a maximum TTL for tests with locks that have to stay held, however busy the machine
+	// is.
 	calm = "30s"
 
-	// brief is one for tests that wait for the end of a lease.
+	// brief is a maximum TTL for tests that wait for the end of a lease.
 	brief = "10s"
 )
 
-// patience bounds each wait of a test. Only what hangs takes so long.
+// patience bounds each wait of a test. Only a hanging test waits so long.
 const patience = time.Minute
 
-// bench is an agent with a socket, and commands that use it.
+// bench is an agent with a socket, and commands that use the agent.
 type bench struct {
 	t      *testing.T
 	dir    string
@@ -54,8 +55,8 @@ type bench struct {
 	agent  *process
 }
 
-// newBench starts an agent that is a mesh by itself, unless args say otherwise, and waits until it
-// answers.
+// newBench starts an agent and waits until the agent answers. The agent is a mesh by itself, unless
+// args configure another mesh.
 func newBench(t *testing.T, args ...string) *bench {
 	t.Helper()
 	t.Parallel()
@@ -82,7 +83,7 @@ func (b *bench) startAgent(args ...string) {
 		args = []string{"--expect", "1", "--max-ttl", calm}
 	}
 	b.agent = b.start(append([]string{"agent", "--socket", b.socket, "--bind", "127.0.0.1:0"}, args...)...)
-	b.t.Cleanup(func() { b.agent.signal(syscall.SIGCONT) }) // so that it can be ended
+	b.t.Cleanup(func() { b.agent.signal(syscall.SIGCONT) }) // so that the agent can be ended
 	grants(b.t, b.socket)
 }
 
@@ -110,7 +111,7 @@ func newClient(t *testing.T, socket string) *admin.Client {
 	return c
 }
 
-// waiters returns how many requests wait for a key.
+// waiters returns the number of waiting requests for a key.
 func (b *bench) waiters(key string) int {
 	b.t.Helper()
 	c := newClient(b.t, b.socket)
@@ -124,7 +125,7 @@ func (b *bench) waiters(key string) int {
 	return len(l.Waiters)
 }
 
-// command returns a command line of lockmesh that talks to the agent.
+// command returns a command line of lockmesh that calls the agent.
 func (b *bench) command(args ...string) *process {
 	self, err := os.Executable()
 	if err != nil {
@@ -133,7 +134,7 @@ func (b *bench) command(args ...string) *process {
 	return b.program(self, args...)
 }
 
-// program returns a program in whose PATH lockmesh is.
+// program returns a program with lockmesh in its PATH.
 func (b *bench) program(path string, args ...string) *process {
 	p := &process{t: b.t, Cmd: exec.Command(path, args...)}
 	p.Dir = b.dir
@@ -161,7 +162,7 @@ func (b *bench) start(args ...string) *process {
 	return p
 }
 
-// wants runs a command line, and fails unless it ends with a code.
+// wants runs a command line, and fails unless the command ends with a code.
 func (b *bench) wants(code int, args ...string) *process {
 	b.t.Helper()
 	p := b.command(args...)
@@ -180,7 +181,7 @@ type process struct {
 	failure  error
 }
 
-// output is what a process prints.
+// output is the output of a process.
 type output struct {
 	mu sync.Mutex
 	b  bytes.Buffer
@@ -198,8 +199,8 @@ func (o *output) String() string {
 	return o.b.String()
 }
 
-// start starts the process, which is killed when the test ends. Of a test that fails, the log shows
-// what the process has written to standard error.
+// start starts the process, which is killed when the test ends. If the test fails, the log shows
+// the process's standard error.
 func (p *process) start() {
 	p.t.Helper()
 	// A process that the command has left behind must not keep Wait from ending.
@@ -216,7 +217,8 @@ func (p *process) start() {
 	})
 }
 
-// wait waits for the end, and returns the exit code; 128 and the signal if one has ended it.
+// wait waits for the end, and returns the exit code; 128 and the signal if the process died of a
+// signal.
 func (p *process) wait() int {
 	p.once.Do(func() { p.failure = p.Wait() })
 	if p.ProcessState == nil {

@@ -41,7 +41,7 @@ func ask(t *testing.T, method, url string) (int, string) {
 	return answer.StatusCode, string(body)
 }
 
-// TestMetrics : an agent with --metrics answers Prometheus, and nothing else.
+// TestMetrics : an agent with --metrics answers Prometheus, and refuses all other requests.
 func TestMetrics(t *testing.T) {
 	t.Parallel()
 	b := newRoom(t)
@@ -91,8 +91,8 @@ func TestMetrics(t *testing.T) {
 	}
 }
 
-// TestMetricsByTheEnvironment : the flag has a variable, and a port of the system's choice is in
-// the log.
+// TestMetricsByTheEnvironment : the flag has a variable, and the log shows a port chosen by the
+// system.
 func TestMetricsByTheEnvironment(t *testing.T) {
 	t.Parallel()
 	b := newRoom(t)
@@ -115,7 +115,7 @@ func TestMetricsByTheEnvironment(t *testing.T) {
 }
 
 // TestScrapersAreBounded : a client without a place waits until another client has gone, and the
-// end cuts the connections of all.
+// end of the server cuts all connections.
 func TestScrapersAreBounded(t *testing.T) {
 	defer goleak.VerifyNone(t, goleak.IgnoreCurrent())
 	l, err := net.Listen("tcp", "127.0.0.1:0")

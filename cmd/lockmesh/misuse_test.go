@@ -13,8 +13,8 @@ import (
 // auth is the header with the token, for requests written by hand.
 const auth = "Host: localhost\r\nAuthorization: Bearer " + openToken + "\r\n"
 
-// pour writes a piece again and again, until the agent breaks the connection off or has read as
-// much as it could keep in memory to no purpose.
+// pour writes a piece again and again, until the agent breaks the connection off, and fails if the
+// agent has read 64 MiB.
 func (g *guest) pour(t *testing.T, piece string) {
 	t.Helper()
 	const most = 64 << 20
@@ -26,7 +26,7 @@ func (g *guest) pour(t *testing.T, piece string) {
 	t.Errorf("the agent has taken %d MiB of %.20q", most>>20, piece)
 }
 
-// watched is an agent's client with a lock that must stay held, whatever other clients do.
+// watched is an agent with a client and a lock that must stay held, whatever other clients do.
 type watched struct {
 	*openBench
 	run    *process
@@ -34,7 +34,7 @@ type watched struct {
 	before int // open files
 }
 
-// watch takes the lock.
+// watch acquires the lock.
 func (b *openBench) watch() *watched {
 	b.t.Helper()
 	run, in := b.startPiped("run", "victim", "--", "sh", "-c", "echo ready; read x; echo done")
@@ -42,8 +42,8 @@ func (b *openBench) watch() *watched {
 	return &watched{b, run, in, b.openFiles()}
 }
 
-// check fails unless the lock is still held, others are served, and all that the other clients have
-// opened is closed.
+// check fails unless the lock is still held, other clients are served, and all files opened for the
+// other clients are closed.
 func (w *watched) check() {
 	w.t.Helper()
 	w.wants(0, "run", "other", "--", "true")
@@ -56,7 +56,7 @@ func (w *watched) check() {
 	}
 }
 
-// TestRequestsWithoutEnd : bodies, headers and lengths without end are refused, by all ways to the
+// TestRequestsWithoutEnd : bodies, headers and lengths without end are refused on all ways to the
 // agent.
 func TestRequestsWithoutEnd(t *testing.T) {
 	t.Parallel()
@@ -99,8 +99,8 @@ func TestRequestsWithoutEnd(t *testing.T) {
 	w.check()
 }
 
-// TestClientsThatVanish : whatever a client waits for as it vanishes, nothing is left of the
-// client, and a key that it held is free as documented.
+// TestClientsThatVanish : when a waiting client vanishes, nothing is left of the client, and a key
+// held by the client is free as documented.
 func TestClientsThatVanish(t *testing.T) {
 	t.Parallel()
 	b := newOpenBench(t, 0, "--expect", "1", "--max-ttl", calm)

@@ -55,7 +55,7 @@ func (b *bench) startNest(flags ...string) *nest {
 	return n
 }
 
-// childrenOf returns the processes that a process has started and that go on.
+// childrenOf returns the children of a process that go on.
 func childrenOf(t *testing.T, parent int) (pids []int) {
 	t.Helper()
 	stats, err := filepath.Glob("/proc/[0-9]*/stat")
@@ -144,7 +144,7 @@ func TestARunWithinARunLosesItsLock(t *testing.T) {
 	}
 }
 
-// TestARunWithinARunGetsASignalOnce : the inner run passes the signal on, and no other process does.
+// TestARunWithinARunGetsASignalOnce : the inner run forwards the signal, and no other process does.
 func TestARunWithinARunGetsASignalOnce(t *testing.T) {
 	needsProc(t)
 	b := newBench(t)

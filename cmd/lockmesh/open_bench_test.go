@@ -21,15 +21,15 @@ const (
 	openPassword = "pR3nDc6-password-jF5aVu1WeK0x"
 )
 
-// openBench is an agent that clients reach by all ways: its socket, HTTP over TCP, and as a Redis.
+// openBench is an agent open to clients on all ways: its socket, HTTP over TCP, and Redis.
 type openBench struct {
 	*bench
 	files      int
 	http, resp string // the addresses over TCP
 }
 
-// newOpenBench starts such an agent, and waits until it grants locks. The agent may have so many
-// files open, or as many as the system allows if files is zero.
+// newOpenBench starts such an agent, and waits until the agent grants locks. The parameter files
+// limits the open files of the agent; zero stands for the limit of the system.
 func newOpenBench(t *testing.T, files int, args ...string) *openBench {
 	t.Helper()
 	b := &openBench{bench: newRoom(t), files: files, http: freeport.Address(t), resp: freeport.Address(t)}
@@ -63,17 +63,17 @@ type guest struct {
 	r *bufio.Reader
 }
 
-// address returns where the agent's node is reached by others.
+// address returns the address of the agent's node for other nodes.
 func (b *bench) address() string {
 	b.t.Helper()
 	return strings.Fields(strings.TrimPrefix(b.wants(0, "status").out.String(), "node "))[2]
 }
 
-// way is one of the ways to the agent.
+// way is a way to the agent.
 type way struct {
 	name, network, address string
 	greet                  func(g *guest) error // the first exchange; an error of a refused connection has the answer's text
-	refusal                string               // a part of the answer without a place
+	refusal                string               // a part of the answer to a client without a place
 }
 
 // ways returns all ways to the agent.
@@ -114,7 +114,7 @@ func (w *way) enter(t *testing.T) (*guest, error) {
 	return g, w.greet(g)
 }
 
-// guest is a connection that must have a place.
+// guest makes a connection that must have a place.
 func (b *openBench) guest(w *way) *guest {
 	b.t.Helper()
 	g, err := w.enter(b.t)
@@ -126,7 +126,8 @@ func (b *openBench) guest(w *way) *guest {
 
 // request sends a request of HTTP without a body, and returns the answer.
 func (g *guest) request(line, headers string) (status int, body string, err error) {
-	// A refused connection may be closed before the request is written: the answer is there.
+	// A refused connection may be closed before the request is written: the answer is still
+	// readable.
 	_, _ = io.WriteString(g, line+" HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer "+openToken+"\r\n"+headers+"\r\n")
 	a, err := http.ReadResponse(g.r, nil)
 	if err != nil {

@@ -13,8 +13,8 @@ import (
 	"github.com/alecthomas/kong"
 )
 
-// pages returns the pages of documentation of the whole repository, but for the changelog and the
-// decisions, which tell what was.
+// pages returns the documentation pages of the whole repository, except the changelog and the
+// decision records, which describe the past.
 func pages(t *testing.T) map[string]string {
 	t.Helper()
 	texts := make(map[string]string)
@@ -39,17 +39,17 @@ func pages(t *testing.T) map[string]string {
 
 var (
 	codeBlock = regexp.MustCompile("(?ms)^( *)```[a-z]*\n(.*?)\n *```")
-	// commandLine is a call of the command in a block of code: at the start of a line or of a
-	// command behind another, perhaps with a prompt.
+	// commandLine is a call of the command in a block of code: at the start of a line or behind
+	// another command, perhaps with a prompt.
 	commandLine = regexp.MustCompile(`(?m)(?:^ *(?:\$ )?|[;&|(] *)lockmesh +([^\n]*)`)
 	// inlineCall is a call in the text.
 	inlineCall = regexp.MustCompile("`lockmesh ([^`]*)`")
-	// noCalls look like calls and are none: names of spans, and a placeholder.
+	// noCalls look like calls but aren't: names of spans, and a placeholder.
 	noCalls = []string{"trylock", "lease", "VERB -h"}
 )
 
-// words splits what stands behind the name of the command, up to the end of the command. The
-// quotes of a shell are understood as far as the pages use them.
+// words splits the words behind the name of the command, up to the end of the command. The quotes
+// of a shell are understood as far as the pages use quotes.
 func words(line string) (all []string) {
 	word, inWord, quote := "", false, rune(0)
 	end := func() {
@@ -80,7 +80,7 @@ func words(line string) (all []string) {
 }
 
 // TestTheCallsInPagesAreUnderstood : each command line with lockmesh in a block of code can be
-// parsed, and each call named in the text has a verb and options that exist.
+// parsed, and each call named in the text has an existing verb and existing options.
 func TestTheCallsInPagesAreUnderstood(t *testing.T) {
 	parse := func(args []string) (*kong.Context, error) {
 		c := new(cli)
@@ -112,7 +112,8 @@ func TestTheCallsInPagesAreUnderstood(t *testing.T) {
 				continue
 			}
 			calls++
-			// The text may leave out what the verb needs; then another error comes first.
+			// The text may leave out required arguments of the verb; then another error comes
+			// first.
 			_, err := parse(slices.DeleteFunc(args, func(a string) bool { return a == "…" }))
 			if p := (*kong.ParseError)(nil); err != nil && (!errors.As(err, &p) || !strings.HasPrefix(err.Error(), "expected \"<")) {
 				t.Errorf("%s: `lockmesh %s`: %v", name, m[1], err)

@@ -16,9 +16,9 @@ import (
 	"github.com/lockmesh/lockmesh/register/registerflag"
 )
 
-// Three agents found a mesh that a record outside of the mesh names: in a ConfigMap, and in an
-// object. Doctor reads the record, and a node that joins for a moment needs to say no more than
-// that there is one.
+// Three agents found a mesh with a register: a record outside of the mesh, in a ConfigMap and in an
+// object. Doctor reads the record, and a node that joins for a moment needs no setting of the
+// register beyond its use.
 func TestAgentsWithARegister(t *testing.T) {
 	const secret, token = "kQ7vXw2-first-hB9zLm4TgY8s", "the token of the register"
 	sampled.Waits(t)
@@ -91,8 +91,8 @@ func TestAgentsWithARegister(t *testing.T) {
 	}
 }
 
-// Doctor fails the records that a node refuses, and tells the reason that the node has in its
-// status. Each record has another fault.
+// Doctor fails the records that a node refuses, and reports the reason shown in the node's status.
+// Each record has another fault.
 func TestDoctorRefusesTheRecordsThatANodeRefuses(t *testing.T) {
 	t.Parallel()
 	const secret = "kQ7vXw2-first-hB9zLm4TgY8s"

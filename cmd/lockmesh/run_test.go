@@ -63,7 +63,7 @@ func TestExitCodes(t *testing.T) {
 	}
 }
 
-// TestOptionsOfFlockAreExplained : docs/command.md says of each what is in its place.
+// TestOptionsOfFlockAreExplained : docs/command.md names the replacement of each option.
 func TestOptionsOfFlockAreExplained(t *testing.T) {
 	page, err := os.ReadFile("../../docs/command.md")
 	if err != nil {
@@ -108,7 +108,7 @@ func TestLocksOfARun(t *testing.T) {
 	b.wants(75, "run", "-n", "a", "--", "true")
 	b.wants(75, "run", "-w", "0.05", "b", "--", "true")
 	b.wants(9, "run", "-E", "9", "-n", "c", "b", "--", "true")
-	b.wants(0, "run", "-n", "c", "--", "true") // it was released as b was held
+	b.wants(0, "run", "-n", "c", "--", "true") // c was released, as b was held
 	p := b.wants(75, "run", "-n", "a", "--", "true")
 	if text := p.err.String(); !strings.Contains(text, "held by") || !strings.Contains(text, " sh)") || strings.Contains(text, "GET") {
 		t.Errorf("the complaint is %s", text)
@@ -184,7 +184,7 @@ func TestLead(t *testing.T) {
 	if code := first.waitInTime(); code != 143 {
 		t.Errorf("the first ends with %d: %s", code, first.err.String())
 	}
-	// A command that ends is started again when it is its turn again.
+	// A command that has ended is started again at its next turn.
 	again := b.start("lead", "boss", "--pause", "1ms", "--", "sh", "-c", "echo leads; exit 1")
 	until(t, "several turns", func() bool { return strings.Count(again.out.String(), "leads") >= 3 })
 	again.signal(sigTerm)

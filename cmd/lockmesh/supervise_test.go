@@ -15,8 +15,8 @@ const (
 	sigKill = syscall.SIGKILL
 )
 
-// family is a script that starts processes in the ways that shells have: a child, a grandchild, and
-// one in a process group of its own. It prints their numbers, and "ready".
+// family is a script that starts processes in the ways of shells: a child, a grandchild, and a
+// child in a process group of its own. The script prints their numbers, and "ready".
 const family = `sleep 1000 & echo $!
 sh -c 'sleep 1000 & echo $!; wait' &
 bash -c 'set -m; sleep 1000 & echo $!; wait' &
@@ -200,7 +200,7 @@ func TestTheLockIsLostWhileTheAgentIsSilent(t *testing.T) {
 	}
 }
 
-// TestEviction : the command is told at once, and may end in good order.
+// TestEviction : the command is signalled at once, and may end in good order.
 func TestEviction(t *testing.T) {
 	b := newBench(t)
 	p := b.start("run", "k", "--", "bash", "-c", "trap 'echo cleaned; exit 0' TERM; echo ready; while :; do sleep 0.01; done")
@@ -223,7 +223,8 @@ func TestTheAgentIsKilled(t *testing.T) {
 	gone(t, pids)
 }
 
-// TestTheAgentIsKilledUnderClientsThatWait : no node answers any more, says their exit code.
+// TestTheAgentIsKilledUnderClientsThatWait : the clients' exit code shows that no node answers any
+// more.
 func TestTheAgentIsKilledUnderClientsThatWait(t *testing.T) {
 	b := newBench(t)
 	holder, _ := b.startPiped("lock", "k")
@@ -265,8 +266,8 @@ func TestRevocation(t *testing.T) {
 	}
 }
 
-// TestWhatACommandLeavesRunning : the key is held until all processes of the group have ended, and
-// with --command-only until the command has.
+// TestWhatACommandLeavesRunning : the key is held until all processes of the group have ended; with
+// --command-only, until the command has ended.
 func TestWhatACommandLeavesRunning(t *testing.T) {
 	needsProc(t)
 	b := newBench(t)

@@ -14,7 +14,7 @@ import (
 	"github.com/creack/pty"
 )
 
-// screen is a terminal with an interactive shell, as a user has it.
+// screen is a terminal with an interactive shell, as a user has.
 type screen struct {
 	t     *testing.T
 	tty   *os.File
@@ -106,7 +106,7 @@ func TestCtrlC(t *testing.T) {
 	b.wants(0, "run", "-n", "k", "--", "true")
 }
 
-// TestCtrlCWhileWaiting : the terminal shows who holds the key, and Ctrl-C ends the script.
+// TestCtrlCWhileWaiting : the terminal shows the holder of the key, and Ctrl-C ends the script.
 func TestCtrlCWhileWaiting(t *testing.T) {
 	b := newBench(t)
 	holder, _ := b.startPiped("run", "k", "--", "sh", "-c", "echo runs; read x")
@@ -152,7 +152,7 @@ func TestCtrlZ(t *testing.T) {
 	s.shows("code 1000", 1)
 }
 
-// TestColors : a terminal gets colours unless the user wants none.
+// TestColors : a terminal gets colours unless the user turns colours off.
 func TestColors(t *testing.T) {
 	b := newBench(t)
 	s := b.newScreen()
@@ -168,7 +168,7 @@ func TestColors(t *testing.T) {
 	}
 }
 
-// TestWaitOnATerminal : a terminal is shown what is missing, and the line goes when the wait is
+// TestWaitOnATerminal : a terminal shows the reason of the wait, and the line goes when the wait is
 // over.
 func TestWaitOnATerminal(t *testing.T) {
 	b := newBench(t)

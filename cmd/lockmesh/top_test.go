@@ -11,7 +11,7 @@ import (
 	"testing"
 )
 
-// The control sequences by which a program takes a whole terminal and gives it back.
+// The control sequences by which a program takes over and restores a whole terminal.
 const (
 	enterScreen, leaveScreen = "\x1b[?1049h", "\x1b[?1049l"
 	hideCursor, showCursor   = "\x1b[?25l", "\x1b[?25h"
@@ -36,7 +36,7 @@ func (s *screen) withTop(command string) {
 	s.types(`modes=$(stty -g); ` + command + `; code=$?; test "$modes" = "$(stty -g)" && echo modes ke""pt, code $((code+1000))` + "\n")
 }
 
-// TestTop : the screen shows a key that is taken, and goes without a trace.
+// TestTop : the screen shows an acquired key, and goes without a trace.
 func TestTop(t *testing.T) {
 	b := newBench(t)
 	holder, _ := b.startPiped("lock", "jobs/1", "--value", "10.0.0.7:8080")
@@ -84,7 +84,7 @@ func TestTopDetail(t *testing.T) {
 	waiting.signal(sigTerm)
 }
 
-// TestTopEndsBySignal : a terminal is left as before.
+// TestTopEndsBySignal : the terminal is left as before.
 func TestTopEndsBySignal(t *testing.T) {
 	b := newBench(t)
 	s := b.newScreen()
@@ -124,7 +124,7 @@ func TestTopStops(t *testing.T) {
 	s.isRestored()
 }
 
-// TestTopOutlastsItsNode : the screen says that the node is gone, and goes on when the node is
+// TestTopOutlastsItsNode : the screen shows that the node is gone, and goes on when the node is
 // back.
 func TestTopOutlastsItsNode(t *testing.T) {
 	b := newBench(t)

@@ -17,7 +17,7 @@ import (
 	"github.com/lockmesh/lockmesh/meshtest"
 )
 
-// eventually waits until a condition holds. It may be called from any goroutine.
+// eventually waits until a condition holds, and may be called from any goroutine.
 func eventually(t *testing.T, what string, holds func() bool) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
@@ -34,7 +34,7 @@ func eventually(t *testing.T, what string, holds func() bool) {
 	}
 }
 
-// waiting counts the nodes that wait for the lock of a name.
+// waiting counts the nodes waiting for the lock of a name.
 func waiting(nodes []*lockmesh.Mesh, name string) int {
 	n := 0
 	for _, node := range nodes {
@@ -47,7 +47,7 @@ func waiting(nodes []*lockmesh.Mesh, name string) int {
 	return n
 }
 
-// together lets all servers do the same at once.
+// together runs a function on all servers at once.
 func together(t *testing.T, servers []server, do func(server) error) {
 	t.Helper()
 	var work sync.WaitGroup
@@ -114,14 +114,15 @@ func TestOneOfThreeServersRenewsACertificate(t *testing.T) {
 	ca.during = func(string) {
 		eventually(t, "the two others want it, too", func() bool { return waiting(nodes, "issue_cert_"+name) == 2 })
 	}
-	// In the background certmagic retries, and asks for its lease before each attempt.
+	// In the background certmagic retries, and acquires its lease before each attempt.
 	together(t, servers, func(s server) error { return s.RenewCertAsync(within(t), name, false) })
 	if n := ca.count(name); n != 2 {
 		t.Errorf("it was issued %d times instead of twice", n)
 	}
 }
 
-// certmagic only tries to lock when it asks for renewal information: who comes second doesn't wait.
+// certmagic only tries to lock before a request for renewal information: a second server doesn't
+// wait.
 func TestOneOfThreeServersAsksForRenewalInformation(t *testing.T) {
 	const name = "ari.example.com"
 	nodes := startMesh(t, "a", "b", "c")
@@ -179,7 +180,7 @@ func TestAServerThatDiesIsFollowedByAnother(t *testing.T) {
 		t.Errorf("it was asked for %d times", n)
 	}
 	close(free)
-	<-ended // it may write late; that is certmagic's to bear, as the README says
+	<-ended // the call may write late, a problem of certmagic, as the README explains
 }
 
 func TestALostLockIsRenewedOnceItIsFree(t *testing.T) {
@@ -195,7 +196,7 @@ func TestALostLockIsRenewedOnceItIsFree(t *testing.T) {
 		t.Errorf("a lock that is held: %v", err)
 	}
 
-	// The majority goes away, and comes back with the next lives of two nodes.
+	// The majority goes away, and comes back with new incarnations of two nodes.
 	m.Crash("b")
 	m.Crash("c")
 	if got := <-lost; got != name {
@@ -208,7 +209,7 @@ func TestALostLockIsRenewedOnceItIsFree(t *testing.T) {
 	m.Restart("c")
 	m.Ready()
 
-	// Another has it first.
+	// Another node has the lock first.
 	lease, err := m.Node("b").Lock(within(t), "certmagic/"+name)
 	if err != nil {
 		t.Fatal(err)
@@ -256,7 +257,7 @@ func TestLocksWithinOneProcess(t *testing.T) {
 	if err := s.RenewLockLease(t.Context(), "x", 0); !errors.Is(err, certmagiclock.ErrNotLocked) {
 		t.Errorf("renewing what isn't locked: %v", err)
 	}
-	// Names are what clients send, so they needn't be keys.
+	// Names come from clients, so names needn't be valid keys.
 	for _, name := range []string{"x", "", strings.Repeat("long.", 200), "with\na break", "\xff"} {
 		if err := s.Lock(within(t), name); err != nil {
 			t.Fatal(err)

@@ -22,12 +22,12 @@ import (
 	certmagiclock "github.com/lockmesh/lockmesh/contrib/certmagic"
 )
 
-// issuer is a certificate authority within the test. All nodes ask the same one.
+// issuer is a certificate authority within the test, shared by all nodes.
 type issuer struct {
 	key    *ecdsa.PrivateKey
 	ca     *x509.Certificate
-	during func(name string) // while a certificate is issued
-	asked  func()            // while renewal information is asked for
+	during func(name string) // called while a certificate is issued
+	asked  func()            // called for each request for renewal information
 
 	mu     sync.Mutex
 	issued map[string]int // by name
@@ -79,7 +79,7 @@ func (i *issuer) Issue(_ context.Context, request *x509.CertificateRequest) (*ce
 	}, nil
 }
 
-// GetRenewalInfo says when a certificate should be renewed; not soon.
+// GetRenewalInfo returns a time for the renewal of a certificate; not soon.
 func (i *issuer) GetRenewalInfo(context.Context, certmagic.Certificate) (acme.RenewalInfo, error) {
 	i.mu.Lock()
 	i.infos++
@@ -113,7 +113,7 @@ func (i *issuer) renewsAtOnce(yes bool) {
 	i.stale = yes
 }
 
-// server is certmagic in one process: its own cache, and its own view of the directory that all share.
+// server is certmagic in one process: its own cache, and its own view of the shared directory.
 type server struct {
 	*certmagic.Config
 	storage *certmagiclock.Storage

@@ -15,10 +15,11 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 const (
 	ttl      = time.Second
-	patience = 30 * time.Second // far above what anything here takes
+	patience = 30 * time.Second // far above the duration of any test here
 )
 
-// startMesh starts a mesh in memory, all nodes voters, and waits until locks are granted. Time is real, as the other program's is.
+// startMesh starts a mesh in memory, all nodes voters, and waits until locks are granted. Time is
+// real, since the other program's time is.
 func startMesh(t *testing.T, names ...string) []*lockmesh.Mesh {
 	t.Helper()
 	m := meshtest.New(t, len(names), meshtest.Names(names...), meshtest.MaxTTL(ttl))

@@ -27,7 +27,7 @@ func electors(t *testing.T, nodes []*lockmesh.Mesh) []*gocronlock.Elector {
 	return all
 }
 
-// leader waits until there is one, and returns its number.
+// leader waits for a leader, and returns the leader's number.
 func leader(t *testing.T, all []*gocronlock.Elector) int {
 	t.Helper()
 	found := -1

@@ -31,7 +31,7 @@ func ExampleElector() {
 	scheduler.Start()
 }
 
-// Each run goes to whichever process is first.
+// The first process runs each job.
 func ExampleLocker() {
 	var mesh *lockmesh.Mesh // as Join returned it
 	locker := gocronlock.NewLocker(mesh, gocronlock.WithPrefix("billing/"), gocronlock.WithSplay(5*time.Second))

@@ -9,7 +9,7 @@ import (
 	"github.com/jonboulle/clockwork"
 )
 
-// cron is one gocron scheduler for each node, all on one clock that the test turns.
+// cron has one gocron scheduler for each node, all on one clock set by the test.
 type cron struct {
 	t          *testing.T
 	clock      *clockwork.FakeClock
@@ -35,7 +35,7 @@ func newCron(t *testing.T, n int, opt func(i int) gocron.SchedulerOption) *cron 
 	return c
 }
 
-// every gives each scheduler a job that is due each minute, as a deployment of the same program would.
+// every gives each scheduler a job that is due each minute, as in a deployment of a single program.
 func (c *cron) every(name string, job func(ctx context.Context, node int), opts ...gocron.JobOption) {
 	c.t.Helper()
 	for i, s := range c.schedulers {
@@ -61,7 +61,8 @@ func (c *cron) tick() {
 	c.clock.Advance(time.Minute)
 }
 
-// scheduled waits until every job of every scheduler has a next run. By then each has decided about the one before.
+// scheduled waits until every job of every scheduler has a next run. By then each scheduler has
+// decided about the previous run.
 func (c *cron) scheduled() {
 	c.t.Helper()
 	if err := c.clock.BlockUntilContext(within(c.t), c.jobs); err != nil {

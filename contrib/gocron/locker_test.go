@@ -16,7 +16,7 @@ import (
 	gocronlock "github.com/lockmesh/lockmesh/contrib/gocron"
 )
 
-// tally counts what the schedulers do with the runs of each job.
+// tally counts the runs of each job, and the skipped runs.
 type tally struct {
 	mu   sync.Mutex
 	ran  map[string][]int   // nodes, by job
@@ -35,7 +35,7 @@ func (y *tally) run(job string, node int) {
 	y.ran[job] = append(y.ran[job], node)
 }
 
-// skips listens for the runs that a scheduler skips.
+// skips records the runs skipped by a scheduler.
 func (y *tally) skips() gocron.JobOption {
 	return gocron.WithEventListeners(gocron.AfterLockError(func(_ uuid.UUID, job string, err error) {
 		y.mu.Lock()
@@ -51,7 +51,8 @@ func (y *tally) of(job string) (ran, skipped int) {
 	return len(y.ran[job]), len(y.errs[job])
 }
 
-// all returns who has run a job, and why others haven't. Other jobs may still be under way.
+// all returns the nodes that have run a job, and the errors of the others. Other jobs may still be
+// under way.
 func (y *tally) all(job string) (ran []int, errs []error) {
 	y.mu.Lock()
 	defer y.mu.Unlock()
@@ -64,7 +65,7 @@ func lockers(nodes []*lockmesh.Mesh, opts ...gocronlock.LockerOption) func(int) 
 	}
 }
 
-// Every job is quick, so only the splay keeps a second scheduler from finding its lock free.
+// Every job is quick, so only the splay keeps a second scheduler from finding the job's lock free.
 func TestEachQuickJobIsRunOnceBySomeScheduler(t *testing.T) {
 	nodes := startMesh(t, "a", "b", "c")
 	c := newCron(t, 3, lockers(nodes, gocronlock.WithSplay(patience)))
@@ -109,7 +110,7 @@ func TestWithoutASplayAQuickJobMayBeRunTwice(t *testing.T) {
 	}
 }
 
-// A job holds its lock for as long as it runs, and is run again at each tick, by anyone.
+// A job holds its lock while running, and runs again at each tick, on any node.
 func TestEachRunOfALongJobIsOneSchedulers(t *testing.T) {
 	nodes := startMesh(t, "a", "b", "c")
 	c := newCron(t, 3, lockers(nodes, gocronlock.WithSplay(0)))
@@ -122,7 +123,7 @@ func TestEachRunOfALongJobIsOneSchedulers(t *testing.T) {
 		}
 		defer running.Add(-1)
 		y.run("nightly", node)
-		for range 2 { // until the others have given up
+		for range 2 { // until the other schedulers have given up
 			select {
 			case <-y.skipped:
 			case <-ctx.Done():
@@ -175,7 +176,7 @@ func TestALostLeaseReachesTheJobAndAnotherRunsTheNext(t *testing.T) {
 		}
 	}
 
-	// While the job that has lost its lock still runs, its own process doesn't start another.
+	// While the job without its lock still runs, the process of the job doesn't start another run.
 	c.tick()
 	eventually(t, "the next run is skipped", func() bool {
 		_, skipped := y.of("nightly")
@@ -185,7 +186,7 @@ func TestALostLeaseReachesTheJobAndAnotherRunsTheNext(t *testing.T) {
 		t.Errorf("skipped for %v", errs[0])
 	}
 
-	// Another process does, as soon as the lease has lapsed at the voters.
+	// Another process does, as soon as the lease has expired at the voters.
 	tokens := make(chan uint64, 1)
 	second := gocronlock.NewLocker(nodes[1])
 	other := newCron(t, 1, func(int) gocron.SchedulerOption { return gocron.WithDistributedLocker(second) })

@@ -24,5 +24,5 @@ func migrate(ctx context.Context, mesh *lockmesh.Mesh, db *sql.DB, migrations fs
 }
 
 func Example() {
-	_ = migrate // each process calls it as it starts
+	_ = migrate // each process calls migrate at its start
 }

@@ -26,7 +26,7 @@ var migrations = fstest.MapFS{
 	"00003_more.sql":   {Data: []byte("-- +goose Up\nINSERT INTO orders DEFAULT VALUES;\n-- +goose Down\nDELETE FROM orders;\n")},
 }
 
-// open opens the database in a file, as one more process would.
+// open opens the database in a file, as another process would.
 func open(t *testing.T, file string) *sql.DB {
 	t.Helper()
 	db, err := sql.Open("sqlite", "file:"+filepath.ToSlash(file)+"?_pragma=busy_timeout(10000)")
@@ -57,7 +57,8 @@ func wantOrders(t *testing.T, db *sql.DB, want int) {
 	}
 }
 
-// goose's own suite: five providers migrate at once. They are spread over the nodes, and share only a file and the mesh.
+// goose's own suite: five providers migrate at once, spread over the nodes, and share only a file
+// and the mesh.
 func TestGoosesSuiteForProviders(t *testing.T) {
 	nodes := startMesh(t, "a", "b", "c")
 	file := filepath.Join(t.TempDir(), "orders.db")
@@ -80,7 +81,8 @@ func TestGoosesSuiteForProvidersThatShareALocker(t *testing.T) {
 	wantOrders(t, open(t, file), 2)
 }
 
-// goose's own suite: five lockers want the lock at once, one gets it, and the others give up in time.
+// goose's own suite: five lockers try the lock at once; one locker gets the lock, and the others
+// give up in time.
 func TestGoosesSuiteForLockers(t *testing.T) {
 	nodes := startMesh(t, "a", "b", "c")
 	n := 0
@@ -111,7 +113,7 @@ func stuck(began chan<- struct{}) goose.ProviderOption {
 	}, nil))
 }
 
-// last is that migration when nothing holds it up.
+// last is the same migration without the wait.
 func last() goose.ProviderOption {
 	return goose.WithGoMigrations(goose.NewGoMigration(4, &goose.GoFunc{
 		RunTx: func(ctx context.Context, tx *sql.Tx) error {
@@ -121,7 +123,7 @@ func last() goose.ProviderOption {
 	}, nil))
 }
 
-// A node that dies amid a migration is rolled back by its guard, and another node finishes the work.
+// The guard rolls back the migration of a node that dies, and another node finishes the work.
 func TestALostLeaseEndsTheMigrationAndAnotherNodeGoesOn(t *testing.T) {
 	nodes := startMesh(t, "a", "b", "c")
 	file := filepath.Join(t.TempDir(), "orders.db")
@@ -155,7 +157,7 @@ func TestALostLeaseEndsTheMigrationAndAnotherNodeGoesOn(t *testing.T) {
 	wantOrders(t, open(t, file), 3)
 }
 
-// Without a guard goose can't know in time, but it learns from Unlock.
+// Without a guard goose can't learn of the loss in time, but Unlock reports the loss.
 func TestGooseReportsALeaseThatWasLostMeanwhile(t *testing.T) {
 	nodes := startMesh(t, "a", "b", "c")
 	db := open(t, filepath.Join(t.TempDir(), "orders.db"))

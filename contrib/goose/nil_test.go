@@ -8,7 +8,8 @@ import (
 	gooselock "github.com/lockmesh/lockmesh/contrib/goose"
 )
 
-// A nil value is found where it was passed, and not at the first lock, in a goroutine of its own.
+// A nil value is refused at the call with the value, and not at the first lock, in another
+// goroutine.
 func TestNilIsRefusedAtOnce(t *testing.T) {
 	for name, f := range map[string]func(){
 		"mesh": func() { gooselock.New(nil, "k") },

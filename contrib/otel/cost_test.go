@@ -13,10 +13,10 @@ import (
 	"github.com/lockmesh/lockmesh/meshtest"
 )
 
-// BenchmarkObservers shows what the observers cost for one lock: the calls of LockAsked,
-// LockGranted and LeaseEnded, of which only the first is made in the goroutine that calls Lock. The
+// BenchmarkObservers measures the cost of the observers for one lock: the calls of LockAsked,
+// LockGranted and LeaseEnded, of which only the first runs in the goroutine that calls Lock. The
 // first row is for comparison: a lock and its unlock on a node that is the only voter, in memory,
-// without an observer. Nothing is exported.
+// without an observer. No exporter runs.
 func BenchmarkObservers(b *testing.B) {
 	b.Run("a lock alone", func(b *testing.B) {
 		m := meshtest.New(b, 1, meshtest.MaxTTL(time.Second))
@@ -71,7 +71,7 @@ func BenchmarkObservers(b *testing.B) {
 	}
 }
 
-// discard is a processor that does nothing with spans.
+// discard is a processor that drops spans.
 type discard struct{}
 
 func (discard) OnStart(context.Context, sdktrace.ReadWriteSpan) {}

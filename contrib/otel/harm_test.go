@@ -18,10 +18,10 @@ import (
 	"github.com/lockmesh/lockmesh/meshtest"
 )
 
-// hanging is an exporter that hangs until a channel is closed, or as a test lets it pass.
+// hanging is an exporter that hangs until a channel is closed, or until the test sends a value.
 type hanging struct {
 	sdkmetric.Exporter
-	until chan struct{} // nil: it doesn't hang
+	until chan struct{} // nil: no hang
 	began atomic.Int64
 }
 
@@ -45,7 +45,7 @@ func (h *hanging) Aggregation(k sdkmetric.InstrumentKind) sdkmetric.Aggregation 
 }
 
 // An exporter of spans hangs for an hour: no lease is lost and no lock waits. Events are dropped,
-// and the metrics say so.
+// and the metrics count the dropped events.
 func TestAHangingExporterOfSpansHarmsNoLease(t *testing.T) {
 	exporter := new(hanging)
 	setUp{
@@ -72,7 +72,8 @@ func TestAHangingExporterOfSpansHarmsNoLease(t *testing.T) {
 		}
 		o.until("lockmesh.dropped{what=observer_event}", 1)
 
-		// The event of a grant was dropped, but not that of the lease's end: no span is missing.
+		// The event of a grant was dropped, but not the event of the lease's end: no span is
+		// missing.
 		close(exporter.until)
 		synctest.Wait()
 		unlock(t, late)
@@ -139,8 +140,8 @@ func (s *slowStart) OnStart(ctx context.Context, _ sdktrace.ReadWriteSpan) {
 }
 func (s *slowStart) OnEnd(sdktrace.ReadOnlySpan) {}
 
-// A processor that hangs at the beginning of a span delays its own caller, before anything is
-// requested.
+// A processor that hangs at the beginning of a span delays its own caller, before any request is
+// sent.
 func TestASlowBeginningOfASpanDelaysItsCallerAlone(t *testing.T) {
 	processor := new(slowStart)
 	setUp{provider: []sdktrace.TracerProviderOption{sdktrace.WithSpanProcessor(processor)}}.run(t, func(t *testing.T, m *meshtest.Mesh, o *telemetry) {
@@ -166,7 +167,7 @@ func TestASlowBeginningOfASpanDelaysItsCallerAlone(t *testing.T) {
 	})
 }
 
-// An observer that panics beside this package's is counted, and the lock is measured nevertheless.
+// The panics of another observer are counted, and the lock is measured nevertheless.
 func TestPanicsOfObserversAreMeasured(t *testing.T) {
 	panics := &lockmesh.Observer{LockGranted: func(context.Context, lockmesh.LockGranted) { panic("as a test wants") }}
 	setUp{beside: panics}.run(t, func(t *testing.T, m *meshtest.Mesh, o *telemetry) {

@@ -22,7 +22,7 @@ import (
 	"github.com/lockmesh/lockmesh/meshtest"
 )
 
-// text returns all that exporters would get, as one text.
+// text returns all data for exporters, as one text.
 func (o *telemetry) text() string {
 	o.t.Helper()
 	synctest.Wait()
@@ -48,7 +48,7 @@ func (o *telemetry) text() string {
 	return strings.Join(all, "\n")
 }
 
-// useUp takes locks of all kinds, and has some refused, lost and evicted.
+// useUp acquires locks of all kinds, and has some refused, lost and evicted.
 func useUp(t *testing.T, m *meshtest.Mesh, o *telemetry, prefix string) {
 	t.Helper()
 	a := m.Node("a")
@@ -82,7 +82,7 @@ func TestNoKeyIsExported(t *testing.T) {
 	for name, row := range map[string]struct {
 		options []otellock.Option
 		spans   []otellock.SpansOption
-		want    map[string]bool // the texts that are exported, or not
+		want    map[string]bool // whether a text is exported
 	}{
 		"without options": {nil, nil, map[string]bool{"customer-": false, "granted": true, "evicted": true, "lost": true}},
 		"with a prefix": {
@@ -106,8 +106,8 @@ func TestNoKeyIsExported(t *testing.T) {
 	}
 }
 
-// Spans have the attributes that the comment of NewSpans lists, and no others; metrics have values
-// known before.
+// Spans have only the attributes listed in the comment of NewSpans; metrics have values known
+// beforehand.
 func TestAttributesAreBounded(t *testing.T) {
 	source, err := os.ReadFile("spans.go")
 	if err != nil {

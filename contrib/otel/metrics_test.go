@@ -54,7 +54,7 @@ func TestLocksAreMeasured(t *testing.T) {
 	})
 }
 
-// The wait is measured in seconds, by a clock that isn't set.
+// The wait is measured in seconds, by a clock that never jumps.
 func TestWaitsAreMeasuredInSeconds(t *testing.T) {
 	setUp{}.run(t, func(t *testing.T, m *meshtest.Mesh, o *telemetry) {
 		other := lock(t.Context(), t, m.Node("b"), "k")
@@ -68,8 +68,8 @@ func TestWaitsAreMeasuredInSeconds(t *testing.T) {
 	})
 }
 
-// An operator sees trouble coming: no voter to spare; then no quorum, margins that shrink, and a
-// lost lease.
+// An operator sees trouble early: no voter to spare; then no quorum, shrinking margins, and a lost
+// lease.
 func TestTheLossOfVotersIsMeasured(t *testing.T) {
 	setUp{}.run(t, func(t *testing.T, m *meshtest.Mesh, o *telemetry) {
 		l := lock(t.Context(), t, m.Node("a"), "k")
@@ -90,7 +90,7 @@ func TestTheLossOfVotersIsMeasured(t *testing.T) {
 			"lockmesh.voters{state=reachable}": 2, "lockmesh.voters{state=unreachable}": 1,
 		})
 
-		m.Pause("c") // for so long that the lease is nearly lost
+		m.Pause("c") // for nearly the length of the lease
 		time.Sleep(7 * time.Second)
 		m.Resume("c")
 		time.Sleep(time.Second)
@@ -154,7 +154,7 @@ func TestClocksAreMeasured(t *testing.T) {
 	})
 }
 
-// A voter that is voted out is no longer reported, and the change itself is measured.
+// A voter without a seat is no longer reported, and the change of the electorate is measured.
 func TestTheElectorateIsMeasured(t *testing.T) {
 	setUp{nodes: 4, mesh: []meshtest.Option{meshtest.DynamicMembership()}}.run(t, func(t *testing.T, m *meshtest.Mesh, o *telemetry) {
 		l := lock(t.Context(), t, m.Node("a"), "k")
@@ -186,7 +186,8 @@ func TestTheElectorateIsMeasured(t *testing.T) {
 	})
 }
 
-// Names of voters may be random and ever new. The round trips of the first are told apart.
+// Names of voters may be random and ever new. Only the round trips of the first names have series
+// of their own.
 func TestTheNamesOfVotersAreBounded(t *testing.T) {
 	o := setUp{}.telemetry(t)
 	renewed := o.metrics.Observer().LeasesRenewed
@@ -210,7 +211,7 @@ func TestTheNamesOfVotersAreBounded(t *testing.T) {
 	}
 }
 
-// After the end of the node its counters stay, and no state is claimed.
+// After the end of the node its counters stay, and no state is reported.
 func TestAClosedNode(t *testing.T) {
 	setUp{}.run(t, func(t *testing.T, m *meshtest.Mesh, o *telemetry) {
 		lock(t.Context(), t, m.Node("a"), "k")
@@ -259,7 +260,7 @@ func TestBeforeTheNodeHasJoined(t *testing.T) {
 	}
 }
 
-// Two nodes in one process are told apart by an attribute.
+// An attribute tells two nodes in one process apart.
 func TestAttributesOfANode(t *testing.T) {
 	setUp{options: []otellock.Option{otellock.WithAttributes(attribute.String("mesh", "orders"))}}.run(t, func(t *testing.T, m *meshtest.Mesh, o *telemetry) {
 		unlock(t, lock(t.Context(), t, m.Node("a"), "k"))

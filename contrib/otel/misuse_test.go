@@ -16,7 +16,7 @@ import (
 	"github.com/lockmesh/lockmesh/meshtest"
 )
 
-// The error of a mistake says what is wrong, and what to do.
+// The error of a misuse describes the mistake and its correction.
 func TestMisuse(t *testing.T) {
 	many := make([]string, 101)
 	for i := range many {
@@ -110,7 +110,8 @@ func TestAProviderThatFails(t *testing.T) {
 		if provider.registered != 0 {
 			t.Errorf("%s fails: %d callbacks are still registered", call, provider.registered)
 		}
-		// Also a provider that has failed to forget the callback hears nothing of a node any more.
+		// A provider that fails to forget the callback gets no more observations of the node,
+		// either.
 		seen := new(seen)
 		if err := provider.callback(t.Context(), seen); err != nil || seen.observations != 0 {
 			t.Errorf("%s fails: after Close there are %d observations (%v)", call, seen.observations, err)
@@ -120,7 +121,7 @@ func TestAProviderThatFails(t *testing.T) {
 
 var errBroken = errors.New("broken, as a test wants")
 
-// broken is a provider of which a call fails.
+// broken is a provider with one failing call.
 type broken struct {
 	noop.MeterProvider
 	call       string
@@ -150,7 +151,7 @@ func (m brokenMeter) Int64ObservableCounter(string, ...metric.Int64ObservableCou
 	return noop.Int64ObservableCounter{}, m.broken.is("Int64ObservableCounter")
 }
 
-// RegisterCallback registers the callback also if it fails, as the SDK does if some of the
+// RegisterCallback registers the callback even if the call fails, as the SDK does if some of the
 // instruments are unknown.
 func (m brokenMeter) RegisterCallback(f metric.Callback, _ ...metric.Observable) (metric.Registration, error) {
 	m.broken.callback = f
@@ -168,7 +169,7 @@ func (r brokenRegistration) Unregister() error {
 	return r.broken.is("Unregister")
 }
 
-// seen counts what a callback reports.
+// seen counts the observations of a callback.
 type seen struct {
 	noop.Observer
 	observations int

@@ -16,8 +16,8 @@ import (
 	"github.com/lockmesh/lockmesh/meshtest"
 )
 
-// named runs a mesh until all metrics are there, and returns the attributes of each metric by its
-// name: as OpenTelemetry has the metrics, and as OpenTelemetry's exporter gives them to Prometheus.
+// named runs a mesh until all metrics exist, and returns the attributes of each metric by its name:
+// in OpenTelemetry, and as exported to Prometheus by OpenTelemetry's exporter.
 func named(t *testing.T) (own, exported map[string]string) {
 	t.Helper()
 	registry := prometheus.NewPedanticRegistry()
@@ -52,7 +52,7 @@ func named(t *testing.T) (own, exported map[string]string) {
 	return own, exported
 }
 
-// listed returns the metrics that a comment lists, by name, with their attributes.
+// listed returns the metrics in the list of a comment, by name, with their attributes.
 func listed(t *testing.T, file string) map[string]string {
 	t.Helper()
 	all := make(map[string]string)
@@ -74,9 +74,10 @@ func read(t *testing.T, file string) string {
 	return string(text)
 }
 
-// Each metric is listed in the comment of NewMetrics. An exporter makes of these metrics those of
-// contrib/prometheus, with the same labels, so that the alerts and the dashboard in deploy fit. (A
-// test of contrib/prometheus holds the list in its comment against the metrics themselves.)
+// Each metric is listed in the comment of NewMetrics. An exporter turns these metrics into the
+// metrics of contrib/prometheus, with the same labels, so that the alerts and the dashboard in
+// deploy fit. (A test of contrib/prometheus compares the list in its comment with the metrics
+// themselves.)
 func TestNamesAndTheirLists(t *testing.T) {
 	own, exported := named(t)
 	if want := listed(t, "metrics.go"); !maps.Equal(own, want) {

@@ -71,7 +71,7 @@ func TestSpansAreChildrenOfTheCallersSpan(t *testing.T) {
 // hops of messages apart.
 func near(a, b time.Time) bool { return a.Sub(b).Abs() < 10*time.Millisecond }
 
-// The waits and their numbers are those of the node's clocks, in seconds.
+// The waits and their lengths follow the node's clocks, in seconds.
 func TestTheLengthsOfWaitAndLease(t *testing.T) {
 	setUp{}.run(t, func(t *testing.T, m *meshtest.Mesh, o *telemetry) {
 		start := time.Now()
@@ -140,7 +140,8 @@ func TestRefusedAttempts(t *testing.T) {
 	})
 }
 
-// The span of a lease says why the lease has ended, and fails if the work under it wasn't over.
+// The span of a lease has the reason of the lease's end, and fails if the work under the lease
+// wasn't over.
 func TestTheEndsOfLeases(t *testing.T) {
 	setUp{}.run(t, func(t *testing.T, m *meshtest.Mesh, o *telemetry) {
 		a := m.Node("a")
@@ -190,7 +191,7 @@ func TestWithoutASpanOfTheCaller(t *testing.T) {
 	})
 }
 
-// A trace that isn't sampled has no spans here, and the sampler isn't asked again for the lease.
+// A trace that isn't sampled has no spans here, and the sampler isn't called again for the lease.
 func TestWhatIsNotSampledHasNoSpans(t *testing.T) {
 	asked := make(map[string]int)
 	sampler := samplerFunc(func(p sdktrace.SamplingParameters) sdktrace.SamplingResult {
@@ -206,8 +207,8 @@ func TestWhatIsNotSampledHasNoSpans(t *testing.T) {
 	})
 }
 
-// An observer may take a lock with the context of an event. If this attempt isn't sampled, its
-// outcome isn't that of the attempt in the context.
+// An observer may acquire a lock with the context of an event. If this attempt isn't sampled, its
+// outcome isn't recorded for the attempt in the context.
 func TestAnAttemptInTheContextIsLeftAlone(t *testing.T) {
 	sampler := samplerFunc(func(p sdktrace.SamplingParameters) sdktrace.SamplingResult {
 		if trace.SpanContextFromContext(p.ParentContext).IsValid() {
@@ -234,7 +235,7 @@ type samplerFunc func(sdktrace.SamplingParameters) sdktrace.SamplingResult
 func (f samplerFunc) ShouldSample(p sdktrace.SamplingParameters) sdktrace.SamplingResult { return f(p) }
 func (f samplerFunc) Description() string                                                { return "a test's" }
 
-// Each kind of lock has its span, named by the call; and each key of LockAll has one.
+// Each kind of lock has its span, named by the call; and each key of LockAll has a span.
 func TestEachKindOfLock(t *testing.T) {
 	setUp{options: []otellock.Option{otellock.WithPrefixes("many/")}, spans: []otellock.SpansOption{otellock.WithKeys("many/")}}.run(t, func(t *testing.T, m *meshtest.Mesh, o *telemetry) {
 		a := m.Node("a")
@@ -279,8 +280,8 @@ func TestEachKindOfLock(t *testing.T) {
 	})
 }
 
-// useAllKinds takes and releases a lock of each kind, of keys that begin with a prefix: ten leases
-// and a re-entry.
+// useAllKinds acquires and releases a lock of each kind, on keys with a prefix: ten leases and a
+// re-entry.
 func useAllKinds(ctx context.Context, t *testing.T, mesh *lockmesh.Mesh, prefix string) {
 	t.Helper()
 	must := func(err error) {

@@ -13,8 +13,8 @@ import (
 	"github.com/lockmesh/lockmesh"
 )
 
-// Each number of a node's Stats moves its own time series, and no other: also the numbers that no
-// mesh in memory brings about, such as those of handshakes and of a broken disk.
+// Each number of a node's Stats moves its own time series, and no other, even a number that no mesh
+// in memory moves, such as the numbers of handshakes and of a broken disk.
 func TestEachNumberMovesItsOwnMetric(t *testing.T) {
 	used := make(map[string]bool)
 	for name, row := range map[string]struct {

@@ -33,19 +33,19 @@ type telemetry struct {
 	tracer  trace.Tracer // the application's
 }
 
-// setUp is what differs between the nodes of tests.
+// setUp has the differences between the nodes of tests.
 type setUp struct {
 	options    []otellock.Option
 	spans      []otellock.SpansOption
 	readers    []sdkmetric.Reader // beside the telemetry's
 	provider   []sdktrace.TracerProviderOption
-	beside     *lockmesh.Observer // told first
+	beside     *lockmesh.Observer // called first
 	mesh       []meshtest.Option
 	nodes      int                        // 3 unless set
 	configured func(cfg *lockmesh.Config) // for all nodes
 }
 
-// run runs a test in simulated time, with a mesh whose node a has telemetry.
+// run runs a test in simulated time, with a mesh in which node a has telemetry.
 func (s setUp) run(t *testing.T, f func(t *testing.T, m *meshtest.Mesh, o *telemetry)) {
 	t.Helper()
 	o := s.telemetry(t)
@@ -108,7 +108,7 @@ func (o *telemetry) watch(mesh *lockmesh.Mesh) {
 // collect returns all metrics as exporters get them.
 func (o *telemetry) collect() []metricdata.Metrics {
 	o.t.Helper()
-	synctest.Wait() // the observer is told in a goroutine of its own
+	synctest.Wait() // the observer runs in a goroutine of its own
 	return collect(o.t, o.reader)
 }
 
@@ -264,7 +264,7 @@ func attributes(s sdktrace.ReadOnlySpan) map[string]string {
 	return all
 }
 
-// has checks the attributes of a span; except for the token, which no test knows before.
+// has checks the attributes of a span, except the token, which a test can't know.
 func (o *telemetry) has(s sdktrace.ReadOnlySpan, want map[string]string) {
 	o.t.Helper()
 	got := attributes(s)

@@ -20,9 +20,9 @@ import (
 	"github.com/lockmesh/lockmesh/internal/freeport"
 )
 
-// Two of three voters die, one after the other, in real processes that a real Prometheus scrapes:
-// LockmeshNoSpareVoter fires after the first, and LockmeshNoQuorum only after the second. Before that,
-// each expression of the dashboard has a value.
+// Two of three voters die, one after the other, in real processes scraped by a real Prometheus:
+// LockmeshNoSpareVoter fires after the first death, and LockmeshNoQuorum only after the second.
+// Before the deaths, each expression of the dashboard has a value.
 func TestAlertsFireAsVotersDie(t *testing.T) {
 	program, err := exec.LookPath("prometheus")
 	if err != nil {
@@ -143,7 +143,8 @@ func startPrometheus(t *testing.T, program string, nodes map[string]*nodeProcess
 	return &server{t, "http://" + addr}
 }
 
-// await waits until a condition holds, for up to five minutes: alerts have waiting times of their own.
+// await waits until a condition holds, for up to five minutes: alerts have waiting times of their
+// own.
 func (p *server) await(what string, holds func() bool) {
 	p.t.Helper()
 	start := time.Now()
@@ -158,7 +159,7 @@ func (p *server) await(what string, holds func() bool) {
 	}
 }
 
-// get reads an answer of Prometheus's API; false as long as it doesn't answer.
+// get reads an answer of Prometheus's API; false while Prometheus doesn't answer.
 func (p *server) get(path string, into any) bool {
 	ctx, cancel := context.WithTimeout(p.t.Context(), 10*time.Second)
 	defer cancel()
@@ -194,7 +195,7 @@ func (p *server) firing() map[string]bool {
 	return all
 }
 
-// value returns the value of an expression that has one series; empty if there is none.
+// value returns the value of an expression with a single series; else an empty string.
 func (p *server) value(expression string) string {
 	if r := p.query(expression); len(r) == 1 {
 		return fmt.Sprint(r[0].Value[1])

@@ -21,7 +21,7 @@ import (
 	"github.com/lockmesh/lockmesh/meshtest"
 )
 
-// measured runs a test in simulated time, with a mesh of so many nodes, whose first is measured.
+// measured runs a test in simulated time, with a mesh of so many nodes; the first node is measured.
 func measured(t *testing.T, nodes int, f func(t *testing.T, m *meshtest.Mesh, s *scrape), options ...meshtest.Option) {
 	metrics := promlock.New(promlock.WithPrefixes("orders/", "orders/eu/"))
 	options = append(options, meshtest.Configure(func(c *lockmesh.Config) {
@@ -49,7 +49,7 @@ type scrape struct {
 // the number of its observations.
 func (s *scrape) all() map[string]float64 {
 	s.t.Helper()
-	synctest.Wait() // the observer is told in a goroutine of its own
+	synctest.Wait() // the observer runs in a goroutine of its own
 	families, err := s.registry.Gather()
 	if err != nil {
 		s.t.Fatal(err)
@@ -131,7 +131,7 @@ func TestLocksAreMeasured(t *testing.T) {
 		done := make(chan struct{})
 		go func() {
 			defer close(done)
-			_, _ = a.Lock(within(t, 7*time.Second), "orders/2") // the metrics tell what has come of it
+			_, _ = a.Lock(within(t, 7*time.Second), "orders/2") // the metrics have the outcome
 		}()
 		time.Sleep(5 * time.Second)
 		s.is(map[string]float64{"lockmesh_waiting": 1, "lockmesh_wait_oldest_seconds": 5, "lockmesh_leases": 0})
@@ -159,8 +159,8 @@ func TestLocksAreMeasured(t *testing.T) {
 	})
 }
 
-// An operator sees trouble coming: no voter to spare; then no quorum, margins that shrink, and a
-// lost lease.
+// An operator sees trouble early: no voter to spare; then no quorum, shrinking margins, and a lost
+// lease.
 func TestTheLossOfVotersIsMeasured(t *testing.T) {
 	measured(t, 3, func(t *testing.T, m *meshtest.Mesh, s *scrape) {
 		l := lock(t, m.Node("a"), "k")
@@ -181,7 +181,7 @@ func TestTheLossOfVotersIsMeasured(t *testing.T) {
 			`lockmesh_voters{state="reachable"}`: 2, `lockmesh_voters{state="unreachable"}`: 1,
 		})
 
-		m.Pause("c") // for so long that the lease is nearly lost
+		m.Pause("c") // for nearly the length of the lease
 		time.Sleep(7 * time.Second)
 		m.Resume("c")
 		time.Sleep(time.Second)
@@ -229,7 +229,7 @@ func (h margins) below(bound float64) uint64 {
 	panic("no such bucket")
 }
 
-// A voter that is voted out leaves no series behind.
+// A voter without a seat leaves no series behind.
 func TestFormerVotersAreForgotten(t *testing.T) {
 	measured(t, 4, func(t *testing.T, m *meshtest.Mesh, s *scrape) {
 		l := lock(t, m.Node("a"), "k")
@@ -253,7 +253,7 @@ func TestFormerVotersAreForgotten(t *testing.T) {
 	}, meshtest.DynamicMembership())
 }
 
-// After the end of the node its counters stay, and no state is claimed.
+// After the end of the node its counters stay, and no state is reported.
 func TestAClosedNode(t *testing.T) {
 	measured(t, 3, func(t *testing.T, m *meshtest.Mesh, s *scrape) {
 		lock(t, m.Node("a"), "k")
@@ -281,7 +281,7 @@ func TestAScrapeBeforeJoin(t *testing.T) {
 	}
 }
 
-// The names of metrics follow the conventions, and each is listed in the comment of New.
+// The names of metrics follow the conventions, and each metric is listed in the comment of New.
 func TestNamesAndTheirList(t *testing.T) {
 	measured(t, 3, func(t *testing.T, m *meshtest.Mesh, s *scrape) {
 		l := lock(t, m.Node("a"), "k")

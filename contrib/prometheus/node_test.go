@@ -18,8 +18,9 @@ import (
 	promlock "github.com/lockmesh/lockmesh/contrib/prometheus"
 )
 
-// runNode is a program of its own, for tests with real processes: a node that serves its metrics and
-// takes a lock again and again, until its standard input ends. It prints the metrics' address.
+// runNode is a program of its own, for tests with real processes: a node that serves its metrics
+// and acquires a lock again and again, until its standard input ends. The program prints the
+// metrics' address.
 func runNode(name string) {
 	metrics := promlock.New()
 	registry := prometheus.NewPedanticRegistry()
@@ -38,7 +39,8 @@ func runNode(name string) {
 	go func() {
 		defer close(worked)
 		for ctx.Err() == nil {
-			_ = mesh.Do(ctx, "k", func(context.Context, *lockmesh.Lease) error { return nil }) // the metrics tell what comes of it
+			// the metrics have the outcome
+			_ = mesh.Do(ctx, "k", func(context.Context, *lockmesh.Lease) error { return nil })
 			select {
 			case <-time.After(100 * time.Millisecond):
 			case <-ctx.Done():

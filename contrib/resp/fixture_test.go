@@ -19,8 +19,8 @@ import (
 
 const testPassword = "0123456789-test-password"
 
-// pipes is a listener in memory, since a bubble of simulated time has no sockets. It has no buffer:
-// a write waits for its reader.
+// pipes is a listener in memory, since a bubble of simulated time has no sockets. A connection has
+// no buffer: a write waits for its reader.
 type pipes struct {
 	conns chan net.Conn
 	once  sync.Once

@@ -19,9 +19,9 @@ import (
 	"github.com/lockmesh/lockmesh/meshtest"
 )
 
-// FuzzRequest has the parser read bytes as they could arrive: all at once, and singly. Both
-// ways give the same requests, within the bounds; and redcon's parser, not made for hostile
-// bytes, reads the accepted requests in the same way.
+// FuzzRequest has the parser read any bytes: all at once, and singly. Both ways yield the same
+// requests, within the bounds; and redcon's parser, not made for hostile bytes, reads the accepted
+// requests in the same way.
 func FuzzRequest(f *testing.F) {
 	for _, text := range []string{
 		request("GET", "k"), request("SET", "k", "v\r\n", "NX", "PX", 1000) + request("PING"), request(), "PING\r\n", "set k \"a b\"\r\n", "\r\n", "*0\r\n",
@@ -112,8 +112,8 @@ func stringsOf(args [][]byte) [][]string {
 	return [][]string{words}
 }
 
-// FuzzScript runs scripts without keys: each ends, makes no more garbage than its
-// instructions can, and leaves nothing to the next script.
+// FuzzScript runs scripts without keys: each script ends, allocates no more than its instructions
+// allow, and leaves no trace for the next script.
 func FuzzScript(f *testing.F) {
 	for _, text := range []string{
 		compareAndDelete, lockAll, `return {KEYS, ARGV, 1.5, "a" .. "b", redis.call("ping"), redis.pcall("get", "k")}`,
@@ -156,9 +156,9 @@ func FuzzScript(f *testing.F) {
 	})
 }
 
-// FuzzCommands runs commands with words as they could arrive, of a stranger and of a client with the
-// password, in both protocols: each is answered by exactly one reply, and no word gets into the
-// framing of the answers.
+// FuzzCommands runs commands with any words, from a stranger and from a client with the password,
+// in both protocols: each command has exactly one reply, and no word gets into the framing of the
+// replies.
 func FuzzCommands(f *testing.F) {
 	for name := range commands {
 		f.Add(true, false, name)
@@ -178,7 +178,7 @@ func FuzzCommands(f *testing.F) {
 		f.Add(true, false, text)
 		f.Add(true, true, text)
 	}
-	// The voter is quiet for MaxTTL before it answers.
+	// The voter is quiet for MaxTTL before its first answer.
 	m := meshtest.New(f, 1, meshtest.MaxTTL(time.Second))
 	m.Ready()
 	s := New(m.Node("a"), Password(testPassword), Logger(slog.New(slog.DiscardHandler)))
@@ -189,10 +189,10 @@ func FuzzCommands(f *testing.F) {
 			args = append(args, []byte(word))
 		}
 		if len(text) > MaxRequest || len(args) > MaxArgs {
-			return // not let in
+			return // refused
 		}
 		there, here := net.Pipe()
-		there.Close() // so that no command waits for long: its client is gone
+		there.Close() // so that no command waits for long: the client is gone
 		c := s.newConn(t.Context(), here, set, false)
 		defer c.cut()
 		c.known = known

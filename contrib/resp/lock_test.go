@@ -162,7 +162,7 @@ func TestAKeyOutlivesItsServer(t *testing.T) {
 }
 
 // TestAKeyIsntFreeWhileNoVoterCanTell crashes a holder, a voter itself, with the vote of a single
-// other voter: the voters that are left need time to tell a held lease from a request.
+// other voter: the remaining voters need time to tell a held lease from a request.
 func TestAKeyIsntFreeWhileNoVoterCanTell(t *testing.T) {
 	for _, row := range []struct {
 		free  string
@@ -183,7 +183,7 @@ func TestAKeyIsntFreeWhileNoVoterCanTell(t *testing.T) {
 				if took := time.Since(began); got == row.free || took > 8*time.Second {
 					t.Errorf("%v at node %s: %s, after %v", row.words, node, got, took)
 				}
-			}, meshtest.Latency(10*time.Millisecond)) // the holder's news of its grant doesn't arrive
+			}, meshtest.Latency(10*time.Millisecond)) // the report of the grant is lost
 		}
 	}
 }

@@ -76,7 +76,7 @@ func TestScriptsAnswerAsInRedis(t *testing.T) {
 	})
 }
 
-// TestAScriptReachesNothingElse looks for everything that Lua, Redis or gopher-lua have beyond the
+// TestAScriptReachesNothingElse looks for everything that Lua, Redis or gopher-lua offer beyond the
 // functions for scripts.
 func TestAScriptReachesNothingElse(t *testing.T) {
 	meshtest.Run(t, 3, func(t *testing.T, m *meshtest.Mesh) {
@@ -94,8 +94,8 @@ func TestAScriptReachesNothingElse(t *testing.T) {
 		} {
 			c.want("-ERR user_script:1: patterns aren't offered…", "EVAL", script, 0)
 		}
-		// No script changes the world of the next script, by the names of the package's own
-		// functions neither.
+		// No script changes the environment of the next script, not even by the names of the
+		// package's own functions.
 		for _, script := range []string{
 			`string.len = nil`, `table.concat = nil`, `KEYS = nil`, `_G.x = 1`, `_G["\0concat"] = function() return "mine" end`,
 			`function string.len() return 0 end`, `pcall = nil`,
@@ -197,7 +197,7 @@ func TestScriptsAreKnownByTheirDigests(t *testing.T) {
 	})
 }
 
-// lockAll is node-redlock's way of taking several keys.
+// lockAll is node-redlock's script to lock several keys.
 const lockAll = `
 	for i, key in ipairs(KEYS) do if redis.call("exists", key) == 1 then return 0 end end
 	for i, key in ipairs(KEYS) do redis.call("set", key, ARGV[1], "PX", ARGV[2]) end
@@ -218,15 +218,15 @@ func TestAScriptTakesAllKeysOrNone(t *testing.T) {
 		c.want(":3", "EVAL", lockAll, 3, "k1", "k2", "k3", "v", 5000)
 		c.want(":3", "EXISTS", "k1", "k2", "k3")
 		c.want(":3", "DEL", "k3", "k2", "k1")
-		// A failed script has taken nothing.
+		// A failed script has locked nothing.
 		fail := `redis.call("set", KEYS[1], "v", "PX", 1000) redis.call("set", KEYS[2], "v", "PX", 1000) error("oh")`
 		c.want("-ERR user_script:1: oh", "EVAL", fail, 2, "k1", "k2")
 		c.want(":0", "EXISTS", "k1", "k2")
 	})
 }
 
-// TestAScriptThatIsOvertakenRunsAnew has another node take the last key between the reads and the
-// writes of a script: the latency makes both take time.
+// TestAScriptThatIsOvertakenRunsAnew has another node acquire the last key between the reads and
+// the writes of a script: the latency makes both take time.
 func TestAScriptThatIsOvertakenRunsAnew(t *testing.T) {
 	meshtest.Run(t, 3, func(t *testing.T, m *meshtest.Mesh) {
 		c := newSite(t, m, "a").client()

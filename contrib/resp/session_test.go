@@ -320,7 +320,7 @@ func TestHostileKeys(t *testing.T) {
 			c.want(`"v\r\n\x00\xff"`, "GET", key)
 			c.want(":1", "EVAL", compareAndDelete, 1, key, "v\r\n\x00\xff")
 		}
-		// A client's words come back in a single line, and cut.
+		// A client's words come back in a single line, truncated.
 		c.want("-ERR unknown command 'a??+OK'…", "a\r\n+OK")
 		if got := c.do(strings.Repeat("x", 10_000)); len(got) > 2*maxErrorText {
 			t.Errorf("an error of %d bytes", len(got))

@@ -9,10 +9,10 @@ import (
 	vaultlock "github.com/lockmesh/lockmesh/contrib/vault"
 )
 
-// What Vault does with an HA backend, in short.
+// Vault's use of an HA backend, in short.
 func Example() {
 	var mesh *lockmesh.Mesh      // as Join returned it
-	var storage physical.Backend // what all nodes of the cluster share
+	var storage physical.Backend // shared by all nodes of the cluster
 	ha := vaultlock.New(mesh, storage)
 	lock, err := ha.LockWith("core/lock", "https://vault-1.example.com:8200")
 	if err != nil {

@@ -78,7 +78,7 @@ func eventually(t *testing.T, what string, holds func() bool) {
 	}
 }
 
-// Vault's own test of HA backends: two of them are two nodes of a mesh that share a storage.
+// Vault's own test of HA backends: two backends are two nodes of a mesh with a shared storage.
 func TestVaultsSuite(t *testing.T) {
 	t.Run("storage in memory", func(t *testing.T) {
 		nodes := startMesh(t, "a", "b", "c")
@@ -97,7 +97,8 @@ func TestVaultsSuite(t *testing.T) {
 	})
 }
 
-// Vault's own test of storages: what isn't a lock goes through, and locks that are over leave nothing behind.
+// Vault's own test of storages: all entries but locks go through, and ended locks leave no entry
+// behind.
 func TestVaultsSuiteForStorages(t *testing.T) {
 	nodes := startMesh(t, "a")
 	b := vaultlock.New(nodes[0], inMemory(t))
@@ -165,7 +166,7 @@ func TestALeaderWithoutAMajorityIsTold(t *testing.T) {
 		t.Errorf("whether it is held can't be known, but: %v", err)
 	}
 
-	// A standby that waits can be stopped.
+	// A waiting standby can be stopped.
 	stop, ended := make(chan struct{}), make(chan error, 1)
 	standby := lockWith(t, b, "standby")
 	go func() {
@@ -200,7 +201,7 @@ func TestAValueEndsWithItsLease(t *testing.T) {
 	})
 }
 
-// faulty is a storage whose writes can be held up or fail.
+// faulty is a storage with writes that hang or fail.
 type faulty struct {
 	physical.Backend
 	put func(context.Context) error
@@ -217,7 +218,7 @@ func TestAValueThatIsWrittenLateIsNotBelieved(t *testing.T) {
 	nodes := startMesh(t, "a", "b", "c")
 	storage := inMemory(t)
 	began, free, ended := make(chan struct{}), make(chan struct{}), make(chan error, 1)
-	slow := &faulty{storage, func(context.Context) error { // and deaf to its context
+	slow := &faulty{storage, func(context.Context) error { // and ignores its context
 		close(began)
 		<-free
 		return nil
@@ -237,7 +238,8 @@ func TestAValueThatIsWrittenLateIsNotBelieved(t *testing.T) {
 	if err := <-ended; !errors.Is(err, lockmesh.ErrLost) {
 		t.Errorf("the first ended with %v", err)
 	}
-	// It has taken its entry away; if it had died instead, the entry would be there.
+	// The first holder has deleted its entry; if the holder had died instead, the entry would be
+	// there.
 	if err := storage.Put(t.Context(), &physical.Entry{Key: key + "/00000000000000000001", Value: []byte("a")}); err != nil {
 		t.Fatal(err)
 	}
@@ -262,7 +264,8 @@ func TestWithoutAStoredValueNothingIsHeld(t *testing.T) {
 	}
 }
 
-// A storage that is deaf to its context finishes what it does; but whoever has stopped waiting isn't given the lock any more.
+// A storage that ignores its context finishes the write; but a caller that has stopped waiting
+// doesn't get the lock.
 func TestALockThatIsStoppedWhileItsValueIsStoredIsNotHeld(t *testing.T) {
 	nodes := startMesh(t, "a", "b")
 	storage := inMemory(t)
@@ -279,7 +282,8 @@ func TestALockThatIsStoppedWhileItsValueIsStoredIsNotHeld(t *testing.T) {
 	}
 }
 
-// Standbys ask for the value again and again. If they took a free lock for that, one that dies meanwhile would keep it from all for a TTL.
+// Standbys request the value again and again. If such a request took a free lock, a standby that
+// dies meanwhile would block the lock for a TTL.
 func TestAskingForTheValueTakesNothing(t *testing.T) {
 	nodes := startMesh(t, "a", "b")
 	b := vaultlock.New(nodes[0], inMemory(t))
@@ -305,7 +309,7 @@ func TestALeaseThatTheStorageFindsOldIsGivenBack(t *testing.T) {
 	nodes := startMesh(t, "a")
 	storage := inMemory(t)
 	b := vaultlock.New(nodes[0], storage)
-	late := key + "/0" + strings.Repeat("9", 19) // more than any token that a mesh of today gives
+	late := key + "/0" + strings.Repeat("9", 19) // larger than any token of a present-day mesh
 	if err := storage.Put(t.Context(), &physical.Entry{Key: late, Value: []byte("x")}); err != nil {
 		t.Fatal(err)
 	}

@@ -11,7 +11,7 @@ import (
 	"testing"
 )
 
-// The file is what the program prints.
+// The file equals the program's output.
 func TestTheFileIsThisDashboard(t *testing.T) {
 	var want bytes.Buffer
 	out := json.NewEncoder(&want)
@@ -31,7 +31,7 @@ func TestTheFileIsThisDashboard(t *testing.T) {
 
 // Each metric of contrib/prometheus is on the dashboard, or its absence has a reason; and the
 // dashboard, the alerts and docs/monitoring.md name no other metric and no other label. A test of
-// contrib/prometheus holds the list in its comment against the metrics themselves.
+// contrib/prometheus compares the list in its comment with the metrics themselves.
 func TestAllMetricsAreUsedAndNoOthers(t *testing.T) {
 	metrics := make(map[string][]string) // labels by name
 	for _, m := range regexp.MustCompile(`(?m)^//\t(lockmesh_\w+)(?:\{([\w,]+)\})? `).FindAllStringSubmatch(read(t, "../../contrib/prometheus/metrics.go"), -1) {
@@ -68,7 +68,7 @@ func TestAllMetricsAreUsedAndNoOthers(t *testing.T) {
 			}
 		}
 	}
-	// A label in braces belongs to the metric before them.
+	// A label in braces belongs to the metric before the braces.
 	for _, e := range expressions {
 		for _, use := range regexp.MustCompile(`(lockmesh_\w+?)(?:_bucket|_count|_sum)?\{([^}]*)\}`).FindAllStringSubmatch(e, -1) {
 			for _, label := range regexp.MustCompile(`(\w+)=`).FindAllStringSubmatch(use[2], -1) {
@@ -80,7 +80,7 @@ func TestAllMetricsAreUsedAndNoOthers(t *testing.T) {
 	}
 }
 
-// names returns the metrics that a text names.
+// names returns the metrics named in a text.
 func names(text string) map[string]bool {
 	all := make(map[string]bool)
 	for _, m := range regexp.MustCompile(`lockmesh_\w+`).FindAllString(text, -1) {

@@ -123,7 +123,7 @@ func (s *demo) resumeFirst(ctx context.Context, first *process) error {
 	return s.expectLines(ctx, first, "refused", "notes")
 }
 
-// advance lets the second writer finish, and afterwards the first, under a new lease.
+// continueSecond lets the second writer finish, and afterwards the first, under a new lease.
 func (s *demo) continueSecond(ctx context.Context, first, second *process) error {
 	if err := s.orderWrite(ctx, second); err != nil {
 		return err

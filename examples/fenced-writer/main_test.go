@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// asProgram makes the test's binary the program itself, also when that starts itself again.
+// asProgram makes the test's binary the program itself, also when the program starts itself again.
 const asProgram = "FENCED_WRITER_TEST_RUNS_MAIN"
 
 func TestMain(m *testing.M) {
@@ -21,7 +21,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// program runs it, and returns what it prints and how it ends.
+// program runs the program, and returns its output and its exit code.
 func program(t *testing.T, args ...string) (stdout, stderr string, code int) {
 	t.Helper()
 	self, err := os.Executable()
@@ -48,7 +48,8 @@ func TestAPausedHolderIsRefused(t *testing.T) {
 			if code != 0 {
 				t.Fatalf("it ends with %d:\n%s%s", code, out, log)
 			}
-			// What it says, in this order. The tokens are the first writer's, the second's, and the first's next one.
+			// The lines in order. The tokens are the first writer's, the second's, and the first's
+			// next token.
 			steps := regexp.MustCompile(`(?s)` + strings.Join([]string{
 				`first +holds +the lock by token (\d+)\n`,
 				`first +wrote +1 of 2 by token (\d+)\n`,

@@ -13,7 +13,7 @@ import (
 	"github.com/lockmesh/lockmesh/fence/sqlfence"
 )
 
-// These are sqlfence's tests with a real database. They are here since this module has the driver.
+// These are sqlfence's tests with a real database, in this module because of the driver.
 
 // journal is a list of lines in a table, each written in the transaction that checks the token.
 type journal struct {
@@ -113,7 +113,8 @@ func TestCheckWorksInATransactionOfTheCallers(t *testing.T) {
 	}
 }
 
-// A holder is stopped inside of its transaction, after the check: the next one waits until that has ended, either way, and comes after it.
+// A holder is stopped inside its transaction, after the check: the next holder's transaction waits
+// for the end of the first, a commit or a rollback, and comes afterwards.
 func TestANewerHolderWaitsForATransactionThatHasChecked(t *testing.T) {
 	for _, c := range []struct {
 		name string

@@ -43,7 +43,7 @@ func number(t *testing.T, s string) uint64 {
 	return n
 }
 
-// The pages of those who live show who has taken over, and who led before.
+// The pages of the live nodes show the new leader and the previous leader.
 func TestThePagesOfTheOthersShowWhoTookOver(t *testing.T) {
 	t.Parallel()
 	p := exampletest.Start(t, "-demo")
@@ -54,7 +54,7 @@ func TestThePagesOfTheOthersShowWhoTookOver(t *testing.T) {
 			continue
 		}
 		url := p.Await(name + ` +shows (http://127\.0\.0\.1:\d+/)\n`)[1]
-		// On a busy machine it may be another's turn by now, but never the dead node's.
+		// On a busy machine another node may lead by now, but never the dead node.
 		var s state
 		inTheEnd(t, func() (text string, ok bool) {
 			_, _, body := get(t, url+"state.json")
@@ -74,7 +74,7 @@ func TestThePagesOfTheOthersShowWhoTookOver(t *testing.T) {
 	p.Stop()
 }
 
-// inTheEnd waits until a look is as wanted.
+// inTheEnd waits until a check succeeds.
 func inTheEnd(t *testing.T, look func() (text string, ok bool)) {
 	t.Helper()
 	for end := time.Now().Add(exampletest.Patience); ; time.Sleep(10 * time.Millisecond) {
@@ -88,7 +88,7 @@ func inTheEnd(t *testing.T, look func() (text string, ok bool)) {
 	}
 }
 
-// Three processes; the one that leads is interrupted, and another leads.
+// Three processes; the leader is interrupted, and another process leads.
 func TestProcessesTakeOverFromEachOther(t *testing.T) {
 	t.Parallel()
 	procs := map[string]*exampletest.Program{}
@@ -99,7 +99,8 @@ func TestProcessesTakeOverFromEachOther(t *testing.T) {
 	}
 	leads := regexp.MustCompile(`sees node ([abc]) lead by token (\d+)\n`)
 	last := uint64(0)
-	next := func(observer, but string) (leader string) { // who leads after the last one, but one
+	// the leader after the last leader, other than but
+	next := func(observer, but string) (leader string) {
 		procs[observer].Until("the next leader", func(out string) bool {
 			for _, m := range leads.FindAllStringSubmatch(out, -1) {
 				if token, _ := strconv.ParseUint(m[2], 10, 64); token > last && m[1] != but {
@@ -114,7 +115,7 @@ func TestProcessesTakeOverFromEachOther(t *testing.T) {
 	first := next("a", "")
 	observer := other(first)
 	procs[first].Stop()
-	next(observer, first) // which may have led once more before it was stopped
+	next(observer, first) // the first may have led once more before the stop
 	for name := range procs {
 		if name != first {
 			procs[name].Stop()

@@ -15,7 +15,7 @@ import (
 // client leaves no connections behind.
 var client = &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
 
-// get returns what a page answers.
+// get returns the answer of a page.
 func get(t *testing.T, url string) (code int, header http.Header, body string) {
 	t.Helper()
 	r, err := client.Get(url)
@@ -30,7 +30,7 @@ func get(t *testing.T, url string) (code int, header http.Header, body string) {
 	return r.StatusCode, r.Header, string(text)
 }
 
-// shown opens the page of a board that nobody else changes.
+// shown opens the page of a board of its own.
 func shown(t *testing.T, s state) *page {
 	t.Helper()
 	b := newBoard(s.Election, s.Node)
@@ -151,7 +151,7 @@ func TestTheStreamTellsOfEachChange(t *testing.T) {
 	if first := next(); first["title"] != "a leads – e" || !strings.Contains(first["news"], "Node a has led since") {
 		t.Errorf("it begins with %q", first)
 	}
-	p.board.update(func(s *state) { s.Waiters = s.Waiters[:2] }) // which is no change
+	p.board.update(func(s *state) { s.Waiters = s.Waiters[:2] }) // no visible change
 	p.board.update(func(s *state) { s.clearLeader(time.Now()) })
 	if second := next(); second["title"] != "No node leads – e" || strings.Count(second["live"], `<th scope="row">`) != 2 {
 		t.Errorf("it goes on with %q", second)

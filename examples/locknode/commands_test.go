@@ -10,7 +10,8 @@ import (
 	"github.com/lockmesh/lockmesh"
 )
 
-// Who pastes something too long must hear of it: the node can't go on, since it doesn't know where the next command begins.
+// The node reports a line that is too long and ends, since the node can't find the start of the
+// next command.
 func TestALineThatIsTooLongIsSaid(t *testing.T) {
 	var out bytes.Buffer
 	ctx, end := context.WithCancelCause(t.Context())

@@ -49,7 +49,7 @@ func TestTheDemoRunsEachTickOnceAndSurvivesACrash(t *testing.T) {
 
 var beganLine = regexp.MustCompile(`(\d\d:\d\d:\d\d)  runs the job by token (\d+)\n`)
 
-// onceEach counts the runs in what nodes have printed, and complains of a tick that was run twice.
+// onceEach counts the runs in the output of nodes, and fails if a tick was run twice.
 func onceEach(out string) (runs int, err error) {
 	ticks := make(map[string]bool)
 	tokens := make(map[uint64]bool)
@@ -69,7 +69,7 @@ func onceEach(out string) (runs int, err error) {
 	return runs, nil
 }
 
-// Three processes; the one that runs the job is killed, and the others go on.
+// Three processes; the process that runs the job is killed, and the others go on.
 func TestProcessesRunEachTickOnce(t *testing.T) {
 	t.Parallel()
 	args := []string{"-voters", "a,b,c", "-every", "1s"}
@@ -86,7 +86,7 @@ func TestProcessesRunEachTickOnce(t *testing.T) {
 		}
 		return all.String()
 	}
-	victim, survivor := "c", "a" // who dies doesn't matter much; rather the one that runs the job
+	victim, survivor := "c", "a" // either would do; rather the node that runs the job
 	procs["a"].Await(`  (runs|leaves) the job`)
 	for name, p := range procs {
 		if beganLine.MatchString(p.Out()) {
@@ -98,7 +98,8 @@ func TestProcessesRunEachTickOnce(t *testing.T) {
 	}
 	procs[victim].Kill()
 	before, _ := onceEach(whole())
-	procs[survivor].Until("a run after the crash", func(string) bool { // each tick is news of everyone
+	// every node reports each tick
+	procs[survivor].Until("a run after the crash", func(string) bool {
 		n, err := onceEach(whole())
 		return n > before || err != nil
 	})
@@ -124,7 +125,8 @@ func TestOneNodeEndsAfterAWhile(t *testing.T) {
 	}
 }
 
-// A node that was paused between the tick and its asking must not run a job that another has run and finished.
+// A node that was paused between the tick and its request must not run a job that another node has
+// run and finished.
 func TestATickThatIsLongPastIsLeftOut(t *testing.T) {
 	t.Parallel()
 	mesh, err := lockmesh.Join(t.Context(), lockmesh.Config{Name: "a", Bind: "127.0.0.1:0", Voters: []string{"a"}, MaxTTL: lockmesh.MinTTL})
@@ -156,7 +158,8 @@ func TestATickThatIsLongPastIsLeftOut(t *testing.T) {
 	}
 }
 
-// Of a long interval nobody keeps a part that is longer than MaxTTL when the node is gone that has run the job.
+// The job of a tick is run once, though its node is gone afterwards and the lease ends after
+// MaxTTL, long before the next tick.
 func TestATickIsRunOnceThoughItsNodeIsGoneAfterwards(t *testing.T) {
 	for what, end := range map[string]func(m *meshtest.Mesh){
 		"it dies":   func(m *meshtest.Mesh) { m.Crash("a") },
@@ -176,7 +179,7 @@ func TestATickIsRunOnceThoughItsNodeIsGoneAfterwards(t *testing.T) {
 				tick := time.Now()
 				_ = newJob("a", 0).attempt(t.Context(), tick)
 				end(m)
-				for time.Since(tick) < every-time.Minute { // whenever another comes to it
+				for time.Since(tick) < every-time.Minute { // whenever another node tries
 					_ = newJob("b", 0).attempt(t.Context(), tick)
 					time.Sleep(time.Second)
 				}

@@ -38,7 +38,7 @@ func TestTheDemoSharesEvenlyAsNodesComeAndGo(t *testing.T) {
 	}
 }
 
-// Three processes; one is killed, and one leaves.
+// Three processes; one is killed, and another leaves.
 func TestProcessesShareEvenly(t *testing.T) {
 	t.Parallel()
 	procs := map[string]*exampletest.Program{}
@@ -55,10 +55,10 @@ func TestProcessesShareEvenly(t *testing.T) {
 		procs[name].Until("its share of two", says(`has 32 of 64 partitions, as one of 2 workers`))
 	}
 	procs["c"].Stop()
-	procs["a"].Stop() // the last one; nobody is left to confirm what it gives back
+	procs["a"].Stop() // the last node; no voter is left to confirm the releases
 }
 
-// says looks for what must come at some time.
+// says returns a condition that holds once the output matches a pattern.
 func says(pattern string) func(string) bool { return regexp.MustCompile(pattern).MatchString }
 
 func TestOneNodeEndsAfterAWhile(t *testing.T) {

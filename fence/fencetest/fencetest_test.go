@@ -12,10 +12,10 @@ import (
 	"github.com/lockmesh/lockmesh/fence"
 )
 
-// inChild names the fault of the resource that a child process of the test holds against Run.
+// inChild names the fault of the resource in a child process of the test.
 const inChild = "FENCETEST_FAULT"
 
-// broken is a resource with a fault; without, it is right.
+// broken is a resource with a fault; without a fault the resource is right.
 type broken struct {
 	fault string
 	test  string
@@ -59,7 +59,8 @@ func (b *broken) Append(_ context.Context, token uint64, line string) error {
 	b.moved.Broadcast()
 	b.writes[token]++
 	if b.fault == "check and write are two steps" && strings.HasSuffix(b.test, "at_once,_too") && b.writes[token] == 2 {
-		for b.newest == token && token < 6 { // stopped between both, until a newer holder is there
+		// stopped between check and write, until there is a newer holder
+		for b.newest == token && token < 6 {
 			b.moved.Wait()
 		}
 	}

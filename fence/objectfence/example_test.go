@@ -9,7 +9,8 @@ import (
 	"github.com/lockmesh/lockmesh/fence/objectfence"
 )
 
-// A holder replaces an object behind a server with conditional writes. The tokens are those of leases.
+// A holder replaces an object behind a server with conditional writes. The tokens are the tokens of
+// leases.
 func ExampleHTTP() {
 	server := httptest.NewServer(&storage{hashed: true}) // stands for a bucket
 	defer server.Close()

@@ -20,7 +20,7 @@ import (
 
 const tokenHeader = "X-Meta-Token"
 
-// storage is a server with conditional writes. Its faults are those of some that exist.
+// storage is a server with conditional writes. Its faults occur in existing servers.
 type storage struct {
 	hashed     bool // the ETag is a hash of the content, not of the header with the token
 	weak       bool // ETags are weak
@@ -106,7 +106,8 @@ func TestAnObjectBehindHTTPIsFenced(t *testing.T) {
 	}
 }
 
-// The new holder writes the content that was there before. By a hash of the content alone that is no new version.
+// The new holder writes the previous content again. By a hash of the content alone, the version
+// stays the same.
 func TestALatePutIsRefusedThoughTheContentIsTheSame(t *testing.T) {
 	store := serve(t, &storage{hashed: true}, "")
 	must(t, objectfence.New(store, "o").Put(t.Context(), 4, []byte("same")))
@@ -130,7 +131,7 @@ func TestTheProbeFindsStorageThatCantBeFenced(t *testing.T) {
 		{&storage{weak: true}, "", "strong"},
 	} {
 		store := serve(t, c.storage, c.header)
-		for range 2 { // with the object absent, and, where it gets so far, with one there
+		for range 2 { // without the object, and, if the probe gets so far, with the object
 			if err := objectfence.Probe(t.Context(), store, "probe"); err == nil || !strings.Contains(err.Error(), c.want) {
 				t.Errorf("%+v: %v, not %s", c.storage, err, c.want)
 			}
@@ -145,7 +146,7 @@ func TestTheProbeCanBeRepeated(t *testing.T) {
 	}
 }
 
-// The largest limit is how one says that there is none.
+// The largest limit stands for no limit.
 func TestTheLargestLimitIsNone(t *testing.T) {
 	store := serve(t, &storage{}, "")
 	store.MaxBytes = math.MaxInt64
@@ -191,7 +192,7 @@ func TestAnswersToAPut(t *testing.T) {
 		status  int
 		version objectfence.Version
 		changed bool
-		want    string // of another error; empty if there is none
+		want    string // of another error; empty if there is no error
 	}{
 		{"done", 200, `"1"`, false, ""},
 		{"created", 201, "", false, ""},
@@ -208,7 +209,7 @@ func TestAnswersToAPut(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			store := serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 				if r.Method == http.MethodGet {
-					return // what the redirect leads to is fine
+					return // the target of the redirect is fine
 				}
 				w.Header().Set("Location", "/elsewhere")
 				w.WriteHeader(c.status)

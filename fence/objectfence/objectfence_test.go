@@ -33,7 +33,7 @@ func TestTheMemoryHeedsConditions(t *testing.T) {
 	}
 }
 
-// between is a store on which something happens right before each Put, as if the writer had been stopped there.
+// between is a store with a hook right before each Put, as if the writer had been stopped there.
 type between struct {
 	objectfence.Store
 	puts   int
@@ -86,7 +86,8 @@ func TestOneWhoAlwaysLosesGivesUp(t *testing.T) {
 	}
 }
 
-// After an error nobody knows whether the object was written, so it isn't for the package to do it twice.
+// After an error the object may or may not have been written, so the package doesn't repeat the
+// write.
 func TestAnUnclearPutIsNotRepeated(t *testing.T) {
 	cut := errors.New("connection reset")
 	unclear := &between{Store: new(objectfence.Memory), before: func(int) error { return cut }}

@@ -11,7 +11,7 @@ import (
 	"github.com/lockmesh/lockmesh/fence/sqlfence"
 )
 
-// The check and the write commit together. examples/fenced-writer is a whole program that does this with SQLite.
+// The check and the write commit together. examples/fenced-writer is a whole program with SQLite.
 func ExampleResource_Do() {
 	var db *sql.DB            // as sql.Open returned it
 	var lease *lockmesh.Lease // as Lock returned it

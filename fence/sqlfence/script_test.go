@@ -10,8 +10,9 @@ import (
 	"testing"
 )
 
-// script is a driver that knows no SQL: it expects statements to the letter and answers as told. So these tests show what is asked and
-// what is made of the answers. Whether a database answers so is tested with SQLite, in examples/fenced-writer.
+// script is a driver without SQL: the driver expects statements to the letter and returns the given
+// answers. So these tests show the statements, and the use of the answers. A test with SQLite, in
+// examples/fenced-writer, shows that a database answers so.
 type script struct {
 	t     *testing.T
 	steps []step
@@ -20,12 +21,12 @@ type script struct {
 type step struct {
 	want string // the statement, or BEGIN, COMMIT, ROLLBACK
 	args []driver.Value
-	rows int64          // how many have changed
-	give []driver.Value // what a SELECT finds: each a row of one column
+	rows int64          // the number of changed rows
+	give []driver.Value // the result of a SELECT: each a row of one column
 	err  error
 }
 
-// play returns a database that follows the script, which must have come to its end by the test's.
+// play returns a database that follows the script; the script must be over at the end of the test.
 func play(t *testing.T, steps ...step) *sql.DB {
 	s := &script{t: t, steps: steps}
 	db := sql.OpenDB(s)

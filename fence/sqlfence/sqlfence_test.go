@@ -11,7 +11,8 @@ import (
 	"github.com/lockmesh/lockmesh/fence/sqlfence"
 )
 
-// texts are the statements of a dialect, to the letter: somebody's migrations and permissions may depend on them.
+// texts are the statements of a dialect, to the letter: the migrations and permissions of a user
+// may depend on the statements.
 type texts struct{ create, advance, add, newest, locked string }
 
 var dialects = map[sqlfence.Dialect]texts{
@@ -51,7 +52,7 @@ func (q texts) finds(tokens ...driver.Value) step {
 	return step{want: q.newest + q.locked, args: []driver.Value{"r"}, give: tokens}
 }
 
-// verb is a step that is about the transaction, or has no arguments.
+// verb is a step about the transaction, or a step without arguments.
 func verb(what string) step { return step{want: what} }
 
 func failing(s step) step {
@@ -65,7 +66,7 @@ func TestWhatIsAskedAndWhatIsMadeOfTheAnswers(t *testing.T) {
 			name  string
 			steps []step // after BEGIN
 			write error
-			want  string // of the error; empty if there is none
+			want  string // of the error; empty if there is no error
 			is    error
 		}{
 			{"a known resource takes one statement", []step{q.advances(1), verb("COMMIT")}, nil, "", nil},

@@ -1,5 +1,5 @@
-// Package arch holds the shape of the house: which package may import which, and what the pure core
-// must not touch.
+// Package arch checks the structure of the module: the allowed imports of each package, and the
+// packages forbidden to the pure core.
 package arch
 
 import (
@@ -16,9 +16,9 @@ import (
 
 const module = "github.com/lockmesh/lockmesh"
 
-// pure are the packages that decide. They may import these packages of our own and these of the
-// standard library, and nothing else: a clock, I/O, a random source or a lock in them would make a
-// run impossible to replay from its seed.
+// pure are the packages that decide, with the packages of this module that each may import.
+// Otherwise a pure package may import the harmless packages of the standard library only: a clock,
+// I/O, a random source or a lock would make a run impossible to replay from its seed.
 var pure = map[string][]string{
 	"internal/vote":       nil,
 	"lease":               {"internal/vote"},
@@ -31,7 +31,7 @@ var pure = map[string][]string{
 
 var harmless = []string{"bytes", "cmp", "container/heap", "container/list", "errors", "fmt", "hash/fnv", "iter", "maps", "math", "math/bits", "slices", "sort", "strconv", "strings", "time"}
 
-// clocks are the parts of package time that read or wait for one; durations are fine.
+// clocks are the identifiers of package time that read a clock or wait; durations are fine.
 var clocks = []string{"Now", "Since", "Until", "Sleep", "After", "AfterFunc", "Tick", "NewTimer", "NewTicker", "Local"}
 
 func TestTheCoreIsPure(t *testing.T) {
@@ -66,7 +66,7 @@ func TestTheCoreIsPure(t *testing.T) {
 	}
 }
 
-// outside are packages of our own that know the words of the protocol and nothing of its decisions.
+// outside are the packages that know the terms of the protocol and none of its decisions.
 var outside = map[string][]string{
 	"member":          {"internal/vote"},
 	"transport":       {"internal/vote"},
@@ -94,10 +94,10 @@ var outside = map[string][]string{
 		"internal/netaddr", "internal/node", "internal/peers", "internal/record", "internal/statedir", "internal/vote", "internal/wakeup", "internal/watchmerge",
 		"internal/world", "member", "quorum", "register", "transport",
 	},
-	// A check that knew the simulator or the protocol could share their mistakes.
+	// A check with the simulator's or the protocol's code could share their mistakes.
 	"sim/check": {"internal/vote"},
 	"sim/fault": {"internal/vote"},
-	"register":  nil, // what a register needs comes with the package of its storage
+	"register":  nil, // the package of a storage imports the packages needed there
 }
 
 func TestWhatIsOutsideKnowsOnlyTheWords(t *testing.T) {
@@ -116,7 +116,7 @@ func TestWhatIsOutsideKnowsOnlyTheWords(t *testing.T) {
 	}
 }
 
-// shipped are the packages that a program gets which imports lockmesh.
+// shipped are the packages compiled into a program that imports lockmesh.
 var shipped = []string{".", "admin", "lockmeshhttp", "internal/vote", "internal/backoff", "internal/clock", "internal/discovery", "internal/electorate", "internal/engine", "internal/errs", "internal/eventqueue", "internal/logqueue", "internal/mismatch", "internal/netaddr", "internal/node", "internal/peers", "internal/realworld", "internal/record", "internal/statedir", "internal/wakeup", "internal/world", "lease", "quorum", "member", "register", "register/kuberegister", "register/objectregister", "register/registerflag", "transport"}
 
 func TestNothingShippedImportsWhatIsForTests(t *testing.T) {
@@ -133,8 +133,8 @@ func TestNothingShippedImportsWhatIsForTests(t *testing.T) {
 	}
 }
 
-// What an application's tests use must be what an application uses; so meshtest sees of lockmesh
-// what is exported, and the seam.
+// An application's tests must use the same code as the application, so meshtest imports the
+// exported part of lockmesh, and the seam.
 func TestMeshtestSeesTheMeshFromOutside(t *testing.T) {
 	own := []string{"internal/memnet", "internal/world"}
 	files := parse(t, "meshtest")
@@ -150,7 +150,7 @@ func TestMeshtestSeesTheMeshFromOutside(t *testing.T) {
 	}
 }
 
-// What serves a node to others is what any application could write: it has no way around the API.
+// A server of a node is code that any application could write, without a way around the API.
 func TestWhatServesANodeSeesItFromOutside(t *testing.T) {
 	for _, dir := range []string{"admin", "lockmeshhttp"} {
 		files := parse(t, dir)
@@ -167,9 +167,10 @@ func TestWhatServesANodeSeesItFromOutside(t *testing.T) {
 	}
 }
 
-// TestWhatIsBuiltOnLeasesUsesTheAPI : elections, barriers, latches and several keys take leases as
-// an application would. Of the engine they use what an application has of its own: clocks, a log,
-// goroutines with an end; and they name themselves as the operation in errors (acquire, Inspect).
+// TestWhatIsBuiltOnLeasesUsesTheAPI : elections, barriers, latches and locks of several keys
+// acquire leases as an application would. Of the engine these files may use only the means that an
+// application has, too: clocks, a log, goroutines with an end; and they set the operation in errors
+// (acquire, Inspect).
 func TestWhatIsBuiltOnLeasesUsesTheAPI(t *testing.T) {
 	may := []string{"Clocks", "Log", "Closing", "Spawn", "Self", "Inspect"}
 	files := parse(t, ".")
@@ -227,9 +228,9 @@ func TestOnlyOneFileImportsSerf(t *testing.T) {
 	}
 }
 
-// TestRoomsStaySmall bounds two rooms that a newcomer reads first, and that have grown before: a
-// file of the root holds one subject of the API, and a method of the simulated world is one that
-// needs all of the world.
+// TestRoomsStaySmall bounds two places that a newcomer reads first and that have grown before: a
+// file of the root package covers one subject of the API, and a method of the simulated world needs
+// the whole world.
 func TestRoomsStaySmall(t *testing.T) {
 	const mostFiles, mostMethods = 25, 59
 	if n := len(parse(t, ".")); n > mostFiles {
@@ -253,7 +254,7 @@ func TestRoomsStaySmall(t *testing.T) {
 	}
 }
 
-// embeddedIn returns the fields without a name of a struct that a declaration declares.
+// embeddedIn returns the embedded fields of a struct type in a declaration.
 func embeddedIn(d ast.Decl, name string) (parts []string) {
 	gen, ok := d.(*ast.GenDecl)
 	if !ok {
@@ -273,7 +274,7 @@ func embeddedIn(d ast.Decl, name string) (parts []string) {
 	return parts
 }
 
-// parse returns the files of a folder of the module that aren't tests.
+// parse returns the files of a folder of the module, without tests.
 func parse(t *testing.T, dir string) map[string]*ast.File {
 	t.Helper()
 	files := map[string]*ast.File{}

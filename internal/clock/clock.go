@@ -212,7 +212,7 @@ func (c *givenClock) Wall(at vote.Instant) time.Time {
 	return t.Add(at.Sub(fast))
 }
 
-// after makes a new timer for each call, and none with a channel: a mock clock can block forever on
+// After makes a new timer for each call, and none with a channel: a mock clock can block forever on
 // the channel of a timer that is due while another timer is being made.
 func (c *givenClock) After(d time.Duration, f func()) func() {
 	t := c.clock.AfterFunc(d, f)

@@ -84,7 +84,7 @@ func TestReadingsNeverGoBack(t *testing.T) {
 	}
 }
 
-// As with the system's clocks, a given clock that is set must not end what a voter has promised.
+// A jump of a given clock, as of the system's clocks, must not end the promises of a voter.
 func TestVotersMeasureWithHowMuchTimeHasPassed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		given := memnet.New(0).Start().Clock()

@@ -12,7 +12,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// asleepClock returns the system's clocks, of which the costly one isn't due to be read, after the machine has slept for an hour.
+// asleepClock returns the system's clocks after the machine has slept for an hour, before the next
+// reading of the costly clock is due.
 func asleepClock(t *testing.T) *systemClock {
 	t.Helper()
 	c := newSystemClock()
@@ -20,7 +21,7 @@ func asleepClock(t *testing.T) *systemClock {
 		t.Skip("there is no clock here that goes on in sleep")
 	}
 	c.Fast()
-	c.measuredAt.Store(int64(time.Hour)) // for the test's time it isn't due
+	c.measuredAt.Store(int64(time.Hour)) // for the duration of the test no reading is due
 	c.awake.at -= time.Hour
 	return c
 }
@@ -60,13 +61,14 @@ func TestAFirstReadingLooksAtOnce(t *testing.T) {
 	if got := c.Fast().Sub(Start); got < time.Hour-time.Second {
 		t.Errorf("%v have passed since the start", got)
 	}
-	// A look costs more than all else, and must have put off the next.
+	// A reading costs more than all else, and must have put off the next reading.
 	if since := time.Since(c.start) - time.Duration(c.measuredAt.Load()); since < 0 || c.measuredAt.Load() <= 0 {
 		t.Errorf("it was looked at %v ago", since)
 	}
 }
 
-// A clock that seems to have gone back, as when a reading is delayed, takes nothing back.
+// A clock that seems to have gone back, as after a delayed reading, doesn't shorten the measured
+// sleep.
 func TestWhatWasSleptIsNotTakenBack(t *testing.T) {
 	c := asleepClock(t)
 	c.measureSleep(time.Duration(c.wallLead.Load()))
@@ -76,7 +78,7 @@ func TestWhatWasSleptIsNotTakenBack(t *testing.T) {
 	if now := c.Fast(); now < slept {
 		t.Errorf("%v after %v", now, slept)
 	}
-	// Without the clock, the monotonic one stands in for it.
+	// Without the sleep clock, the monotonic clock stands in.
 	c.awake.ok = false
 	c.measureSleep(time.Duration(c.wallLead.Load()))
 	if now := c.Fast(); now < slept {
@@ -84,12 +86,12 @@ func TestWhatWasSleptIsNotTakenBack(t *testing.T) {
 	}
 }
 
-// envTimeNamespace has the test binary print how far the clock that holders measure with is ahead of the
-// monotonic one.
+// envTimeNamespace has the test binary print how far the clock of holders is ahead of the monotonic
+// clock.
 const envTimeNamespace = "LOCKMESH_TEST_TIME_NAMESPACE"
 
-// A machine that sleeps looks to its processes as a time namespace in which the clock that goes on in
-// sleep is ahead of the monotonic one. There, holders must read the clock that is ahead.
+// A machine that sleeps looks to its processes like a time namespace in which the clock that counts
+// sleep is ahead of the monotonic clock. There, holders must read the clock ahead.
 func TestHoldersMeasureWithTheClockThatGoesOnInSleep(t *testing.T) {
 	apart := func() time.Duration {
 		var t unix.Timespec
@@ -103,7 +105,8 @@ func TestHoldersMeasureWithTheClockThatGoesOnInSleep(t *testing.T) {
 		fmt.Printf("apart=%d\n", apart())
 		return
 	}
-	// The kernel's interface fixes the number (linux/time.h), for where no namespace can be made.
+	// The number is fixed by the kernel's interface (linux/time.h), for systems without such a
+	// namespace.
 	if sleeplessClock != 7 {
 		t.Errorf("holders measure with clock %d; CLOCK_BOOTTIME is 7", sleeplessClock)
 	}
@@ -127,7 +130,7 @@ func TestHoldersMeasureWithTheClockThatGoesOnInSleep(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// What the machine itself has slept is in both. A minute is more than two readings take.
+	// The sleep of the machine itself is in both readings. A minute is more than two readings take.
 	if more := time.Duration(inside) - apart(); (more - slept).Abs() > time.Minute {
 		t.Errorf("of an hour of sleep the clock of holders shows %v", more)
 	}

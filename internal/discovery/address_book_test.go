@@ -12,7 +12,8 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// Gossip tells of the process that gave way to an older one of its name; then greetings look for the older one, and it is dialed first.
+// Gossip reports the process that gave way to an older process of its name. Then probes look for
+// the older process, which is dialed first.
 func TestAVoterIsLookedForElsewhereOnceItsNamesakeGaveWay(t *testing.T) {
 	b := newAddressBook([]vote.NodeID{"c"})
 	find := func(want ...string) {
@@ -38,7 +39,8 @@ func TestAVoterIsLookedForElsewhereOnceItsNamesakeGaveWay(t *testing.T) {
 	}
 	b.setMembers([]member.Member{newer})
 	find("10.0.0.3:1", "10.0.0.9:1")
-	if b.setDuplicate("c", "10.0.0.9:1", false); !b.inGossip("c") { // the older was stopped, and the newer started anew there
+	// The older process was stopped, and the newer restarted at its address.
+	if b.setDuplicate("c", "10.0.0.9:1", false); !b.inGossip("c") {
 		t.Error("it is looked for elsewhere though it was linked with")
 	}
 	find("10.0.0.9:1", "10.0.0.3:1")

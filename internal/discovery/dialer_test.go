@@ -9,7 +9,7 @@ import (
 	"github.com/lockmesh/lockmesh/internal/world"
 )
 
-// closes records which connections are closed.
+// closes records the closed connections.
 type closes struct {
 	world.Links
 	closed []vote.Conn
@@ -19,7 +19,7 @@ func (c *closes) CloseConn(conn vote.Conn) { c.closed = append(c.closed, conn) }
 
 func TestALinkThatIsNotWantedIsClosed(t *testing.T) {
 	ended, end := context.WithCancel(t.Context())
-	end() // nothing is dialed; the links are reported by the test
+	end() // nothing is dialed; the test reports the links
 	f := New(ended, Config{Clocks: clock.New(nil), Terms: vote.Terms{Voters: []vote.NodeID{"a", "b"}}})
 	defer f.Wait()
 	links := &closes{}

@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// take takes a turn, which must be there before the test ends.
+// take takes a slot, which must become free before the test ends.
 func take(t *testing.T, s *Slots) (giveBack func()) {
 	t.Helper()
 	giveBack, err := s.Take(t.Context())
@@ -21,8 +21,8 @@ func take(t *testing.T, s *Slots) (giveBack func()) {
 	return giveBack
 }
 
-// dialAll has so many dials, each of which takes so long, start at the same time. It returns the
-// largest number of dials under way, and how long all of them took.
+// dialAll starts a number of dials at the same time, each of the given length. dialAll returns the
+// largest number of dials under way, and how long all dials took.
 func dialAll(t *testing.T, s *Slots, dials int, each time.Duration) (most int32, took time.Duration) {
 	t.Helper()
 	var now, largest atomic.Int32
@@ -44,7 +44,7 @@ func dialAll(t *testing.T, s *Slots, dials int, each time.Duration) (most int32,
 			time.Sleep(each)
 			now.Add(-1)
 			giveBack()
-			giveBack() // a second time is nothing
+			giveBack() // a second call does nothing
 		})
 	}
 	work.Wait()
@@ -62,13 +62,13 @@ func TestOnlySoManyDialAtOnce(t *testing.T) {
 	})
 }
 
-// Dials that take long, at addresses that don't answer or for want of a processor, are counted until
-// they end.
+// Slow dials, at addresses without an answer or for want of a processor, are counted until they
+// end.
 func TestOnlySoManySlowDialsAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const each = 4 * FreshFor
-		// Two more begin every FreshFor, until five are under way. Then two, two and one begin when
-		// as many have ended.
+		// Two more begin every FreshFor, until five are under way. Then two, two and a single dial
+		// begin when as many have ended.
 		if most, took := dialAll(t, newSlots(5, 2), 15, each); most != 5 || took != 3*each+2*FreshFor {
 			t.Errorf("%d at once, and all took %v", most, took)
 		}
@@ -88,7 +88,7 @@ func TestADialThatHangsKeepsOthersWaitingBriefly(t *testing.T) {
 			t.Errorf("the next waited for %v", took)
 		}
 		fresh := take(t, turns)
-		hanging() // which counts as fresh no more: the turn of the fresh dial must not become free
+		hanging() // not fresh any more: the slot of the fresh dial must not become free
 		ctx, cancel := context.WithTimeout(t.Context(), FreshFor/2)
 		defer cancel()
 		if _, err := turns.Take(ctx); err == nil {
@@ -101,8 +101,8 @@ func TestADialThatHangsKeepsOthersWaitingBriefly(t *testing.T) {
 	})
 }
 
-// Where addresses that don't answer are dialed again and again, and there are more of them than
-// turns, a dial starts when the dials that came before have started.
+// If addresses without an answer outnumber the slots, and are dialed again and again, another dial
+// starts when the dials before have started.
 func TestHangingDialsShutNoDialOut(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		turns := newSlots(4, 2)

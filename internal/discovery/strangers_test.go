@@ -15,7 +15,7 @@ import (
 	"github.com/lockmesh/lockmesh/internal/world"
 )
 
-// addresses are so many addresses that sort after those of other names that come before.
+// addresses returns n addresses that begin with the name, in order.
 func addresses(name string, n int) []string {
 	all := make([]string, n)
 	for i := range all {
@@ -24,8 +24,8 @@ func addresses(name string, n int) []string {
 	return all
 }
 
-// rounds runs so many rounds of probes, which the nodes at the live addresses answer, and returns
-// how often each address was probed.
+// rounds runs n rounds of probes, answered by the nodes at the live addresses, and returns how
+// often each address was probed.
 func rounds(s *strangers, n int, live ...string) map[string]int {
 	probes := map[string]int{}
 	for range n {
@@ -37,8 +37,8 @@ func rounds(s *strangers, n int, live ...string) map[string]int {
 	return probes
 }
 
-// Two voters sort after 200 addresses at which no node is any more, as a process leaves that is
-// restarted again and again on new addresses. They are probed in each round.
+// Two voters sort after 200 dead addresses, as left behind by a process that is restarted again and
+// again on new addresses. The voters are probed in each round.
 func TestVotersAreProbedBesideManyDeadAddresses(t *testing.T) {
 	s := newStrangers()
 	voters := []string{"y", "z"}
@@ -62,7 +62,7 @@ func TestVotersAreProbedBesideManyDeadAddresses(t *testing.T) {
 	}
 }
 
-// All strangers have their turn, those that don't answer, too.
+// All strangers have their turn, silent strangers too.
 func TestEachStrangerHasItsTurn(t *testing.T) {
 	s := newStrangers()
 	dead, clients, voters := addresses("dead", 60), addresses("client", 100), addresses("voter", 70)
@@ -76,21 +76,21 @@ func TestEachStrangerHasItsTurn(t *testing.T) {
 		s.met(addr, true)
 	}
 	live := slices.Concat(clients, voters)
-	rounds(s, 10, live...) // the dead ones are known not to answer
+	rounds(s, 10, live...) // the dead addresses are known not to answer
 	probes := rounds(s, 20, live...)
 	for _, addr := range slices.Concat(dead, live) {
 		if probes[addr] == 0 {
 			t.Errorf("%s isn't probed in 20 rounds", addr)
 		}
 	}
-	for _, addr := range voters { // 56 places for the living, a quarter of them for clients
+	for _, addr := range voters { // 56 places for live addresses, a quarter for clients
 		if probes[addr] < 20*42/len(voters) {
 			t.Errorf("%s is probed %d times in 20 rounds", addr, probes[addr])
 		}
 	}
 }
 
-// More strangers than are kept: voters that answer stay.
+// If there are more strangers than are kept, voters that answer stay.
 func TestVotersThatAnswerAreKept(t *testing.T) {
 	s := newStrangers()
 	voters := addresses("a-voter", 9)
@@ -142,7 +142,7 @@ func TestConfiguredPeersHaveTheirTurns(t *testing.T) {
 	}
 }
 
-// answering are links at whose living addresses a node answers; at others a probe times out.
+// answering has a node at each live address; at other addresses a probe times out.
 type answering struct {
 	world.Links
 	live func(addr string) bool
@@ -162,8 +162,8 @@ func (a *answering) Greet(ctx context.Context, addr string) (vote.SessionID, err
 	return vote.SessionID{}, errors.New("no answer")
 }
 
-// The rounds of the prober keep their pace, on which the decision of a voter relies, beside 100
-// addresses without an answer; and a leaving node tells all that answer.
+// The rounds of the prober keep their pace, on which a voter's decision relies, beside 100
+// addresses without an answer; and a leaving node notifies all strangers that answer.
 func TestStrangersThatAnswerAreMetEachSecond(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		links := &answering{at: map[string][]time.Time{}, live: func(addr string) bool { return addr[0] == 'v' }}

@@ -5,15 +5,16 @@ import (
 	"testing"
 )
 
-// TestTheOldOnesGoBack has the old voters decide that they go on alone when too few of the new ones
-// are there, and only then.
+// A joint electorate goes back to the old voters if too few of the new voters are reachable, and
+// only then.
 func TestTheOldOnesGoBack(t *testing.T) {
 	for _, c := range []struct{ name, e, others, want string }{
 		{"the new ones are gone", "4: a d e (a b c)", "b c d=gone e=gone", "5: a b c"},
 		{"one of them is there", "4: a d e (a b c)", "b c d e=gone", ""},
 		{"they are another's directories", "4: a d e (a b c)", "b c d=otherdir e=stuck", "5: a b c"},
 		{"the old ones are gone as well", "4: a d e (a b c)", "b=gone c=gone d=gone e=gone", ""},
-		{"a new one alone can't say", "4: a d e (b c d)", "b c d=gone e=gone", "5: b c d"}, // it may propose it, and the old ones decide
+		// a may propose the return, and the old voters decide.
+		{"a new one alone can't say", "4: a d e (b c d)", "b c d=gone e=gone", "5: b c d"},
 	} {
 		b := scene(t, c.e, c.others)
 		b.m.move()
@@ -34,8 +35,8 @@ func TestTheOldOnesGoBack(t *testing.T) {
 	}
 }
 
-// Where too few of the new voters are reachable, nothing is lost: to found the electorate again
-// beside old ones that go back would make two of it.
+// While too few of the new voters are reachable, nothing is lost: a recovery beside old voters that
+// go back would make two electorates.
 func TestNothingIsLostWhileTheOldOnesCanGoBack(t *testing.T) {
 	for _, c := range []struct {
 		e, others string

@@ -9,8 +9,8 @@ import (
 	"github.com/lockmesh/lockmesh/internal/vote"
 )
 
-// bench is one machine, with everybody else's part played by the test. Node a's directory is 1,
-// that of b 2, and so on.
+// bench is a single machine; the test plays all other nodes. The directory of node a is 1, the
+// directory of b is 2, and so on.
 type bench struct {
 	t   *testing.T
 	m   *Machine
@@ -28,7 +28,7 @@ func electors(list string) (all []vote.Elector) {
 	return all
 }
 
-// electorate reads "7: a b c (a b)": the version, the voters, and the old ones.
+// electorate parses "7: a b c (a b)": the version, the voters, and the old voters.
 func electorate(s string) (e vote.Electorate) {
 	version, rest, _ := strings.Cut(s, ":")
 	if _, err := fmt.Sscan(version, &e.Version); err != nil {
@@ -47,7 +47,7 @@ func newBench(t *testing.T, e string) *bench {
 	return b
 }
 
-// restart begins a life with what the directory holds; b and c are connected.
+// restart begins an incarnation with the given content of the directory; b and c are connected.
 func (b *bench) restart(s vote.DiskState, life vote.Incarnation) {
 	b.m = New(Config{Self: vote.SessionID{Node: "a", Incarnation: life}, Founders: nodes("a b c"), MaxTTL: maxTTL}, s, b.now)
 	b.m.Stand(Standing{Counting: true})
@@ -58,7 +58,7 @@ func (b *bench) restart(s vote.DiskState, life vote.Incarnation) {
 
 func conn(peer vote.NodeID) vote.Conn { return vote.Conn(peer[0]-'a') + 1 }
 
-// say has a peer say something; a itself over its local link.
+// say delivers a message from a peer, or from a over its local link.
 func (b *bench) say(from vote.NodeID, m vote.Message) {
 	c, life := conn(from), vote.Incarnation(7)
 	if from == "a" {
@@ -67,7 +67,7 @@ func (b *bench) say(from vote.NodeID, m vote.Message) {
 	b.m.Hear(b.now, c, vote.SessionID{Node: from, Incarnation: life}, &m)
 }
 
-// heard returns what the machine has said since the last look, but for polls.
+// heard returns the messages sent since the last call, except polls.
 func (b *bench) heard() string {
 	var said []string
 	for _, o := range b.m.Drain(nil) {
@@ -105,7 +105,8 @@ func (b *bench) expect(want string) {
 	}
 }
 
-// save ends the save under way and returns what it was to store; with a text it fails.
+// save completes the save under way, and returns the state to be stored; with a text the save
+// fails.
 func (b *bench) save(failed string) vote.DiskState {
 	b.t.Helper()
 	s := b.m.Saves()

@@ -10,7 +10,7 @@ import (
 	"github.com/lockmesh/lockmesh/internal/vote"
 )
 
-// countLab is a lab of processes without directories that expect a number of them.
+// countLab returns a lab of processes without directories, each configured with Expect.
 func countLab(t *testing.T, expect int) *lab {
 	l := newLab(t, "")
 	l.cfg.Expect = expect
@@ -27,7 +27,7 @@ func (l *lab) fresh(list string) {
 	}
 }
 
-// oneMesh checks that all who know an electorate know the same founding.
+// oneMesh checks that all nodes with an electorate have the same lineage.
 func (l *lab) oneMesh() {
 	l.t.Helper()
 	var lineage uint64
@@ -67,7 +67,7 @@ func TestAMeshIsBornOfTheExpectedNumber(t *testing.T) {
 	}
 }
 
-// Processes that start one after the other find each other before any of them pledges.
+// Processes that start in turn find each other before any process pledges.
 func TestFoundersHaveBeenTheSameForAWhile(t *testing.T) {
 	l := countLab(t, 3)
 	l.fresh("b c d")
@@ -83,7 +83,7 @@ func TestFoundersHaveBeenTheSameForAWhile(t *testing.T) {
 	l.want("a b c d", "1: a, b, c")
 }
 
-// A process that reaches both of two others can't found with them while they don't reach each
+// A process that reaches two others can't found a mesh with both while the two don't reach each
 // other.
 func TestFoundersReachEachOther(t *testing.T) {
 	l := countLab(t, 3)
@@ -102,7 +102,7 @@ func TestFoundersReachEachOther(t *testing.T) {
 	l.want("a b c", "1: a, b, c")
 }
 
-// A live process that can't be asked may know of a mesh.
+// A live process that hasn't answered may know of a mesh, so a birth waits for the answer.
 func TestNobodyIsPassedOverAtABirth(t *testing.T) {
 	l := countLab(t, 3)
 	l.seen["x"] = Seen{"x", 77, vote.Alive}
@@ -118,7 +118,8 @@ func TestNobodyIsPassedOverAtABirth(t *testing.T) {
 	l.want("a b c", "1: a, b, c")
 }
 
-// A set one of whose members has pledged to another set can't be completed.
+// A process doesn't pledge to a set if a member has pledged to another set: such a set can't be
+// completed.
 func TestNobodyPledgesToASetThatCannotBe(t *testing.T) {
 	l := countLab(t, 3)
 	l.fresh("a")
@@ -143,7 +144,7 @@ func TestNobodyPledgesToASetThatCannotBe(t *testing.T) {
 	}
 }
 
-// However many processes start at once, one mesh is born.
+// A single mesh is born, however many processes start at once.
 func TestManyStartAtOnce(t *testing.T) {
 	l := countLab(t, 3)
 	for i := range 30 {
@@ -195,7 +196,7 @@ func TestAFreshProcessJoinsAndFoundsNothing(t *testing.T) {
 	}
 }
 
-// A process that ends is replaced by another of a random name: the electorate follows.
+// Processes end, and processes with other names take their places: the electorate follows.
 func TestProcessesComeAndGo(t *testing.T) {
 	l := countLab(t, 3)
 	l.fresh("a b c")
@@ -235,7 +236,7 @@ func TestNoElectorateIsSmallerThanTheLeast(t *testing.T) {
 	l.pass(20 * maxTTL)
 	l.want("a b", "1: a, b, c")
 
-	// and a voter accepts no smaller electorate from any proposer
+	// A voter accepts no smaller electorate from any proposer either.
 	u := l.units["a"]
 	e := *u.m.Known()
 	small := vote.Electorate{Version: e.Version + 1, Lineage: e.Lineage, Voters: e.Voters[:2], Old: e.Voters, Most: e.Most, MaxTTL: e.MaxTTL, OldMaxTTL: e.MaxTTL}
@@ -251,7 +252,7 @@ func TestTotalLossHeals(t *testing.T) {
 	l.pass(aMoment)
 	was := l.units["c"].m.Known().Lineage
 	identity := l.units["c"].m.Elector()
-	l.fresh("a b") // of three, two are replaced at once: c remembers a mesh that is gone
+	l.fresh("a b") // two of three are replaced at once: c remembers a lost mesh
 	l.pass(5 * maxTTL)
 	for _, name := range nodes("a b") {
 		if e := l.units[name].m.Known(); e.Version != 0 && e.Lineage != was {
@@ -270,12 +271,12 @@ func TestTotalLossHeals(t *testing.T) {
 	}
 }
 
-// However often new processes come that are told of a mesh that is gone, it is forgotten in time.
+// A lost mesh is forgotten in time, however often new processes come and learn of the lost mesh.
 func TestNobodyKeepsALostMeshAlive(t *testing.T) {
 	l := countLab(t, 3)
 	l.fresh("a b c")
 	l.pass(aMoment)
-	l.fresh("x") // knows it without being a voter
+	l.fresh("x") // x knows the mesh without being a voter
 	l.pass(maxTTL / 2)
 	was := l.units["c"].m.Known().Lineage
 	l.stop("a b")
@@ -292,14 +293,14 @@ func TestNobodyKeepsALostMeshAlive(t *testing.T) {
 	}
 }
 
-// unfinished loses all pledges but that of a, so all pledge, and no process knows the pledges of
-// all.
+// unfinished loses all pledges except a's: all processes pledge, and no process knows the pledges
+// of all.
 func unfinished(m letter) bool {
 	return m.from != "a" && m.m.Kind == vote.KindReport && len(m.m.Consensus.Electorate.Voters) > 0
 }
 
-// A founder ends between its pledge and the birth. The others give their pledges up, with their
-// identities, and found with the next process.
+// A founder ends between its pledge and the birth. The other founders give up their pledges and
+// identities, and found a mesh with the next process.
 func TestAnUnfinishedPledgeIsUndone(t *testing.T) {
 	l := countLab(t, 3)
 	l.lose = unfinished
@@ -321,8 +322,8 @@ func TestAnUnfinishedPledgeIsUndone(t *testing.T) {
 	l.want("a c d", "1: a, c, d")
 }
 
-// One identity is never a member of two meshes: who has pledged, and hears of another mesh, joins
-// it as another.
+// An identity is never a member of two meshes: a process that has pledged, and learns of another
+// mesh, joins under a new identity.
 func TestAPledgedProcessJoinsAsAnother(t *testing.T) {
 	l := countLab(t, 3)
 	l.lose = unfinished
@@ -344,7 +345,7 @@ func TestAPledgedProcessJoinsAsAnother(t *testing.T) {
 	if u.m.Elector() != pledged || u.m.Known().Version != 0 {
 		t.Error("b believes one that reaches no majority")
 	}
-	e = other // b has even been voted in there
+	e = other // b has even been voted in
 	tell(voters[:2])
 	if u.m.Elector() == pledged || u.m.Known().Version != 0 {
 		t.Error("b goes on as the one that has pledged")
@@ -355,8 +356,8 @@ func TestAPledgedProcessJoinsAsAnother(t *testing.T) {
 	}
 }
 
-// The limit on the electorate's size is that of the lowest founder, whatever the others are
-// configured with.
+// The limit on the electorate's size is the limit of the lowest founder, however the others are
+// configured.
 func TestTheFoundersAgreeOnALimit(t *testing.T) {
 	l := countLab(t, 3)
 	for name, most := range map[string]int{"c": 5, "a": 9, "b": 3} {
@@ -384,9 +385,9 @@ func TestNoTwoRebirthsHaveOneIdentity(t *testing.T) {
 	}
 }
 
-// All voters leave at once, while others are on standby: they are replaced one after the other,
-// since an electorate never has fewer voters than its minimum, and most of the next voters vote
-// already.
+// All voters leave at once, while other processes are on standby. The voters are replaced in steps,
+// since an electorate never has fewer voters than its minimum, and most voters of the next
+// electorate vote already.
 func TestAllVotersLeaveAtOnceAndAreReplaced(t *testing.T) {
 	for _, test := range []struct {
 		expect    int
@@ -396,7 +397,7 @@ func TestAllVotersLeaveAtOnceAndAreReplaced(t *testing.T) {
 		l.fresh(test.old)
 		l.pass(aMoment)
 		l.fresh(test.next)
-		l.pass(200 * time.Millisecond) // none of them can be voted in yet
+		l.pass(200 * time.Millisecond) // no new process can be voted in yet
 		for _, name := range nodes(test.old) {
 			if l.units[name].m.Votes() {
 				l.stand(l.units[name]).Leave(l.now)
@@ -413,8 +414,8 @@ func TestAllVotersLeaveAtOnceAndAreReplaced(t *testing.T) {
 	}
 }
 
-// No voter should be stopped on purpose while another leaves, or as long as the newest process
-// can't take a voter's place.
+// Unsettled reports why no voter should be stopped on purpose: another voter is leaving, or the
+// newest process can't take a voter's place yet.
 func TestWhatIsNotSettled(t *testing.T) {
 	l := countLab(t, 3)
 	l.fresh("a b c")
@@ -437,18 +438,18 @@ func TestWhatIsNotSettled(t *testing.T) {
 	unsettled("d", "being changed")
 	l.pass(10 * maxTTL)
 	unsettled("d", "")
-	l.stand(l.units["b"]).Leave(l.now) // there is no replacement
+	l.stand(l.units["b"]).Leave(l.now) // without a replacement
 	l.collect(l.units["b"])
 	l.pass(maxTTL)
 	unsettled("c", "the voter b is leaving")
 	l.fresh("e")
-	l.units["e"].m.Leave(l.now) // never votes
+	l.units["e"].m.Leave(l.now) // e never votes
 	l.pass(200 * time.Millisecond)
 	unsettled("e", "the voter b is leaving")
 }
 
-// Three of five voters leave at once, with no process on standby. One of them stays, since three
-// are the least; two of five would have been no majority.
+// Three of five voters leave at once, with no process on standby. A single leaver stays, since
+// three voters are the minimum; two of five would have been no majority.
 func TestOfFiveVotersThreeLeaveAndOneOfThemStays(t *testing.T) {
 	l := countLab(t, 5)
 	l.fresh("a b c d e")

@@ -125,7 +125,7 @@ func (m *Machine) conclude() {
 		// once: every lease under this electorate, or under the version before, has a majority of
 		// the old voters.
 		m.want(vote.Electorate{Version: e.Version + 1, Lineage: e.Lineage, Voters: e.Old,
-			Floor: e.Floor, Most: e.Most, MaxTTL: e.OldMaxTTL}, "back to "+names(e.Old)+" (too few of the new voters "+
+			MinToken: e.MinToken, Most: e.Most, MaxTTL: e.OldMaxTTL}, "back to "+names(e.Old)+" (too few of the new voters "+
 			"are reachable)")
 		return
 	}
@@ -140,18 +140,18 @@ func (m *Machine) conclude() {
 	if !decides(e, tells) {
 		return
 	}
-	floor := e.Floor
+	minToken := e.MinToken
 	for _, v := range e.All() {
 		if !tells(v) {
 			continue
 		}
 		if v == m.Elector() {
-			floor = max(floor, m.own.Top)
+			minToken = max(minToken, m.own.Top)
 		} else {
-			floor = max(floor, m.others[v.Name].told.top)
+			minToken = max(minToken, m.others[v.Name].told.top)
 		}
 	}
-	m.want(vote.Electorate{Version: e.Version + 1, Lineage: e.Lineage, Voters: e.Voters, Floor: max(e.Floor, min(floor, vote.MaxFloor)), Most: e.Most, MaxTTL: e.MaxTTL}, "the end of the joint electorate")
+	m.want(vote.Electorate{Version: e.Version + 1, Lineage: e.Lineage, Voters: e.Voters, MinToken: max(e.MinToken, min(minToken, vote.MaxMinToken)), Most: e.Most, MaxTTL: e.MaxTTL}, "the end of the joint electorate")
 }
 
 // goesBy reports whether a voter applies the newest known electorate and remembers, according to
@@ -187,7 +187,7 @@ func (m *Machine) follow() {
 // maximum TTL.
 func (m *Machine) joint(voters []vote.Elector, most int, maxTTL time.Duration) vote.Electorate {
 	e := &m.state.Electorate
-	return vote.Electorate{Version: e.Version + 1, Lineage: e.Lineage, Voters: voters, Old: e.Voters, Floor: e.Floor, Most: most, MaxTTL: maxTTL, OldMaxTTL: e.MaxTTL}
+	return vote.Electorate{Version: e.Version + 1, Lineage: e.Lineage, Voters: voters, Old: e.Voters, MinToken: e.MinToken, Most: most, MaxTTL: maxTTL, OldMaxTTL: e.MaxTTL}
 }
 
 // fate is the decision on a voter's seat.

@@ -9,11 +9,11 @@ import (
 	"github.com/lockmesh/lockmesh/internal/vote"
 )
 
-// longAgo is how long everything has been as it is.
+// longAgo is how long the scene has been unchanged.
 const longAgo = time.Hour
 
-// scene is a machine of node a, in an electorate, beside others each of which is described by a
-// word behind its name: "b=gone".
+// scene returns the machine of node a under an electorate, beside other nodes. A word behind a name
+// describes the node: "b=gone".
 func scene(t *testing.T, e, others string) *bench {
 	b := &bench{t: t, now: vote.Now{Fast: 1e12, Slow: 1e12, Wall: 1_700_000_000_000_000}}
 	s := vote.DiskState{Mesh: "m", Name: "a", Dir: 1, Writes: 10, Electorate: electorate(e)}
@@ -38,18 +38,18 @@ func scene(t *testing.T, e, others string) *bench {
 		case "gone":
 			lost(longAgo)
 			o.seen = vote.Failed
-		case "unseen": // gossip has forgotten it
+		case "unseen": // gossip has forgotten the node
 			lost(longAgo)
 			o.seen, o.dir = vote.Unseen, 0
-		case "away": // for not quite long enough
+		case "away": // not quite long enough
 			lost(FailAfter(maxTTL) - 1)
 			o.seen = vote.Failed
-		case "justfailed": // not heard for long; in gossip's eyes only just now
+		case "justfailed": // silent for long; in gossip failed only just now
 			lost(longAgo)
 			o.seen, o.since = vote.Failed, ago(FailAfter(maxTTL)-1)
-		case "silent": // not connected, and alive as gossip sees it
+		case "silent": // not connected, and alive in gossip
 			lost(longAgo)
-		case "failed": // as gossip sees it; connected, and answers
+		case "failed": // failed in gossip; connected, and answers
 			o.seen = vote.Failed
 		case "left":
 			lost(time.Millisecond)
@@ -69,7 +69,7 @@ func scene(t *testing.T, e, others string) *bench {
 		case "otherdirnow":
 			o.dir, o.told.dir, o.since = 99, 99, ago(SettleAfter(maxTTL)-1)
 			since[o.name] = SettleAfter(maxTTL) - 1
-		case "othertold": // gossip doesn't know yet
+		case "othertold": // gossip doesn't know the new directory yet
 			o.told.dir = 99
 		case "copied":
 			o.copied, o.badly = dir, ago(longAgo)
@@ -89,13 +89,13 @@ func scene(t *testing.T, e, others string) *bench {
 			o.told.elected--
 		case "justmet":
 			since[o.name] = SettleAfter(maxTTL) - 1
-		case "never": // it has never said a word
+		case "never": // has never sent a message
 			o.firm, o.spoke, o.told = false, false, report{}
 		default:
 			t.Fatalf("what is %q?", how)
 		}
 	}
-	// Who is there has contact with the same others as a.
+	// A connected node has contact with the same nodes as a.
 	reached := b.m.contacts()
 	for _, o := range b.m.sorted() {
 		if o.spoke && o.up {
@@ -156,7 +156,8 @@ func TestTheFateOfASeat(t *testing.T) {
 	if got, why := b.m.fate(elector("a")); got != parts || why != "it leaves" {
 		t.Errorf("leaving: %q", why)
 	}
-	// Nobody is voted out by one that has just started and has heard of nobody yet.
+	// A node that has just started doesn't vote out a voter from which nothing has been received
+	// yet.
 	b = newBench(t, "3: a b c")
 	begun := b.now.Slow
 	for b.now.Slow.Sub(begun) < FailAfter(maxTTL) {
@@ -295,8 +296,8 @@ func TestTheLastOneStandsByUnlessThatIsWeOurselves(t *testing.T) {
 	}
 }
 
-// joined is an electorate of three that two more have come to: the joint version is decided, and
-// no voter has begun to drain.
+// joined returns a lab of three voters and two further nodes: the joint version is decided, and no
+// voter has begun to drain.
 func joined(t *testing.T, prepare func(l *lab)) *lab {
 	t.Helper()
 	l := founded(t, "a b c")
@@ -319,7 +320,7 @@ func TestTheDrainBeginsOnceMajoritiesOfBothGoByTheJointVersion(t *testing.T) {
 	l := joined(t, func(l *lab) { l.units["b"].quiet, l.units["c"].quiet = true, true })
 	l.pass(3 * maxTTL)
 	l.want("a b c", "2: a, b, c, d, e (a, b, c)")
-	// d and e make a majority of the new voters with a, but not of the old ones.
+	// With a, d and e are a majority of the new voters, but not of the old voters.
 	if s := l.units["a"].m.Status(l.now).Change; s != "from a, b, c to a, b, c, d, e: waits for majorities of both to apply it; missing: b, c" {
 		t.Fatalf("a says %q", s)
 	}
@@ -338,7 +339,7 @@ func TestTheDrainNeedsWhatIsStored(t *testing.T) {
 			l.units[name].slow = true
 		}
 		l.pass(0)
-		// They can take part in the decision, but not store its result.
+		// b and c can take part in the decision, but not store its result.
 		l.lose = func(m letter) bool {
 			l.flushEarlier("b", 1)
 			l.flushEarlier("c", 1)
@@ -359,8 +360,8 @@ func TestTheDrainNeedsWhatIsStored(t *testing.T) {
 	l.want("a b c d e", "3: a, b, c, d, e")
 }
 
-// The state that a new process finds in its directory may not be synced: a drain that relied on
-// this state would rely on what a loss of power takes back.
+// The state found by a new process in its directory may not be synced to disk: a drain must not
+// rest on data that a power loss may take back.
 func TestTheDrainNeedsWhatThisLifeHasStored(t *testing.T) {
 	b := newBench(t, "3: a b c")
 	b.restart(vote.DiskState{Mesh: "m", Name: "a", Dir: 1, Writes: 10, Electorate: electorate("4: a d (a b c)")}, 2)
@@ -380,7 +381,7 @@ func TestTheDrainNeedsWhatThisLifeHasStored(t *testing.T) {
 	}
 }
 
-// flushEarlier ends those saves of a node that hold no later electorate than that of a version.
+// flushEarlier completes the saves of a node with an electorate up to a version.
 func (l *lab) flushEarlier(name vote.NodeID, version uint64) {
 	for u := l.units[name]; len(u.saves) > 0 && u.saves[0].Electorate.Version <= version; {
 		l.flush(u)
@@ -410,14 +411,14 @@ func TestTheDrainLastsAsLongAsItMust(t *testing.T) {
 
 func TestTheDrainIsAMaximumTTLByAnyClock(t *testing.T) {
 	for _, ttl := range []time.Duration{vote.MinTTL, time.Second, time.Minute} {
-		// A slow clock shows this much while a fast one shows the TTL and the drift.
+		// The time shown by a slow clock while a fast clock shows the drain.
 		if slowest := time.Duration(float64(Drain(ttl)) * (1000 - vote.RhoPerMille) / (1000 + vote.RhoPerMille)); slowest < ttl {
 			t.Errorf("TTL %v: the drain may be over after %v", ttl, slowest)
 		}
 	}
 }
 
-// drainBench is a's machine under a joint electorate of a, b, c (a, b), whose drain is all but
+// drainBench returns a's machine under the joint electorate a, b, c (a, b), with the drain all but
 // over.
 func drainBench(t *testing.T) *bench {
 	b := newBench(t, "4: a b c (a b)")
@@ -433,7 +434,7 @@ func drainBench(t *testing.T) *bench {
 	return b
 }
 
-// report has a peer answer the newest poll, with the largest token that it knows.
+// report has a peer answer the newest poll, with the largest token known to the peer.
 func (b *bench) report(peer vote.NodeID, top vote.Token) { b.reportTo(peer, top, b.m.nonce) }
 
 func (b *bench) reportTo(peer vote.NodeID, top vote.Token, nonce uint64) {
@@ -455,35 +456,35 @@ func TestTheFloorIsTheLargestTokenOfThoseWhoSpeakAfterTheDrain(t *testing.T) {
 	if b.m.drain.fresh == 0 {
 		t.Fatal("nobody is asked at the end of the drain")
 	}
-	b.reportTo("b", 800, b.m.drain.fresh-1) // what it says is older
+	b.reportTo("b", 800, b.m.drain.fresh-1) // an answer to an earlier poll
 	b.reportTo("c", 800, b.m.drain.fresh-1)
 	b.expect("")
 	b.report("c", 600)
-	b.expect("") // of the old ones a alone
+	b.expect("") // of the old voters only a has a fresh answer
 	b.report("b", 700)
-	b.expect("a: prepare 1/1; b: prepare 1/1") // the old ones, who decide
-	if v := b.m.race.value; text(&v) != "5: a, b, c" || v.Floor != 700 {
+	b.expect("a: prepare 1/1; b: prepare 1/1") // to the old voters, who decide
+	if v := b.m.race.value; text(&v) != "5: a, b, c" || v.MinToken != 700 {
 		t.Fatalf("%+v", v)
 	}
 
 	b = drainBench(t)
 	b.pass(1)
-	b.m.Stand(Standing{Top: 1000, Counting: true}) // we know of a larger one ourselves
+	b.m.Stand(Standing{Top: 1000, Counting: true}) // a itself knows a larger token
 	b.report("b", 700)
-	if v := b.m.race.value; v.Floor != 1000 {
+	if v := b.m.race.value; v.MinToken != 1000 {
 		t.Fatalf("%+v", v)
 	}
 
 	b = drainBench(t)
-	b.m.state.Electorate.Floor = 2000 // no floor falls
+	b.m.state.Electorate.MinToken = 2000 // no minimum token falls
 	b.pass(1)
-	b.report("b", vote.MaxToken/2) // a token that nobody can know of counts as no answer
+	b.report("b", vote.MaxToken/2) // an impossible token counts as no answer
 	b.expect("")
 	if b.m.race != nil || len(b.m.alarms) != 1 || !strings.Contains(b.m.alarms[0], `node "b" named the token`) {
 		t.Fatalf("%+v, alarms %q", b.m.race, b.m.alarms)
 	}
 	b.report("b", 700)
-	if v := b.m.race.value; v.Floor != 2000 {
+	if v := b.m.race.value; v.MinToken != 2000 {
 		t.Fatalf("%+v", v)
 	}
 }
@@ -539,13 +540,13 @@ func TestABrokenDiskIsVotedOutInTime(t *testing.T) {
 	}
 }
 
-// A voter that was found out as an old copy takes part in nothing. Those who can't tell by what
-// they have heard of it must not keep it for ever.
+// A voter found to be an old copy takes part in nothing. The other voters, though unable to tell
+// from its reports, must not keep the voter indefinitely.
 func TestAnOldCopyIsVotedOutByThoseWhoDontKnow(t *testing.T) {
 	l := founded(t, "a b c")
 	l.start("d", false)
 	l.pass(2 * maxTTL)
-	l.units["c"].m.Distrust(l.now, "x") // which is gone
+	l.units["c"].m.Distrust(l.now, "x") // x is gone by now
 	l.pass(FailAfter(maxTTL) + 3*maxTTL)
 	l.want("a b d", "3: a, b, d")
 }
@@ -582,7 +583,7 @@ func TestItGrowsAndShrinksWithTheLiving(t *testing.T) {
 	l.start("e", false)
 	step("5: a, b, c, d, e")
 	l.stop("e")
-	step("5: a, b, c, d, e") // its seat costs nothing
+	step("5: a, b, c, d, e") // the seat of e costs nothing
 	l.stop("c")
 	step("7: a, b, d")
 	l.start("e", false)
@@ -593,12 +594,12 @@ func TestItGrowsAndShrinksWithTheLiving(t *testing.T) {
 	l.stop("e")
 	step("9: b, d, e") // nothing can be decided any more
 	l.start("d", false)
-	step("9: b, d, e") // whichever of two comes back, locks go on
+	step("9: b, d, e") // locks go on, whichever of the two absent voters comes back
 	l.start("a", false)
 	step("11: a, b, d")
 	l.wipe("a")
 	l.start("a", false)
-	// A wiped node is another voter: the old one is voted out, and the new one in.
+	// A wiped node is another voter: the old voter is voted out, and the new voter in.
 	step("15: a, b, d")
 }
 

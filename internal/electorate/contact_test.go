@@ -8,8 +8,7 @@ import (
 	"github.com/lockmesh/lockmesh/internal/vote"
 )
 
-// apart cuts all connections between some nodes and others, and keeps them cut. Gossip sees them
-// all the same.
+// apart cuts all connections between two groups of nodes for good. Gossip still sees all nodes.
 func (l *lab) apart(some, others string) {
 	for _, c := range l.wires() {
 		w := l.conns[c]
@@ -20,7 +19,7 @@ func (l *lab) apart(some, others string) {
 	}
 }
 
-// TestDirectContactOfAMajorityDecides : gossip sees everybody all the time.
+// Direct contact with a majority decides about seats, while gossip sees all nodes all the time.
 func TestDirectContactOfAMajorityDecides(t *testing.T) {
 	for _, c := range []struct{ name, standbys, some, others, want string }{
 		{"a voter that no other voter reaches is replaced", "d", "c", "a b", "3: a, b, d"},
@@ -51,7 +50,8 @@ func TestDirectContactOfAMajorityDecides(t *testing.T) {
 	}
 }
 
-// TestACandidateIsVotedInWhereAMajorityReachesIt : that the proposer does isn't enough.
+// A candidate is voted in once a majority of the voters reaches the candidate. Contact with the
+// proposer isn't enough.
 func TestACandidateIsVotedInWhereAMajorityReachesIt(t *testing.T) {
 	l := founded(t, "a b c")
 	l.start("d e", false)
@@ -71,7 +71,8 @@ func TestACandidateIsVotedInWhereAMajorityReachesIt(t *testing.T) {
 	l.want("a b c d e", "3: a, b, c, d, e")
 }
 
-// TestWhoIsReachedStaysThoughNoGossipSeesIt , for as long as it answers the voters.
+// A voter that is reached stays, for as long as it answers the other voters, though no gossip sees
+// the voter.
 func TestWhoIsReachedStaysThoughNoGossipSeesIt(t *testing.T) {
 	for _, state := range []vote.Presence{vote.Failed, vote.Unseen, vote.Left} {
 		l := founded(t, "a b c")
@@ -84,8 +85,8 @@ func TestWhoIsReachedStaysThoughNoGossipSeesIt(t *testing.T) {
 	}
 }
 
-// TestAnOldersWordOnContactIsNone : a node of a version that doesn't tell of its contacts says
-// neither that another is there nor that it isn't.
+// A node of an older version doesn't report its contacts. Its report is evidence neither for nor
+// against the presence of another node.
 func TestAnOldersWordOnContactIsNone(t *testing.T) {
 	b := scene(t, "3: a b c", "b c=gone d")
 	b.m.others["b"].told.contacts = nil
@@ -98,7 +99,7 @@ func TestAnOldersWordOnContactIsNone(t *testing.T) {
 	}
 }
 
-// TestContactsAreBounded , whoever the others are: what is said fits into a message, voters first.
+// However many nodes there are, the reported contacts fit into a message, voters first.
 func TestContactsAreBounded(t *testing.T) {
 	var others []string
 	for i := range 2 * vote.MaxVoters {
@@ -111,8 +112,8 @@ func TestContactsAreBounded(t *testing.T) {
 	}
 }
 
-// TestLostDoesntFlap : two of three voters come back with empty directories, and are started again
-// and again. The voters that they were are gone all the same.
+// Two of three voters come back with empty directories, and are restarted again and again. The
+// voters with the old directories count as lost all the while.
 func TestLostDoesntFlap(t *testing.T) {
 	l := founded(t, "a b c")
 	l.start("d", false)
@@ -143,14 +144,14 @@ func TestLostDoesntFlap(t *testing.T) {
 			lost("later")
 		}
 		now := l.seen["b"]
-		l.seen["b"] = Seen{"b", 2, vote.Alive} // gossip that is late
+		l.seen["b"] = Seen{"b", 2, vote.Alive} // late gossip
 		l.gossip()
 		lost("gossip tells of the old directory")
 		l.seen["b"] = now
 		l.gossip()
 		lost("gossip tells of the new one")
 	}
-	// It is found: the directory comes back, and with it the voter.
+	// The old directory is found, and the voter is back.
 	l.stop("b")
 	l.units["b"].disk = vote.DiskState{Mesh: "m", Name: "b", Dir: 2, Writes: 100, Electorate: *l.units["a"].m.Known()}
 	l.start("b", false)

@@ -7,8 +7,8 @@ import (
 	"github.com/lockmesh/lockmesh/internal/vote"
 )
 
-// The new voters of a joint electorate have no vote yet in who comes next, and a node outside of
-// the electorate has none either: what such a node promised or accepted would count for nothing, or
+// The new voters of a joint electorate have no vote yet on the next electorate, and a node outside
+// of the electorate has no vote either: its promises and acceptances would count for nothing, or
 // twice.
 func TestOnlyTheVotersThatDecideAnswerAnAttempt(t *testing.T) {
 	for _, row := range []struct {
@@ -30,9 +30,8 @@ func TestOnlyTheVotersThatDecideAnswerAnAttempt(t *testing.T) {
 	}
 }
 
-// An attempt that took too long is followed by another one. A promise for the first, which comes
-// late, says nothing about the second: its voter may have promised and accepted something else in
-// between.
+// A ballot that took too long is followed by a higher ballot. A late promise for the first is no
+// evidence about the second: in between, the voter may have promised and accepted something else.
 func TestAPromiseForAnEarlierAttemptIsNotCounted(t *testing.T) {
 	b := newBench(t, "3: a b c")
 	promised := func(from vote.NodeID, version, number uint64) {
@@ -46,7 +45,7 @@ func TestAPromiseForAnEarlierAttemptIsNotCounted(t *testing.T) {
 	promised("b", 4, 1)
 	promised("c", 4, 1)
 	b.expect("")
-	promised("b", 3, 2) // nor does one for another version
+	promised("b", 3, 2) // nor does a promise for another version count
 	promised("c", 5, 2)
 	b.expect("")
 	promised("b", 4, 2)
@@ -54,8 +53,8 @@ func TestAPromiseForAnEarlierAttemptIsNotCounted(t *testing.T) {
 	b.expect("a: accept 2/1 4: a, c (a, b, c); b: accept 2/1 4: a, c (a, b, c); c: accept 2/1 4: a, c (a, b, c)")
 }
 
-// Of two values that were accepted, the one of the later attempt may have been decided, in
-// whichever order the two are heard of.
+// Of two accepted values, the value of the later ballot may have been decided, in whatever order
+// the two are reported.
 func TestTheLastOfWhatWasAcceptedIsProposedInAnyOrder(t *testing.T) {
 	b := newBench(t, "3: a b c")
 	b.m.run(electorate("4: a b c d e (a b c)"))
@@ -66,14 +65,14 @@ func TestTheLastOfWhatWasAcceptedIsProposedInAnyOrder(t *testing.T) {
 			Accepted: accepted, Electorate: electorate(e),
 		}})
 	}
-	said("b", attempt(1, 0), "4: a b (a b c)") // an earlier life's, before this one's number rose
+	said("b", attempt(1, 0), "4: a b (a b c)") // of an earlier incarnation
 	said("c", attempt(1, 8), "4: a c (a b c)")
 	if got := b.heard(); !strings.HasPrefix(got, "a: accept 1/1 4: a, c (a, b, c)") {
 		t.Fatal(got)
 	}
 }
 
-// A voter may answer one question again and again. It counts once, and takes room once.
+// A voter may answer the same message again and again. The answer counts once, and takes room once.
 func TestAnAnswerThatIsRepeatedIsKeptOnce(t *testing.T) {
 	b := newBench(t, "3: a b c")
 	b.m.run(electorate("4: a b (a b c)"))
@@ -87,7 +86,7 @@ func TestAnAnswerThatIsRepeatedIsKeptOnce(t *testing.T) {
 	}
 }
 
-// A question that is repeated while the answer to it is being stored is answered with the first,
+// A prepare message repeated while the promise is being stored is answered together with the first,
 // and not before.
 func TestAQuestionIsAnsweredThatComesWhileItsAnswerIsBeingStored(t *testing.T) {
 	b := newBench(t, "3: a b c")
@@ -102,8 +101,8 @@ func TestAQuestionIsAnsweredThatComesWhileItsAnswerIsBeingStored(t *testing.T) {
 	b.expect("b: prepared 5/7; b: prepared 5/7")
 }
 
-// A node that has accepted another's attempt lets that one come to its end, as one that has
-// promised.
+// A node that has accepted another node's ballot lets this ballot come to its end, as a node does
+// after a promise.
 func TestANodeThatHasAcceptedMakesNoAttemptMeanwhile(t *testing.T) {
 	b := newBench(t, "3: a b c")
 	b.m.run(electorate("4: a b (a b c)"))
@@ -116,16 +115,16 @@ func TestANodeThatHasAcceptedMakesNoAttemptMeanwhile(t *testing.T) {
 	}
 }
 
-// An electorate's floor binds all voters. One that no clock shows is not accepted, and the node
-// that proposed it isn't heeded for a while.
+// The minimum token of an electorate binds all voters. A minimum token beyond every clock is not
+// accepted, and the proposer is ignored for a while.
 func TestAnElectorateWithAnAbsurdFloorIsNotAccepted(t *testing.T) {
 	b := scene(t, "3: a b c", "b c")
 	b.m.Saves()
 	m := accept(attempt(5, 7), "4: a b (a b c)")
-	m.Consensus.Electorate.Floor = vote.MaxFloor
+	m.Consensus.Electorate.MinToken = vote.MaxMinToken
 	b.say("b", m)
 	if b.m.state.Accepted != (vote.Ballot{}) {
-		t.Error("it accepts a floor at the end of all tokens")
+		t.Error("it accepts a minimum token at the end of all tokens")
 	}
 	if a := strings.Join(b.m.Alarms(), "\n"); !strings.Contains(a, `"b"`) || !strings.Contains(a, "minimum token of electorate 4") {
 		t.Errorf("alarms: %q", a)
@@ -140,8 +139,9 @@ func TestAnElectorateWithAnAbsurdFloorIsNotAccepted(t *testing.T) {
 	}
 }
 
-// A founder that was told to found tells the others that it waits for that; once there is an
-// electorate it doesn't, or a founder whose directory was lost could found a second one with it.
+// A founder reports that it waits for the bootstrap. Once there is an electorate, the founder stops
+// reporting so: otherwise a founder with a lost directory could bootstrap a second electorate with
+// the first.
 func TestAFounderOfAMeshThatWasFoundedWaitsForNoFounding(t *testing.T) {
 	l := founded(t, "a b c")
 	l.pass(2 * maxTTL)
@@ -154,7 +154,7 @@ func TestAFounderOfAMeshThatWasFoundedWaitsForNoFounding(t *testing.T) {
 	}
 }
 
-// A node whose disk is slow knows an electorate before it goes by it. Until then its voter
+// A node with a slow disk knows an electorate before the node applies it. Until then the voter
 // acknowledges under the version before, so the drain hasn't begun, and nothing further is
 // proposed.
 func TestNothingIsConcludedBeforeWhatIsKnownIsStored(t *testing.T) {
@@ -182,7 +182,8 @@ func TestNothingIsConcludedBeforeWhatIsKnownIsStored(t *testing.T) {
 	}
 }
 
-// What a node with another directory goes by says nothing about the voter that it was.
+// The version applied by a node with another directory is no evidence about the voter of the old
+// directory.
 func TestANodeWithAnotherDirectoryDoesNotGoByAnElectorateForTheVoter(t *testing.T) {
 	b := scene(t, "3: a b c", "b c")
 	if !b.m.goesBy(elector("b"), 0) {

@@ -38,7 +38,7 @@ func TestNobodyFoundsWithAFounderMissing(t *testing.T) {
 	if len(l.units["a"].disk.Pledge) > 0 {
 		t.Fatal("a has pledged itself to two of three")
 	}
-	l.start("c", false) // it isn't told to
+	l.start("c", false) // c isn't configured to bootstrap
 	l.pass(10 * maxTTL)
 	l.want("a b c", "none")
 	if s := l.units["a"].m.Status(l.now).Change; s != "waits for all founders; missing: c (started without Bootstrap)" {
@@ -82,7 +82,7 @@ func TestAFounderThatMeetsAnElectorateTakesIt(t *testing.T) {
 }
 
 func TestAFounderThatGossipSeesIsAskedFirst(t *testing.T) {
-	// x isn't linked: it may know of an electorate.
+	// x isn't linked, and may know of an electorate.
 	l := newLab(t, "a")
 	l.seen["x"] = Seen{"x", 77, vote.Alive}
 	l.add("a").slow = true
@@ -100,7 +100,7 @@ func TestAFounderThatGossipSeesIsAskedFirst(t *testing.T) {
 
 func TestAFounderThatIsWipedAfterItsPledge(t *testing.T) {
 	l := newLab(t, "a b c")
-	// Everybody pledges; nobody hears of it.
+	// All nodes pledge, and no node receives a pledge.
 	pledged := func(m letter) bool {
 		return m.m.Kind == vote.KindReport && len(m.m.Consensus.Electorate.Voters) > 0
 	}
@@ -137,7 +137,7 @@ func TestAFounderThatIsWipedAfterItsPledge(t *testing.T) {
 func TestAPledgeIsStoredBeforeItIsTold(t *testing.T) {
 	l := newLab(t, "a b")
 	l.start("a", true)
-	l.units["a"].slow = true // from now on: its directory is there
+	l.units["a"].slow = true // from now on: its directory is stored
 	l.start("b", true)
 	l.pass(3 * maxTTL)
 	l.want("a b", "none") // b has pledged; a's pledge waits for its disk
@@ -152,7 +152,7 @@ func TestAPledgeIsStoredBeforeItIsTold(t *testing.T) {
 }
 
 func TestFoundersWhoRestartInBetweenFoundTheSame(t *testing.T) {
-	// Each report is lost once in a while, and b starts anew after each step.
+	// Some reports are lost, and b restarts after each step.
 	for loss := range 5 {
 		l := newLab(t, "a b c")
 		n := 0
@@ -172,8 +172,8 @@ func TestFoundersWhoRestartInBetweenFoundTheSame(t *testing.T) {
 	}
 }
 
-// TestNobodyPledgesWithADirectoryThatIsNotStored has a founder die before its new directory is on
-// its disk. It comes back with another, and founds.
+// A founder dies before its new directory is stored, comes back with another directory, and takes
+// part in the bootstrap.
 func TestNobodyPledgesWithADirectoryThatIsNotStored(t *testing.T) {
 	l := newLab(t, "a b")
 	b := l.add("b")
@@ -187,8 +187,8 @@ func TestNobodyPledgesWithADirectoryThatIsNotStored(t *testing.T) {
 	l.want("a b", "1: a, b")
 }
 
-// A node that gossip sees and that can't be reached may know of an electorate, so the founders
-// found nothing; their status names the node that they wait for.
+// A node seen by gossip and not reached may know of an electorate, so the founders found nothing;
+// their status names the missing node.
 func TestFoundersSayForWhomTheyWaitWhoIsNoFounder(t *testing.T) {
 	for _, founders := range []string{"a b c", "a"} {
 		l := newLab(t, founders)

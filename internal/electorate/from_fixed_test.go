@@ -9,11 +9,11 @@ import (
 	"github.com/lockmesh/lockmesh/internal/vote"
 )
 
-// fixed is a lab of nodes that are converted from the fixed list of a, b and c; none has started.
+// fixed returns a lab of nodes converted from the fixed list of a, b and c; no node has started.
 func fixed(t *testing.T) *lab { return newLab(t, "a b c") }
 
-// convert starts nodes at the first or second restart of a conversion, with what their directories
-// hold. Nodes that started before are stopped.
+// convert starts nodes at the first (frozen) or second restart of a conversion, with the content of
+// their directories. Running nodes are stopped first.
 func (l *lab) convert(list string, frozen bool) {
 	for _, name := range nodes(list) {
 		if l.units[name] == nil {
@@ -36,7 +36,7 @@ func (l *lab) convert(list string, frozen bool) {
 	l.cfg.Frozen = false
 }
 
-// Version 1 is the same on every node, and shares no voter with that of another mesh, list or
+// Version 1 is the same on every node, and shares no voter with version 1 of another mesh, list or
 // maximum TTL.
 func TestVersionOneFollowsFromTheList(t *testing.T) {
 	first := FromFixed("m", nodes("a b c"), maxTTL)
@@ -77,7 +77,8 @@ func TestConvertMakesTheFirstState(t *testing.T) {
 		}
 		later := got
 		later.Electorate = vote.Electorate{Version: 4, Lineage: first.Lineage, Voters: first.Voters[:2], Old: first.Voters, MaxTTL: maxTTL, OldMaxTTL: maxTTL}
-		later.Promised = vote.Ballot{Counter: 1, By: 1} // in an earlier process, past the second restart
+		// An earlier process has promised, past the second restart.
+		later.Promised = vote.Ballot{Counter: 1, By: 1}
 		if again, err := Convert(later, true, nodes("a b c"), maxTTL); err != nil || !again.Electorate.Equal(&later.Electorate) {
 			t.Errorf("%s with a later version: %+v, %v", name, again, err)
 		}
@@ -115,8 +116,8 @@ func TestConvertRefusesWhatIsNotConverted(t *testing.T) {
 	}
 }
 
-// A frozen node goes by version 1, and proposes, promises, accepts and reports nothing on which a
-// change could rest.
+// A frozen node applies version 1. No change can rest on its messages: a frozen node proposes,
+// promises, accepts and reports nothing.
 func TestAFrozenNodeDecidesNothing(t *testing.T) {
 	l := fixed(t)
 	l.convert("a b c", true)
@@ -170,8 +171,8 @@ func TestAFrozenNodeDecidesNothing(t *testing.T) {
 	}
 }
 
-// The end of a joint electorate rests on the memory of no frozen node: a directory that a frozen
-// node has lost is made again with the same identity.
+// The end of a joint electorate doesn't rest on the memory of a frozen node: a lost directory of a
+// frozen node is made again with the same identity.
 func TestNoDrainRestsOnAFrozenNode(t *testing.T) {
 	l := fixed(t)
 	l.convert("a b c", true)
@@ -206,14 +207,14 @@ func TestAFrozenNodeIsNotVotedIn(t *testing.T) {
 	l.want("a b c d e", "3: a, b, c, d, e")
 }
 
-// A converting node that has lost its directory has the same identity as before, so that it is
-// taken for an old copy, and doesn't vote.
+// A converting node with a lost directory has the same identity as before, so the node is taken for
+// an old copy, and doesn't vote.
 func TestALostDirectoryOfAConvertingNodeIsDistrusted(t *testing.T) {
 	l := fixed(t)
 	l.convert("a b c", true)
 	l.convert("a b", false)
 	l.pass(maxTTL)
-	l.convert("c", true) // its directory is written once more
+	l.convert("c", true) // c writes its directory once more
 	l.pass(maxTTL)
 	l.stop("c")
 	l.units["c"].disk = vote.DiskState{Mesh: "m", Name: "c", Dir: 99}
@@ -223,7 +224,7 @@ func TestALostDirectoryOfAConvertingNodeIsDistrusted(t *testing.T) {
 		t.Errorf("%+v", s)
 	}
 	l.stop("c")
-	l.units["c"].disk = vote.DiskState{Mesh: "m", Name: "c", Dir: 99} // as it says
+	l.units["c"].disk = vote.DiskState{Mesh: "m", Name: "c", Dir: 99} // as the status demands
 	l.convert("c", false)
 	l.pass(20 * maxTTL)
 	l.want("a b c", "5: a, b, c")
@@ -232,8 +233,8 @@ func TestALostDirectoryOfAConvertingNodeIsDistrusted(t *testing.T) {
 	}
 }
 
-// While the fixed nodes that refuse a dynamic node may be granting locks, it names this possibility
-// before Recover.
+// The fixed nodes that refuse a dynamic node may be granting locks. The status names this
+// possibility before Recover.
 func TestFixedNodesAreNotTakenForLost(t *testing.T) {
 	l := fixed(t)
 	l.convert("a b c", true)

@@ -12,8 +12,8 @@ import (
 
 const maxTTL = time.Second
 
-// lab is a few machines with perfect links, disks that do as they are told, and one clock. A link
-// goes both ways; each side has dialed one of its two connections.
+// lab is a few machines with perfect links, disks under the test's control, and a common clock. A
+// link goes both ways; each side has dialed one of its two connections.
 type lab struct {
 	t     *testing.T
 	now   vote.Now
@@ -27,8 +27,8 @@ type lab struct {
 	mail  []letter
 	lose  func(l letter) bool // nil: nothing is lost
 	seen  map[vote.NodeID]Seen
-	talk  []string // all that was delivered
-	// closed are the connections that a machine has had closed; they are dialed again
+	talk  []string // the delivered messages
+	// closed are the connections closed by machines; redial links the nodes again
 	closed   []vote.Conn
 	ticks    map[vote.NodeID]int
 	register register // of births; see register_test.go
@@ -43,17 +43,17 @@ type letter struct {
 	m        vote.Message
 }
 
-// unit is one machine and its disk.
+// unit is a machine and its disk.
 type unit struct {
 	m      *Machine
 	self   vote.SessionID
-	disk   vote.DiskState // what the directory holds
-	broken string         // why saves fail
+	disk   vote.DiskState // the content of the directory
+	broken string         // the error of failing saves
 	slow   bool           // saves wait for flush
 	saves  []vote.DiskState
 	alarms []string
 	top    vote.Token
-	quiet  bool // its votes don't count
+	quiet  bool // the voter's votes don't count
 }
 
 func newLab(t *testing.T, founders string) *lab {
@@ -72,8 +72,8 @@ func nodes(list string) (all []vote.NodeID) {
 	return all
 }
 
-// start begins a life of each of some nodes: with what its directory holds, or with a new one.
-// found: it is told to found the electorate.
+// start begins an incarnation of each node, with the content of its directory or with a new
+// directory. found: the node is configured to bootstrap the electorate.
 func (l *lab) start(list string, found bool) {
 	for _, name := range nodes(list) {
 		u := l.units[name]
@@ -97,7 +97,7 @@ func (l *lab) start(list string, found bool) {
 	l.gossip()
 }
 
-// add makes a node with a new directory, that hasn't started.
+// add creates a node with a new directory. The node isn't started.
 func (l *lab) add(name vote.NodeID) *unit {
 	l.dirs++
 	u := &unit{disk: vote.DiskState{Mesh: "m", Name: name, Dir: l.dirs}}
@@ -107,7 +107,7 @@ func (l *lab) add(name vote.NodeID) *unit {
 	return u
 }
 
-// stop ends a node's life without a word. Its disk is as far as saves were flushed.
+// stop ends a node's incarnation without a message. The disk has the flushed saves.
 func (l *lab) stop(list string) {
 	for _, name := range nodes(list) {
 		u := l.units[name]
@@ -122,7 +122,7 @@ func (l *lab) stop(list string) {
 	l.gossip()
 }
 
-// wipe ends a node's life, and its directory with it.
+// wipe ends a node's incarnation, and gives the node a new directory.
 func (l *lab) wipe(name vote.NodeID) {
 	l.stop(string(name))
 	l.dirs++
@@ -156,7 +156,7 @@ func (l *lab) wires() (all []vote.Conn) {
 	return all
 }
 
-// gossip tells all what it knows.
+// gossip sends the state of all nodes to all nodes.
 func (l *lab) gossip() {
 	var all []Seen
 	for _, s := range l.seen {
@@ -172,13 +172,13 @@ func (l *lab) gossip() {
 	l.run()
 }
 
-// stand tells a machine how its voter stands: it goes by what is stored, as package node has it.
+// stand informs a machine about its voter, which applies the stored electorate, as in package node.
 func (l *lab) stand(u *unit) *Machine {
 	u.m.Stand(Standing{Top: u.top, Counting: !u.quiet && u.m.Stored().Has(u.m.Elector()) && u.m.Counts() > l.now.Fast})
 	return u.m
 }
 
-// collect takes what a machine has to say and to store.
+// collect takes a machine's messages, saves, alarms and register calls.
 func (l *lab) collect(u *unit) {
 	for {
 		u.saves = append(u.saves, u.m.Saves()...)
@@ -208,7 +208,7 @@ func (l *lab) collect(u *unit) {
 	}
 }
 
-// flush ends the oldest save.
+// flush completes the oldest save.
 func (l *lab) flush(u *unit) {
 	s := u.saves[0]
 	u.saves = u.saves[1:]
@@ -219,7 +219,7 @@ func (l *lab) flush(u *unit) {
 	l.stand(u)
 }
 
-// flushAll ends all saves of a node that wait, with those that follow upon them.
+// flushAll completes all waiting saves of a node, and the saves that follow.
 func (l *lab) flushAll(name vote.NodeID) {
 	for u := l.units[name]; len(u.saves) > 0; {
 		l.flush(u)
@@ -228,7 +228,7 @@ func (l *lab) flushAll(name vote.NodeID) {
 	}
 }
 
-// redial cuts the connections that a machine has had closed, and links again.
+// redial cuts the connections closed by machines, and links the nodes again.
 func (l *lab) redial() {
 	for len(l.closed) > 0 {
 		c := l.closed[0]
@@ -247,7 +247,7 @@ func (l *lab) redial() {
 	}
 }
 
-// run delivers until nobody has anything to say.
+// run delivers until no message and no register call is left.
 func (l *lab) run() {
 	l.redial()
 	for n := 0; len(l.mail) > 0 || len(l.register.calls) > 0; n++ {
@@ -286,8 +286,8 @@ func (l *lab) deliver(m letter) {
 	l.collect(u)
 }
 
-// pass lets time go by, from one machine's Next to another's. A machine whose Next stays where it
-// was has nothing to do and says that it has.
+// pass lets time pass, from the Next of a machine to the following. If a machine's Next stays at an
+// instant, the machine announces work and does none, and the test fails.
 func (l *lab) pass(d time.Duration) {
 	l.t.Helper()
 	end := l.now.Slow.Add(d)
@@ -318,7 +318,7 @@ func (l *lab) pass(d time.Duration) {
 	}
 }
 
-// want checks which electorate a node knows, as text.
+// want checks the electorate known to nodes, as text.
 func (l *lab) want(list, electorate string) {
 	l.t.Helper()
 	for _, name := range nodes(list) {
@@ -328,7 +328,7 @@ func (l *lab) want(list, electorate string) {
 	}
 }
 
-// text is an electorate in few words: its version and the names, old ones in brackets.
+// text formats an electorate: the version and the names, with old voters in brackets.
 func text(e *vote.Electorate) string {
 	if e.Version == 0 {
 		return "none"
@@ -340,7 +340,7 @@ func text(e *vote.Electorate) string {
 	return t
 }
 
-// founded is a lab whose founders have founded version 1, long ago.
+// founded returns a lab with founders that have bootstrapped version 1.
 func founded(t *testing.T, founders string) *lab {
 	t.Helper()
 	l := newLab(t, founders)

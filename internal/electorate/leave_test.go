@@ -8,8 +8,8 @@ import (
 	"github.com/lockmesh/lockmesh/internal/vote"
 )
 
-// TestWhoLeavesKnowsWhetherItCan : of three that two leave two stay, those who aren't replaced; and
-// whoever can't be spared needn't wait.
+// A leaving voter learns whether the electorate can spare the voter. If two of three voters leave,
+// two stay unless they are replaced; a voter that can't be spared needn't wait.
 func TestWhoLeavesKnowsWhetherItCan(t *testing.T) {
 	for _, c := range []struct{ name, e, others, want, stays string }{
 		{"one of three", "3: a b c", "b c", "4: b c (a b c)", ""},
@@ -49,7 +49,8 @@ func TestWhoLeavesKnowsWhetherItCan(t *testing.T) {
 		}
 	}
 	b := scene(t, "3: a b c", "b c")
-	b.m.adopted = b.now.Slow.Add(1 - standbyMargin) // a node that has just started may be yet to be seen
+	// A node that has just started may not be known yet.
+	b.m.adopted = b.now.Slow.Add(1 - standbyMargin)
 	b.m.Leave(b.now)
 	if b.m.race != nil || b.m.Status(b.now).Stays != "" {
 		t.Errorf("right after a change it runs for %v, and says %q", b.m.race, b.m.Status(b.now).Stays)
@@ -65,14 +66,13 @@ func TestWhoLeavesKnowsWhetherItCan(t *testing.T) {
 	}
 }
 
-// TestAVoterBornByCountKnowsThatNoProcessTakesItsPlace : an electorate with a minimum of three voters
-// gives up none of three without a replacement. Leave waits a MaxTTL for the start of one, unless
-// all leave at once.
+// An electorate with a minimum of three voters, born by count, gives up none of three without a
+// replacement. Leave waits a MaxTTL for the start of a replacement, unless all leave at once.
 func TestAVoterBornByCountKnowsThatNoProcessTakesItsPlace(t *testing.T) {
 	const none = "no other process is there to take its place"
 	for _, c := range []struct {
 		name, e, others, want string
-		atOnce                bool // the answer doesn't wait for a process that may be started yet
+		atOnce                bool // the answer doesn't wait for the start of a process
 	}{
 		{"one of three", "3: a b c", "b c", none, false},
 		{"two of three", "3: a b c", "b=leaving c", none, false},
@@ -99,7 +99,8 @@ func TestAVoterBornByCountKnowsThatNoProcessTakesItsPlace(t *testing.T) {
 	}
 }
 
-// TestANodeThatReachesNobodySaysSo : it may be the one that is lost.
+// A node that reaches no other node may be the lost node itself, and its status asks to check
+// Peers.
 func TestANodeThatReachesNobodySaysSo(t *testing.T) {
 	b := scene(t, "3: a b c", "b=never c=never")
 	for _, o := range b.m.sorted() {
@@ -110,8 +111,7 @@ func TestANodeThatReachesNobodySaysSo(t *testing.T) {
 	}
 }
 
-// TestTheLargestElectorateCanBeChanged : both halves of a joint electorate together are no more
-// than a set has room for.
+// Both halves of the largest joint electorate together fit the limit of a set of voters.
 func TestTheLargestElectorateCanBeChanged(t *testing.T) {
 	var names, others []string
 	for i := range vote.MaxVoters {
@@ -138,11 +138,11 @@ func TestTheLargestElectorateCanBeChanged(t *testing.T) {
 	}
 }
 
-// A node whose majority is away learns of a newer electorate, whose majority is away just the same.
-// The node has been without a majority since before.
+// A node without a majority learns of a newer electorate, also without a majority in reach. The
+// absence of a majority counts from the beginning.
 func TestANewerElectorateEndsNoAbsence(t *testing.T) {
 	b := newBench(t, "3: a b c")
-	b.pass(maxTTL / 10) // neither b nor c says anything
+	b.pass(maxTTL / 10) // b and c send nothing
 	b.pass(maxTTL)
 	b.say("b", vote.Message{Kind: vote.KindElectorate, Consensus: &vote.Consensus{Electorate: electorate("4: a d e")}})
 	b.pass(maxTTL / 10)

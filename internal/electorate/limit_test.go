@@ -7,7 +7,7 @@ import (
 	"github.com/lockmesh/lockmesh/internal/vote"
 )
 
-// configure starts nodes anew, with another MaxVoters in their configuration.
+// configure restarts nodes with another MaxVoters in their configuration.
 func (l *lab) configure(most int, list string) {
 	l.cfg.MaxVoters = most
 	for _, n := range nodes(list) {
@@ -18,8 +18,8 @@ func (l *lab) configure(most int, list string) {
 	l.pass(maxTTL)
 }
 
-// TestMaxVotersIsDecidedWithTheElectorate : no single node changes it, whether on standby or a
-// voter; a majority of the voters does.
+// No single node changes MaxVoters, neither a node on standby nor a voter; a majority of the voters
+// does.
 func TestMaxVotersIsDecidedWithTheElectorate(t *testing.T) {
 	l := founded(t, "a b c d e f g")
 	if most := l.units["a"].m.Known().Most; most != MaxVoters {
@@ -53,8 +53,7 @@ func TestMaxVotersIsDecidedWithTheElectorate(t *testing.T) {
 	}
 }
 
-// TestMaxVotersGrowsWithoutAnotherChange : the new limit is decided though nobody is there to be
-// voted in yet.
+// The new limit is decided although no node can be voted in yet.
 func TestMaxVotersGrowsWithoutAnotherChange(t *testing.T) {
 	l := founded(t, "a b c")
 	l.configure(9, "a")
@@ -67,10 +66,10 @@ func TestMaxVotersGrowsWithoutAnotherChange(t *testing.T) {
 		t.Errorf("there may be %d", most)
 	}
 	l.pass(20 * maxTTL)
-	l.want("a b c", "3: a, b, c") // and that is that
+	l.want("a b c", "3: a, b, c") // nothing more is decided
 }
 
-// TestFoundersAgreeOnMaxVoters : they wait until they are configured alike.
+// Founders wait until all are configured with the same MaxVoters.
 func TestFoundersAgreeOnMaxVoters(t *testing.T) {
 	l := newLab(t, "a b c")
 	l.cfg.MaxVoters = 5
@@ -91,11 +90,11 @@ func TestFoundersAgreeOnMaxVoters(t *testing.T) {
 	}
 }
 
-// TestAPledgeHoldsItsMaxVoters : a founder that has pledged founds with that, though it is started
-// again with another value before the electorate is founded.
+// A founder that has pledged bootstraps with the MaxVoters of the pledge, though the founder
+// restarts with another value before the bootstrap.
 func TestAPledgeHoldsItsMaxVoters(t *testing.T) {
 	l := newLab(t, "a b c")
-	l.lose = func(m letter) bool { // nobody hears of b's pledge, nor of c's
+	l.lose = func(m letter) bool { // the pledges of b and c are lost
 		return m.from != "a" && m.m.Kind == vote.KindReport && len(m.m.Consensus.Electorate.Voters) > 0
 	}
 	l.start("a b c", true)
@@ -115,8 +114,8 @@ func TestAPledgeHoldsItsMaxVoters(t *testing.T) {
 	}
 }
 
-// TestWhereNoLimitWasDecided , by a version of before that: what most voters are configured with
-// counts, and it is decided with the next change.
+// An electorate of an older version has no decided limit. Then the value configured on most voters
+// counts, and is decided with the next change.
 func TestWhereNoLimitWasDecided(t *testing.T) {
 	for _, c := range []struct {
 		name       string

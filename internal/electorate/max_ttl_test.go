@@ -8,7 +8,7 @@ import (
 	"github.com/lockmesh/lockmesh/internal/vote"
 )
 
-// configureTTL restarts nodes, each with another MaxTTL in its configuration.
+// configureTTL restarts nodes with another MaxTTL in their configuration.
 func (l *lab) configureTTL(d time.Duration, list string) {
 	was := l.cfg.MaxTTL
 	l.cfg.MaxTTL = d
@@ -20,8 +20,8 @@ func (l *lab) configureTTL(d time.Duration, list string) {
 	l.pass(maxTTL)
 }
 
-// wantTTL checks what a node knows of the decided maximum TTL: what voters grant, and for how long
-// they are quiet.
+// wantTTL checks the decided maximum TTL known to nodes: how long voters grant leases, and how long
+// voters are quiet.
 func (l *lab) wantTTL(list string, grants, quiet time.Duration) {
 	l.t.Helper()
 	for _, name := range nodes(list) {
@@ -32,9 +32,9 @@ func (l *lab) wantTTL(list string, grants, quiet time.Duration) {
 	}
 }
 
-// TestMaxTTLIsDecidedWithTheElectorate : a majority of the voters changes it, up and down. While
-// the electorate is joint, voters grant no more than the smaller value, and are quiet for the
-// larger one; and the joint electorate is drained for the larger.
+// A majority of the voters changes the maximum TTL, up and down. While the electorate is joint,
+// voters grant no more than the smaller value, and are quiet for the larger; the joint electorate
+// is drained for the larger.
 func TestMaxTTLIsDecidedWithTheElectorate(t *testing.T) {
 	for _, c := range []struct {
 		name string
@@ -84,23 +84,23 @@ func TestMaxTTLIsDecidedWithTheElectorate(t *testing.T) {
 	}
 }
 
-// TestMaxTTLChangesBesideAnotherChange : one joint electorate takes a voter in and changes the
-// maximum TTL.
+// A single joint electorate takes a voter in and changes the maximum TTL.
 func TestMaxTTLChangesBesideAnotherChange(t *testing.T) {
 	l := founded(t, "a b c")
 	l.start("d", false)
 	l.stop("c")
 	l.pass(2 * maxTTL)
 	for _, n := range []vote.NodeID{"a", "b"} {
-		l.units[n].m.cfg.MaxTTL = 2 * maxTTL             // as if each had been restarted with it
-		l.units[n].m.raceAt = l.now.Slow.Add(2 * maxTTL) // neither proposes anything until c is given up
+		l.units[n].m.cfg.MaxTTL = 2 * maxTTL // as if restarted with this value
+		// No proposal before c is given up.
+		l.units[n].m.raceAt = l.now.Slow.Add(2 * maxTTL)
 	}
 	l.pass(30 * maxTTL)
 	l.want("a b d", "3: a, b, d")
 	l.wantTTL("a b d", 2*maxTTL, 2*maxTTL)
 }
 
-// TestFoundersAgreeOnMaxTTL : they wait until they are configured alike.
+// Founders wait until all are configured with the same MaxTTL.
 func TestFoundersAgreeOnMaxTTL(t *testing.T) {
 	l := newLab(t, "a b c")
 	l.cfg.MaxTTL = 2 * maxTTL
@@ -119,8 +119,8 @@ func TestFoundersAgreeOnMaxTTL(t *testing.T) {
 	l.wantTTL("a b c", maxTTL, maxTTL)
 }
 
-// TestARecoveredElectorateHasTheLongerMaxTTL : what was granted under either may stand, and the
-// voters of the recovered electorate are quiet for as long.
+// Leases granted under either value may stand, and the voters of the recovered electorate are quiet
+// for the longer.
 func TestARecoveredElectorateHasTheLongerMaxTTL(t *testing.T) {
 	l := founded(t, "a b c")
 	a := l.units["a"].m
@@ -137,8 +137,8 @@ func TestARecoveredElectorateHasTheLongerMaxTTL(t *testing.T) {
 	l.wantTTL("a", maxTTL, maxTTL)
 }
 
-// TestWhichMaxTTLMayFollow : a joint electorate names the value before and the next, and leads to
-// either, with its voters.
+// A joint electorate names the value before and the next, and leads to either, each with its
+// voters.
 func TestWhichMaxTTLMayFollow(t *testing.T) {
 	abc, abd := voters("abc"), voters("abd")
 	first := vote.Electorate{Version: 1, Lineage: 5, Voters: abc, Most: 5, MaxTTL: maxTTL}
@@ -170,8 +170,8 @@ func TestWhichMaxTTLMayFollow(t *testing.T) {
 	}
 }
 
-// forgetTTL has reports and electorates of some nodes leave out the configured maximum TTL, as over
-// a link of wire version 1.
+// forgetTTL removes the configured maximum TTL from the reports and electorates sent by or to some
+// nodes, as a link of wire version 1 does.
 func (l *lab) forgetTTL(t *testing.T, list string) {
 	l.lose = func(m letter) bool {
 		if e := m.m.Consensus; e != nil && (strings.Contains(list, string(m.from)) || strings.Contains(list, string(m.to))) && m.from != m.to {
@@ -188,8 +188,8 @@ func (l *lab) forgetTTL(t *testing.T, list string) {
 	}
 }
 
-// TestAMeshWithAFounderOfAnOlderVersionDecidesNoMaxTTL : then all nodes are configured with one,
-// and a node with another takes no part, however it hears of the electorate.
+// With a founder of an older version, no maximum TTL is decided. Then all nodes are configured with
+// the same value, and a node with another takes no part, however the node learns of the electorate.
 func TestAMeshWithAFounderOfAnOlderVersionDecidesNoMaxTTL(t *testing.T) {
 	l := newLab(t, "a b c")
 	l.forgetTTL(t, "c")
@@ -198,7 +198,7 @@ func TestAMeshWithAFounderOfAnOlderVersionDecidesNoMaxTTL(t *testing.T) {
 	l.want("a b c", "1: a, b, c")
 	l.wantTTL("a b c", 0, 0)
 	l.lose = nil
-	l.configureTTL(2*maxTTL, "a b c") // the handshake would refuse the first one
+	l.configureTTL(2*maxTTL, "a b c") // the handshake would refuse the first restarted node
 	l.pass(10 * maxTTL)
 	l.wantTTL("a b c", 0, 0)
 	l.start("d", false)
@@ -206,8 +206,8 @@ func TestAMeshWithAFounderOfAnOlderVersionDecidesNoMaxTTL(t *testing.T) {
 	l.want("d", "none")
 }
 
-// TestMaxTTLOfAMeshThatIsBornByCount : the longest of its founders counts, for which they are
-// quiet; afterwards a majority decides.
+// In a mesh born by count the longest MaxTTL of the founders counts at first, and the founders are
+// quiet for as long; afterwards a majority decides.
 func TestMaxTTLOfAMeshThatIsBornByCount(t *testing.T) {
 	l := countLab(t, 3)
 	l.fresh("a")
@@ -226,9 +226,9 @@ func TestMaxTTLOfAMeshThatIsBornByCount(t *testing.T) {
 	l.wantTTL("a b c", maxTTL, maxTTL)
 }
 
-// TestTheRegisterShowsALongerMaxTTLBeforeItIsGranted : the founders of the next mesh rely on it.
-// And the record never goes back to a shorter one, even if a voter that doesn't know of the longer
-// one writes it.
+// The founders of the next mesh rely on the register for a longer maximum TTL, so the record shows
+// the longer value before voters grant it. The record never goes back to a shorter value, even if
+// written by a voter without knowledge of the longer.
 func TestTheRegisterShowsALongerMaxTTLBeforeItIsGranted(t *testing.T) {
 	l := registerLab(t, 3)
 	l.fresh("a b c")
@@ -236,7 +236,7 @@ func TestTheRegisterShowsALongerMaxTTLBeforeItIsGranted(t *testing.T) {
 	l.want("a b c", "1: a, b, c")
 	configure := func(d time.Duration) {
 		for _, n := range []vote.NodeID{"a", "b"} {
-			l.units[n].m.cfg.MaxTTL = d // as if other processes had come in their places
+			l.units[n].m.cfg.MaxTTL = d // as if other processes had taken the places
 		}
 	}
 	l.register.readers = nodes("a b c")
@@ -261,8 +261,8 @@ func TestTheRegisterShowsALongerMaxTTLBeforeItIsGranted(t *testing.T) {
 	}
 }
 
-// TestFoundersRegisterTheMaxTTLOfAll : the record shows what they will grant, and not only what the
-// one that writes it is configured with.
+// The record shows the value that all founders will grant, and not only the value configured on the
+// writer.
 func TestFoundersRegisterTheMaxTTLOfAll(t *testing.T) {
 	l := registerLab(t, 3)
 	l.fresh("a b")
@@ -271,15 +271,15 @@ func TestFoundersRegisterTheMaxTTLOfAll(t *testing.T) {
 	a := l.units["a"].m
 	for !a.claims {
 		l.pass(maxTTL / 100)
-		l.register.hold = "a" // its next call isn't answered, so the claim is still to be made
+		l.register.hold = "a" // a's next call isn't answered, so the claim is still to be made
 	}
 	if c := a.store(lineage(a.stored.Pledge)); c.New.MaxTTL != 3*maxTTL {
 		t.Errorf("a is to store %+v", c.New)
 	}
 }
 
-// TestARecoveredElectorateHasTheLongestMaxTTLHeardOf : the voters that are lost may have raised it
-// after this node was cut off from them.
+// The lost voters may have raised the maximum TTL after this node was cut off, so the longest value
+// ever reported counts.
 func TestARecoveredElectorateHasTheLongestMaxTTLHeardOf(t *testing.T) {
 	l := founded(t, "a b c")
 	l.configureTTL(3*maxTTL, "a")
@@ -296,18 +296,19 @@ func TestARecoveredElectorateHasTheLongestMaxTTLHeardOf(t *testing.T) {
 	l.wantTTL("c", 3*maxTTL, 3*maxTTL)
 }
 
-// TestAFounderRemembersALongerMaxTTLThanItsOwn : of an electorate that it has given up. What was
-// granted under it may stand, so the founders of the next mesh are quiet for as long, though all of
-// them are configured with less.
+// A process remembers the longer maximum TTL of an electorate given up. Leases granted under this
+// electorate may stand, so the founders of the next mesh are quiet for as long, though all are
+// configured with less.
 func TestAFounderRemembersALongerMaxTTLThanItsOwn(t *testing.T) {
-	for _, young := range []string{"a b", "d e"} { // the lowest of all begins the birth: one of them, or the one that remembers
+	// The lowest process begins the birth: a new process, or c, which remembers.
+	for _, young := range []string{"a b", "d e"} {
 		l := countLab(t, 3)
 		l.cfg.MaxTTL = 3 * maxTTL
 		l.fresh("a b")
 		l.cfg.MaxTTL = maxTTL
 		l.fresh("c")
 		l.pass(aMoment)
-		l.wantTTL("c", 3*maxTTL, 3*maxTTL) // most voters are configured with it
+		l.wantTTL("c", 3*maxTTL, 3*maxTTL) // configured on most voters
 		l.stop("a b")
 		l.fresh(young)
 		one := l.units[nodes(young)[0]].m
@@ -320,7 +321,7 @@ func TestAFounderRemembersALongerMaxTTLThanItsOwn(t *testing.T) {
 	}
 }
 
-// TestAChangeOfVotersNeedsNoRegister : only a longer maximum TTL does.
+// A change of voters needs no register; only a longer maximum TTL does.
 func TestAChangeOfVotersNeedsNoRegister(t *testing.T) {
 	l := registerLab(t, 3)
 	l.fresh("a b c d")
@@ -334,8 +335,8 @@ func TestAChangeOfVotersNeedsNoRegister(t *testing.T) {
 	}
 }
 
-// TestFoundersAgreeOnMaxTTLBeforeTheyPledge : also where one of them has pledged to an electorate
-// without any, with a founder whose version was older then.
+// Founders agree on MaxTTL before they pledge, even if a founder has already pledged to an
+// electorate without a MaxTTL, together with a founder of an older version.
 func TestFoundersAgreeOnMaxTTLBeforeTheyPledge(t *testing.T) {
 	l := newLab(t, "a b c")
 	l.start("a b", true)

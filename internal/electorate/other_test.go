@@ -29,7 +29,7 @@ func TestWhoeverIsBehindIsToldOncePerConnection(t *testing.T) {
 
 	e := electorate("5: a b")
 	b.say("b", vote.Message{Kind: vote.KindElectorate, Consensus: &vote.Consensus{Electorate: e}})
-	b.expect("") // not told before it is stored, to those who don't ask
+	b.expect("") // before the electorate is stored, only nodes that ask receive it
 	b.m.Heard(b.now, stranger, 2)
 	b.expect("g: electorate 5: a, b")
 	b.save("")
@@ -163,13 +163,13 @@ func TestAnOldCopyIsNoticed(t *testing.T) {
 	if c.m.Trusted() || len(c.alarms) != 1 || !strings.Contains(c.m.Status(l.now).Trouble, "is an old copy: a knows of later writes to it. Stop this node") {
 		t.Errorf("c trusts itself: %q, %+v", c.alarms, c.m.Status(l.now))
 	}
-	// It does not count.
+	// c does not count.
 	if !l.units["a"].m.Trusted() || l.units["a"].m.goesBy(vote.Elector{Name: "c", Dir: old.Dir}, 0) {
 		t.Error("a counts on c")
 	}
 	l.pass(FailAfter(maxTTL) + 4*maxTTL)
-	l.want("a b", "1: a, b, c") // nobody can take its seat
-	// Its file is removed: it is a new node.
+	l.want("a b", "1: a, b, c") // no node can take c's seat
+	// With its file removed, c is a new node.
 	l.wipe("c")
 	l.start("c", false)
 	l.pass(4 * maxTTL)
@@ -193,13 +193,13 @@ func TestAnOldCopyIsFoundOutOnce(t *testing.T) {
 	}{
 		{7, 5, ""},
 		{7, 9, ""},
-		{7, 8, ""},  // out of order, of one life
-		{8, 0, ""},  // a new life that has stored nothing yet
+		{7, 8, ""},  // out of order, within an incarnation
+		{8, 0, ""},  // a new incarnation that has stored nothing yet
 		{8, 10, ""}, // each start is a write
-		{9, 12, ""}, // it died during a save, which is there or not
+		{9, 12, ""}, // died during a save, stored or not
 		{10, 13, ""},
 		{11, 13, "b: refused"},
-		{11, 14, "b: refused"}, // it counts on, and isn't trusted all the same
+		{11, 14, "b: refused"}, // more writes, and still no trust
 		{11, 99, "b: refused"},
 	} {
 		if got := said(c.life, c.writes); got != c.want {
@@ -225,12 +225,12 @@ func TestACrashDuringASaveIsNoOldCopy(t *testing.T) {
 			if len(c.saves) != 1 {
 				t.Fatal("nothing is being saved")
 			}
-			l.pass(250 * time.Millisecond) // it tells how far it has come
+			l.pass(250 * time.Millisecond) // c reports its writes
 			if there {
 				c.disk = c.saves[0]
 			}
 			l.stop("c")
-			l.start("c", false) // and again before its first save is done
+			l.start("c", false) // c reports again before its first save is done
 			l.pass(250 * time.Millisecond)
 			l.flushAll("c")
 			c.slow = false
@@ -303,13 +303,13 @@ func TestRefound(t *testing.T) {
 	l.collect(l.units["a"])
 	l.run()
 	l.want("a d", "1048577: a, d")
-	if e := l.units["d"].m.Known(); e.Floor != 12345 || e.Lineage != lineage || e.Joint() {
+	if e := l.units["d"].m.Known(); e.MinToken != 12345 || e.Lineage != lineage || e.Joint() {
 		t.Fatalf("%+v", e)
 	}
 	if !Refounded(1, 1048577) || Refounded(1048577, 1048578) || Refounded(0, 1) || !Refounded(0, 1048577) {
 		t.Error("what was refounded is mistaken")
 	}
-	// Those who come back take it over, whatever they had.
+	// Nodes that come back take over the recovered electorate, whatever they had stored.
 	l.start("b c", false)
 	l.pass(6 * maxTTL)
 	l.want("a b c d", "1048579: a, b, d")
@@ -338,7 +338,7 @@ func TestWhoCannotVoteIsNoVoterAfterRefounding(t *testing.T) {
 	}
 }
 
-// newLabMachine knows of nothing.
+// newLabMachine returns a machine without an electorate.
 func newLabMachine(t *testing.T) *Machine {
 	l := newLab(t, "x")
 	l.start("a", false)
@@ -390,7 +390,7 @@ func TestStatus(t *testing.T) {
 	}
 }
 
-// wanted returns the nodes to which a node wants connections, in order and each once.
+// wanted returns the nodes that a node wants connections to, sorted and each once.
 func wanted(b *bench) []vote.NodeID {
 	names := b.m.AppendWanted(nil)
 	slices.Sort(names)
@@ -420,8 +420,8 @@ func TestWhomToStayInTouchWith(t *testing.T) {
 	}
 }
 
-// With a large electorate nobody would ever be voted in otherwise: the voters would take all the
-// room.
+// Nodes on standby get connections beside the voters of a large electorate. If the voters took all
+// the room, no node would ever be voted in.
 func TestVotersTakeNoRoomFromThoseWhoStandBy(t *testing.T) {
 	voters, others := "a", "z"
 	for i := range wantedMost {
@@ -459,7 +459,7 @@ func TestGossipThatForgetsSomebody(t *testing.T) {
 	}
 }
 
-// A node that is forgotten is in no list any more: nothing is decided with the node's last report.
+// A forgotten node is in no list any more: nothing is decided with the node's last report.
 func TestANodeThatIsForgottenIsInNoList(t *testing.T) {
 	b := newBench(t, "3: a b c")
 	all := []Seen{{"a", 1, vote.Alive}, {"b", 2, vote.Alive}, {"c", 3, vote.Alive}}

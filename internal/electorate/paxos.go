@@ -127,7 +127,7 @@ func Follows(e, next *vote.Electorate) error {
 		return fmt.Errorf("electorate %d can't follow upon %d", next.Version, e.Version)
 	case next.Lineage != e.Lineage:
 		return fmt.Errorf("electorate %d stems from another bootstrap", next.Version)
-	case next.Floor < e.Floor:
+	case next.MinToken < e.MinToken:
 		return fmt.Errorf("the minimum token of electorate %d is below that of the one before",
 			next.Version)
 	case e.Joint() && next.Most != e.Most:

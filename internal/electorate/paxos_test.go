@@ -19,7 +19,7 @@ func TestAPromiseIsAnsweredOnceItIsStored(t *testing.T) {
 		t.Fatalf("stored %+v", s)
 	}
 	b.expect("b: prepared 5/7")
-	b.say("b", prepare(4, attempt(5, 7))) // asked again: it is stored
+	b.say("b", prepare(4, attempt(5, 7))) // repeated: the promise is stored
 	b.expect("b: prepared 5/7")
 
 	b.say("b", accept(attempt(5, 7), "4: a b (a b c)"))
@@ -36,7 +36,7 @@ func TestAPromiseIsAnsweredOnceItIsStored(t *testing.T) {
 	b.say("c", prepare(4, attempt(6, 9)))
 	b.save("")
 	b.expect("c: prepared 6/9 accepted 5/7 4: a, b (a, b, c)")
-	b.say("b", accept(attempt(5, 7), "4: a b (a b c)")) // said twice, or late
+	b.say("b", accept(attempt(5, 7), "4: a b (a b c)")) // sent twice, or late
 	b.expect("b: accepted 5/7 promised 6/9")
 	if len(b.m.Saves()) > 0 {
 		t.Fatal("a refusal is stored")
@@ -50,7 +50,7 @@ func TestAnAcceptanceWithoutAPromiseBefore(t *testing.T) {
 	b.expect("b: accepted 5/7")
 	b.say("c", prepare(4, attempt(5, 6)))
 	b.expect("c: prepared 5/6 promised 5/7")
-	b.say("c", accept(attempt(5, 8), "4: a c (a b c)")) // the same number, and another attempt
+	b.say("c", accept(attempt(5, 8), "4: a c (a b c)")) // the same number, and another ballot
 	if s := b.save(""); text(&s.Value) != "4: a, c (a, b, c)" || s.Accepted != attempt(5, 8) || s.Promised != attempt(5, 8) {
 		t.Fatalf("stored %+v", s)
 	}
@@ -131,7 +131,7 @@ func TestAFailedSaveAnswersNothing(t *testing.T) {
 		t.Fatal(s)
 	}
 	b.expect("")
-	b.save("") // that nobody waits for any more
+	b.save("") // no answer waits for this save any more
 	b.expect("")
 	b.say("b", prepare(4, attempt(5, 7)))
 	b.expect("b: prepared 5/7")
@@ -167,7 +167,7 @@ func TestAnswersWaitForTheSaveThatHasThem(t *testing.T) {
 	b.say("b", prepare(4, attempt(5, 7)))
 	first := b.m.Saves()[0]
 	b.say("c", prepare(4, attempt(6, 9)))
-	b.m.Saved(b.now, first.Writes+1, "") // of which nothing is known
+	b.m.Saved(b.now, first.Writes+1, "") // an unknown save
 	b.expect("")
 	b.m.Saved(b.now, first.Writes, "")
 	b.expect("b: prepared 5/7")
@@ -184,7 +184,7 @@ func TestWhoDoesNotVoteSaysNothing(t *testing.T) {
 	b.say("b", prepare(9, attempt(5, 7)))
 	b.expect("")
 	b = newBench(t, "3: a b c")
-	b.say("b", prepare(5, attempt(5, 7))) // one that we know nothing of yet
+	b.say("b", prepare(5, attempt(5, 7))) // a version still unknown to a
 	b.say("b", accept(attempt(5, 7), "4: a b"))
 	b.say("b", accept(attempt(5, 7), "4: a b (a b d)"))
 	b.expect("")
@@ -216,7 +216,7 @@ func TestAProposerNeedsTwoMajorities(t *testing.T) {
 		return m
 	}
 	b.say("b", promise(2, vote.Ballot{}, ""))
-	b.say("b", promise(2, vote.Ballot{}, "")) // the same twice is one
+	b.say("b", promise(2, vote.Ballot{}, "")) // a repeated promise counts once
 	b.say("c", promise(33, vote.Ballot{}, ""))
 	b.expect("") // another directory is no voter
 	b.say("c", promise(3, attempt(1, 0), "4: a c (a b c)"))
@@ -225,7 +225,7 @@ func TestAProposerNeedsTwoMajorities(t *testing.T) {
 		return vote.Message{Kind: vote.KindAccepted, Version: 4, Consensus: &vote.Consensus{Ballot: attempt(1, 1), Promised: attempt(1, 1), Dir: dir}}
 	}
 	b.say("b", accepted(2))
-	b.say("c", promise(3, vote.Ballot{}, "")) // of the phase before
+	b.say("c", promise(3, vote.Ballot{}, "")) // a message of the phase before
 	if b.m.Known().Version != 3 {
 		t.Fatal("one of three decides")
 	}
@@ -256,11 +256,11 @@ func TestOfWhatWasAcceptedTheNewestCounts(t *testing.T) {
 	}
 }
 
-// What was promised to an earlier attempt says nothing of what its voter has accepted since.
+// A promise for an earlier ballot is no evidence of later acceptances by its voter.
 func TestPromisesForAnEarlierAttemptDoNotCount(t *testing.T) {
 	b := newBench(t, "3: a b c")
 	b.m.run(electorate("4: a b (a b c)"))
-	b.m.race = nil // it was given up
+	b.m.race = nil // the first ballot was given up
 	b.m.run(electorate("4: a b (a b c)"))
 	b.heard()
 	say := func(from vote.NodeID, kind vote.Kind, a vote.Ballot) {
@@ -281,9 +281,9 @@ func TestPromisesForAnEarlierAttemptDoNotCount(t *testing.T) {
 	}
 }
 
-// quarrel has three nodes propose an electorate each for one version, again and again, while words
-// of the election are lost, or come late and in any order. It returns how many of the three
-// electorates were decided, by what each node takes for decided.
+// quarrel has each of three nodes propose another electorate for the same version, again and again,
+// while messages of the election are lost, or come late and in any order. quarrel returns the
+// electorates considered as decided by any node.
 func quarrel(t *testing.T, seed uint64) map[string]bool {
 	rng := rand.New(rand.NewPCG(seed, 9))
 	l := founded(t, "a b c")
@@ -321,9 +321,9 @@ func quarrel(t *testing.T, seed uint64) map[string]bool {
 	return decided
 }
 
-// The proposers never wait for each other here, as they do elsewhere: two that were never at it at
-// the same time found neither the proposer that goes on with the first electorate that it hears was
-// accepted, nor the one that counts promises for an earlier attempt.
+// Here, unlike elsewhere, the proposers never wait for each other. With proposers that take turns,
+// no test failed for a proposer that goes on with the first accepted electorate reported, nor for a
+// proposer that counts promises for an earlier ballot.
 func TestProposersThatQuarrelDecideOneElectorate(t *testing.T) {
 	some := 0
 	for seed := range uint64(300) {
@@ -366,27 +366,27 @@ func TestAnAttemptIsGivenUpInTime(t *testing.T) {
 	}
 }
 
-// A process that dies before its own promise is stored numbers its next proposal, which may be
-// another, as the last: what tells them apart is its life.
+// A process that dies before its own promise is stored gives its next proposal, which may have
+// another value, the same ballot number. The incarnation tells the two ballots apart.
 func TestTwoLivesOfADirectoryNeverUseOneAttempt(t *testing.T) {
 	b := newBench(t, "3: a b c")
 	disk := b.m.stored
 	b.m.run(electorate("4: a b (a b c)"))
 	first := b.m.race.attempt
-	b.restart(disk, 2) // nothing of it was stored
+	b.restart(disk, 2) // nothing was stored
 	b.m.run(electorate("4: a c (a b c)"))
 	if second := b.m.race.attempt; second == first || second.Counter != first.Counter {
 		t.Fatalf("attempts %v and %v", first, second)
 	}
 }
 
-// The whole of that: the first life has b accept its value, and dies; the second proposes another
-// with b gone, and c must not take one for the other.
+// A proposer dies after each number of delivered messages, and proposes another electorate in its
+// next incarnation. All nodes must decide the same electorate.
 func TestAProposerThatDiesAfterEachStep(t *testing.T) {
 	for step := range 40 {
 		l := founded(t, "a b c")
-		// a wants to change the electorate, and dies when so many messages have been delivered. Its
-		// disk holds back all that comes later than its own promise in every second run.
+		// a wants to change the electorate, and dies after this number of delivered messages. In
+		// every second run a's disk stores nothing from the proposal on.
 		u := l.units["a"]
 		u.slow = step%2 == 1
 		l.units["a"].m.run(vote.Electorate{Version: 2, Lineage: u.m.Known().Lineage, Voters: u.m.Known().Voters[:2], Old: u.m.Known().Voters, Most: MaxVoters, MaxTTL: maxTTL, OldMaxTTL: maxTTL})
@@ -418,8 +418,8 @@ func TestAProposerThatDiesAfterEachStep(t *testing.T) {
 	}
 }
 
-// anarchy lets proposers propose at random what suits them, over links that lose, with disks that
-// fail and processes that die; whatever is decided must be one for each version.
+// anarchy lets proposers propose at random, over lossy links, with failing disks and dying
+// processes. Each version must have a single decided electorate.
 func anarchy(t *testing.T, seed uint64) string {
 	rng := rand.New(rand.NewPCG(seed, 7))
 	l := founded(t, "a b c")
@@ -445,7 +445,7 @@ func anarchy(t *testing.T, seed uint64) string {
 		case 0, 1:
 			e := u.m.Known()
 			next := vote.Electorate{Version: e.Version + 1, Lineage: e.Lineage, Voters: e.Voters, Most: MaxVoters, MaxTTL: e.MaxTTL}
-			if !e.Joint() { // a majority stays, so that somebody can always go on
+			if !e.Joint() { // a majority stays, so some proposer can always go on
 				next.Old, next.OldMaxTTL = e.Voters, e.MaxTTL
 				next.Voters = decidedFirst(rng, l)
 			}
@@ -530,7 +530,7 @@ func TestFollows(t *testing.T) {
 	}{
 		{"a joint one", "3: a b c", "4: a b c d e (a b c)", nil, ""},
 		{"the end of a joint one", "4: a b (a b c)", "5: a b", nil, ""},
-		{"others behind a higher floor", "4: a b (a b c)", "5: a b", func(e *vote.Electorate) { e.Floor = 80 }, ""},
+		{"others behind a higher minimum token", "4: a b (a b c)", "5: a b", func(e *vote.Electorate) { e.MinToken = 80 }, ""},
 		{"the same voters, jointly", "3: a b c", "4: a b c (a b c)", nil, ""},
 		{"too far", "3: a b c", "5: a b (a b c)", nil, "can't follow upon"},
 		{"not at all", "3: a b c", "3: a b (a b c)", nil, "can't follow upon"},
@@ -545,7 +545,7 @@ func TestFollows(t *testing.T) {
 		{"a name twice", "3: a b c", "4: a b c (a b c)", func(e *vote.Electorate) { e.Voters[2].Dir = 77 }, `two voters called "c"`},
 		{"nobody", "3: a b c", "4: (a b c)", nil, "no voters"},
 		{"no order", "3: a b c", "4: b a (a b c)", nil, "aren't in order"},
-		{"a floor that is no token", "3: a b c", "4: a b (a b c)", func(e *vote.Electorate) { e.Floor = vote.MaxToken + 1 }, "is no token"},
+		{"a minimum token that is no token", "3: a b c", "4: a b (a b c)", func(e *vote.Electorate) { e.MinToken = vote.MaxToken + 1 }, "is no token"},
 	} {
 		e, next := electorate(c.e), electorate(c.next)
 		if c.change != nil {
@@ -557,9 +557,9 @@ func TestFollows(t *testing.T) {
 		}
 	}
 	e, next := electorate("3: a b c"), electorate("4: a b (a b c)")
-	e.Floor, next.Floor = 100, 99
+	e.MinToken, next.MinToken = 100, 99
 	if Follows(&e, &next) == nil {
-		t.Error("the floor may fall")
+		t.Error("the minimum token may fall")
 	}
 }
 
@@ -573,7 +573,7 @@ func TestTheFirstInOrderGoesFirst(t *testing.T) {
 			t.Errorf("%s, while a is there", s)
 		}
 	}
-	// Without a the next does it, a little later.
+	// Without a, the next in order proposes, a little later.
 	l.start("f", false)
 	l.talk = nil
 	l.stop("a")

@@ -15,7 +15,7 @@ func voters(names string) (all []vote.Elector) {
 	return all
 }
 
-// TestProposalsThatCantBeMade has each turned down with its reason.
+// Each impossible proposal is refused with its reason.
 func TestProposalsThatCantBeMade(t *testing.T) {
 	begun := func(m *Machine) { _ = m.Propose(vote.Now{}, voters("ab")) }
 	for _, row := range []struct {
@@ -50,8 +50,8 @@ func TestProposalsThatCantBeMade(t *testing.T) {
 	}
 }
 
-// TestTwoLivesNumberTheirAttemptsApart guards against a life that uses an attempt once more which
-// the one before it has told of, and died before it was stored.
+// A new incarnation must not use a ballot again: the incarnation before may have sent the ballot,
+// and died before the ballot was stored.
 func TestTwoLivesNumberTheirAttemptsApart(t *testing.T) {
 	state := vote.DiskState{Name: "a", Dir: voters("a")[0].Dir, Electorate: vote.Electorate{Version: 1, Voters: voters("abc")}}
 	told := make(map[vote.Ballot]bool)

@@ -28,7 +28,7 @@ var ErrNotLost = errors.New("a majority of the voters answers")
 //
 // The recovered electorate has the longest maximum TTL that this node has heard of: the lost voters
 // may have decided and granted it, unheard of here.
-func (m *Machine) Refound(now vote.Now, names []vote.NodeID, floor vote.Token) error {
+func (m *Machine) Refound(now vote.Now, names []vote.NodeID, minToken vote.Token) error {
 	m.begin(now)
 	e := &m.state.Electorate
 	if m.byCount() {
@@ -51,7 +51,7 @@ func (m *Machine) Refound(now vote.Now, names []vote.NodeID, floor vote.Token) e
 	}) {
 		return ErrNotLost
 	}
-	next := vote.Electorate{Version: (e.Version/refoundStep+1)*refoundStep + 1, Lineage: e.Lineage, Floor: max(e.Floor, min(floor, vote.MaxFloor)), Most: e.Most, MaxTTL: m.longestTold()}
+	next := vote.Electorate{Version: (e.Version/refoundStep+1)*refoundStep + 1, Lineage: e.Lineage, MinToken: max(e.MinToken, min(minToken, vote.MaxMinToken)), Most: e.Most, MaxTTL: m.longestTold()}
 	var missing, unfit []string
 	for _, name := range names {
 		switch o := m.others[name]; {

@@ -11,24 +11,24 @@ import (
 
 const registerTerm = 20 * maxTTL
 
-// register is the register of a lab. It answers at once, after all messages.
+// register is the register of a lab. Calls are answered at once, after all messages.
 type register struct {
 	record vote.RegisterRecord
 	calls  []registerCall
 	stores int
-	down   string // why calls fail
-	// deaf are the processes that don't reach the register.
+	down   string // not empty: all calls fail
+	// deaf are the processes without access to the register.
 	deaf []vote.NodeID
 	// readers may load, and not store.
 	readers []vote.NodeID
-	// old is what loads find, instead of the record; nil: the record.
+	// old is returned by loads instead of the record; nil: the record.
 	old *vote.RegisterRecord
 	// mute: stores are carried out, and their answers are lost.
 	mute bool
-	// hold is a process whose answers wait.
+	// hold is a process; the answers to its calls wait.
 	hold  vote.NodeID
 	waits []func()
-	// intrude is done once, between a process's load and its next store.
+	// intrude is called once, between a process's load and its next store.
 	intrude func()
 }
 
@@ -79,15 +79,15 @@ func (l *lab) answer() {
 	arrive()
 }
 
-// registerLab is a lab of processes that expect a number of them, and have a register.
+// registerLab returns a lab of processes with a register, each configured with Expect.
 func registerLab(t *testing.T, expect int) *lab {
 	l := countLab(t, expect)
 	l.cfg.RegisterTerm = registerTerm
 	return l
 }
 
-// see has gossip take all processes for failed, as if it didn't reach any, or for alive. No process
-// waits for the answer of one that has failed.
+// see has gossip report all processes in the same state: as failed, as if gossip reached no
+// process, or as alive. No process waits for the answer of a failed process.
 func (l *lab) see(state vote.Presence) {
 	for n, s := range l.seen {
 		s.State = state
@@ -96,7 +96,7 @@ func (l *lab) see(state vote.Presence) {
 	l.gossip()
 }
 
-// counting returns the processes whose votes may count, by the register.
+// counting returns the processes with votes that may count, by the register.
 func (l *lab) counting() string {
 	var all []string
 	for _, name := range l.names {
@@ -125,7 +125,8 @@ func TestFoundersAreNamedByTheRegister(t *testing.T) {
 	}
 	l.pass(10 * registerTerm)
 	l.wantCounting("a b c")
-	// Each of three voters stores three times a term; more often only after it has met another.
+	// Each of three voters stores three times a term; more often only after a conflict with another
+	// voter's store.
 	if n := l.register.stores; n < 75 || n > 150 {
 		t.Errorf("%d stores in ten terms", n)
 	}
@@ -136,7 +137,7 @@ func TestFoundersAreNamedByTheRegister(t *testing.T) {
 	}
 }
 
-// A founder goes by its pledge only once the register names it.
+// A founder applies its pledge only once the register names the mesh.
 func TestNothingIsFoundedWithoutTheRegister(t *testing.T) {
 	l := registerLab(t, 3)
 	l.register.down = "down"
@@ -152,8 +153,8 @@ func TestNothingIsFoundedWithoutTheRegister(t *testing.T) {
 	l.wantCounting("a b c")
 }
 
-// A process that doesn't reach the register takes no part in a birth, which needn't wait for it,
-// and isn't voted in.
+// A process without access to the register takes no part in a birth, doesn't delay the birth, and
+// isn't voted in.
 func TestAProcessThatDoesntReachTheRegisterDoesntVote(t *testing.T) {
 	l := registerLab(t, 3)
 	l.register.deaf = nodes("a")
@@ -169,8 +170,7 @@ func TestAProcessThatDoesntReachTheRegisterDoesntVote(t *testing.T) {
 	l.wantCounting("b c e")
 }
 
-// Two parts of a fleet that never hear of each other would each found a mesh. The register names
-// one of them.
+// Two parts of a fleet without contact would each found a mesh. The register names a single mesh.
 func TestOfTwoFoundingsTheRegisterNamesOne(t *testing.T) {
 	l := registerLab(t, 3)
 	part := func(n vote.NodeID) bool { return n < "d" }
@@ -205,7 +205,7 @@ func TestTheNextMeshWaitsForATerm(t *testing.T) {
 	l.wantCounting("d e f")
 }
 
-// A voter's votes count for a term after it began its last store, and not longer.
+// A voter's votes count for a term from the beginning of its last store, and not longer.
 func TestVotesEndWithTheirTerm(t *testing.T) {
 	l := registerLab(t, 3)
 	l.fresh("a b c")
@@ -231,7 +231,8 @@ func TestVotesEndWithTheirTerm(t *testing.T) {
 	l.wantCounting("a b c")
 }
 
-// A voter that hears nothing of the end of its mesh has stopped before the next mesh is founded.
+// The votes of a voter that doesn't learn of the end of its mesh have stopped counting before the
+// next mesh is founded.
 func TestNoVoteOfTheEarlierMeshCountsAtTheFoundingOfTheNext(t *testing.T) {
 	l := registerLab(t, 3)
 	l.fresh("a b c")
@@ -255,7 +256,7 @@ func TestNoVoteOfTheEarlierMeshCountsAtTheFoundingOfTheNext(t *testing.T) {
 		t.Fatalf("the votes of %s may count at the founding of the next mesh", got)
 	}
 	l.pass(aMoment)
-	l.want("a b c", "1: a, b, c") // they know of nothing
+	l.want("a b c", "1: a, b, c") // a, b and c haven't noticed
 	l.want("d e f", "1: d, e, f")
 	l.register.deaf = nil
 	l.pass(5 * time.Second)
@@ -273,7 +274,7 @@ func TestNoVoteOfTheEarlierMeshCountsAtTheFoundingOfTheNext(t *testing.T) {
 	l.oneMesh()
 }
 
-// The answer to a store may be lost. Then the founder finds its own name in the register.
+// The answer to a store may be lost. Then the founder finds its own mesh in the register.
 func TestAFounderWhoseAnswerWasLostFindsItsMesh(t *testing.T) {
 	l := registerLab(t, 3)
 	l.register.mute = true
@@ -286,7 +287,7 @@ func TestAFounderWhoseAnswerWasLostFindsItsMesh(t *testing.T) {
 	l.wantCounting("a b c")
 }
 
-// Between the load and the store of a founder, others may have founded.
+// Another mesh may be founded between the load and the store of a founder.
 func TestAFoundingThatComesTooLateIsUndone(t *testing.T) {
 	l := registerLab(t, 3)
 	l.register.intrude = func() {
@@ -301,7 +302,7 @@ func TestAFoundingThatComesTooLateIsUndone(t *testing.T) {
 	l.want("a b c", "1: a, b, c")
 }
 
-// A record of another mesh's name is never replaced.
+// A record with another mesh's name is never replaced.
 func TestARegisterOfAnotherMeshIsLeftAlone(t *testing.T) {
 	l := registerLab(t, 3)
 	other := vote.RegisterRecord{Mesh: "other", Lineage: 77, Term: time.Second, Renewal: 5, Writer: vote.Elector{Name: "x", Dir: 9}}
@@ -317,7 +318,7 @@ func TestARegisterOfAnotherMeshIsLeftAlone(t *testing.T) {
 	}
 }
 
-// A record of another mesh's name founds nothing here, whatever lineage it has: the founders here
+// A record with another mesh's name founds nothing here, whatever its lineage: the founders here
 // may have no register at all.
 func TestARecordOfAnotherMeshFoundsNothing(t *testing.T) {
 	l := registerLab(t, 3)
@@ -338,7 +339,7 @@ func TestARecordOfAnotherMeshFoundsNothing(t *testing.T) {
 	l.want("a b c", "none")
 }
 
-// A record that was deleted is written again by the mesh that it named.
+// A deleted record is written again by the mesh named in the record.
 func TestADeletedRecordIsWrittenAgain(t *testing.T) {
 	l := registerLab(t, 3)
 	l.fresh("a b c")
@@ -352,8 +353,8 @@ func TestADeletedRecordIsWrittenAgain(t *testing.T) {
 	l.wantCounting("a b c")
 }
 
-// The term of a mesh is the one that it began with: voters configured with another rely on the
-// record, and so do those that wait for its end.
+// The term of a mesh is the term with which the mesh began: voters configured with another term
+// rely on the record, and so do processes that wait for its end.
 func TestTheTermIsThatOfTheRecord(t *testing.T) {
 	l := registerLab(t, 3)
 	l.fresh("a b c")
@@ -378,7 +379,7 @@ func TestTheTermIsThatOfTheRecord(t *testing.T) {
 	}
 }
 
-// Without a majority a mesh doesn't keep the register, so the next can be founded.
+// Without a majority a mesh doesn't keep the register, so the next mesh can be founded.
 func TestAMeshWithoutAMajorityDoesntKeepTheRegister(t *testing.T) {
 	l := registerLab(t, 3)
 	l.fresh("a b c")
@@ -386,7 +387,7 @@ func TestAMeshWithoutAMajorityDoesntKeepTheRegister(t *testing.T) {
 	first := l.register.record.Lineage
 	l.stop("b c")
 	l.fresh("d e")
-	// The survivor gives up only later than that.
+	// The survivor gives up only later.
 	l.pass(registerTerm + vote.Drift(registerTerm) + aMoment)
 	if l.register.record.Lineage == first {
 		t.Fatalf("the register has %+v", l.register.record)
@@ -395,7 +396,7 @@ func TestAMeshWithoutAMajorityDoesntKeepTheRegister(t *testing.T) {
 	l.want("a d e", "1: a, d, e")
 }
 
-// An answer that comes late doesn't make a term longer: it began with the call.
+// A late answer doesn't extend a term: the term began with the call.
 func TestATermBeginsWithItsCall(t *testing.T) {
 	l := registerLab(t, 3)
 	l.fresh("a b c")
@@ -403,7 +404,8 @@ func TestATermBeginsWithItsCall(t *testing.T) {
 	u := l.units["a"]
 	l.register.hold = "a"
 	for len(l.register.waits) == 0 || l.register.record.Writer.Name != "a" {
-		for _, arrive := range l.register.waits { // not of a store that was done
+		// No answer to a completed store is among the held answers.
+		for _, arrive := range l.register.waits {
 			arrive()
 		}
 		l.register.waits = nil
@@ -417,7 +419,7 @@ func TestATermBeginsWithItsCall(t *testing.T) {
 	}
 }
 
-// A voter that can load and not store loses its seat, and a process like that isn't voted in.
+// A voter that can load and not store loses its seat, and such a process isn't voted in.
 func TestAProcessThatCantStoreLosesItsSeat(t *testing.T) {
 	l := registerLab(t, 3)
 	l.fresh("a b c")
@@ -434,7 +436,7 @@ func TestAProcessThatCantStoreLosesItsSeat(t *testing.T) {
 	}
 }
 
-// The lowest process can't store, so the next founds in its place, or without it.
+// The lowest process can't store, so the next process founds the mesh, with or without the lowest.
 func TestAFounderThatCantStoreDoesntKeepTheOthers(t *testing.T) {
 	l := registerLab(t, 3)
 	l.register.readers = nodes("a")
@@ -444,7 +446,7 @@ func TestAFounderThatCantStoreDoesntKeepTheOthers(t *testing.T) {
 	l.wantCounting("b c")
 }
 
-// A process that came later, and has watched the record for too short a time, doesn't keep the
+// A process that came later, and has watched the record for too short a time, doesn't delay the
 // others, though its name is lower.
 func TestALateComerDoesntKeepTheOthers(t *testing.T) {
 	l := registerLab(t, 3)
@@ -458,8 +460,8 @@ func TestALateComerDoesntKeepTheOthers(t *testing.T) {
 	l.want("d e f g", "1: d, e, f")
 }
 
-// Voters that can't use the register, and reach each other, don't keep processes that can from the
-// next mesh.
+// Voters that reach each other and not the register don't keep processes with access to the
+// register from founding the next mesh.
 func TestAMeshThatCantUseTheRegisterGivesUpForOthers(t *testing.T) {
 	l := registerLab(t, 3)
 	l.fresh("a b c d")
@@ -474,7 +476,7 @@ func TestAMeshThatCantUseTheRegisterGivesUpForOthers(t *testing.T) {
 			t.Errorf("%s gives up its electorate, and the operator hears %q", name, all)
 		}
 	}
-	// Where no process can use it, they wait for it.
+	// If no process can use the register, all wait for the register.
 	l = registerLab(t, 3)
 	l.fresh("a b c")
 	l.pass(2 * aMoment)
@@ -483,7 +485,7 @@ func TestAMeshThatCantUseTheRegisterGivesUpForOthers(t *testing.T) {
 	l.want("a b c", "1: a, b, c")
 }
 
-// A voter that was voted out and lives on has no term any more.
+// A former voter that lives on has no term any more.
 func TestAFormerVoterHasNoTerm(t *testing.T) {
 	l := registerLab(t, 3)
 	l.cfg.MaxVoters = 3
@@ -518,7 +520,7 @@ func TestAVoterStoresWhenItsTermIsNearlyOver(t *testing.T) {
 	}
 }
 
-// After a single call that failed, a process calls again soon.
+// After a single failed call, a process calls again soon.
 func TestACallThatFailedIsRepeatedSoon(t *testing.T) {
 	l := registerLab(t, 3)
 	l.fresh("a b c")
@@ -533,7 +535,7 @@ func TestACallThatFailedIsRepeatedSoon(t *testing.T) {
 	}
 }
 
-// A load may be answered from a copy that is behind.
+// A load may be answered from a stale copy.
 func TestAStaleLoadEndsNoMesh(t *testing.T) {
 	l := registerLab(t, 3)
 	l.fresh("a b c")
@@ -570,7 +572,7 @@ func TestTheWaitCoversTheLeasesOfALargerMaxTTL(t *testing.T) {
 	}
 }
 
-// A call that never ends is trouble.
+// A call that never ends is reported as trouble.
 func TestACallThatNeverEndsIsTrouble(t *testing.T) {
 	l := registerLab(t, 3)
 	l.register.hold = "a"
@@ -581,8 +583,8 @@ func TestACallThatNeverEndsIsTrouble(t *testing.T) {
 	}
 }
 
-// A load that succeeds doesn't hide that stores fail: while the next store is under way, the
-// process still is in trouble.
+// A successful load doesn't hide failing stores: while the next store is under way, the process
+// still reports the trouble.
 func TestALoadDoesntHideThatStoresFail(t *testing.T) {
 	l := registerLab(t, 3)
 	l.fresh("a b c")
@@ -600,7 +602,7 @@ func TestALoadDoesntHideThatStoresFail(t *testing.T) {
 		l.register.waits = nil
 		arrive()
 		if !store {
-			break // the load has told the record, and a store is on its way
+			break // the load has returned the record, and a store is under way
 		}
 	}
 	if !u.m.register.calling || !u.m.register.call.Store {
@@ -611,7 +613,7 @@ func TestALoadDoesntHideThatStoresFail(t *testing.T) {
 	}
 }
 
-// A fresh process that hears of a mesh that the register doesn't name any more doesn't join it.
+// A fresh process that learns of a mesh no longer named by the register doesn't join the mesh.
 func TestAMeshThatHasEndedIsntJoined(t *testing.T) {
 	l := registerLab(t, 3)
 	l.fresh("a b c")
@@ -626,7 +628,7 @@ func TestAMeshThatHasEndedIsntJoined(t *testing.T) {
 	l.want("g", "none")
 }
 
-// Stores fail for a while, just when a mesh is to be founded. Afterwards it is founded soon.
+// Stores fail for a while, just when a mesh is to be founded. The mesh is founded soon after.
 func TestAShortOutageOfStoresDelaysABirthForASecondOrSo(t *testing.T) {
 	l := registerLab(t, 3)
 	l.cfg.RegisterTerm = 10 * time.Minute
@@ -640,8 +642,8 @@ func TestAShortOutageOfStoresDelaysABirthForASecondOrSo(t *testing.T) {
 	l.wantCounting("a b c")
 }
 
-// Of the voters only one can use the register, with processes on standby that could found the next
-// mesh. It doesn't keep the record, so there is another mesh within two terms.
+// Only one of the voters can use the register, beside processes on standby that could found the
+// next mesh. This voter doesn't keep the record, so another mesh is founded within two terms.
 func TestAVoterDoesntKeepTheRecordOfABarrenMesh(t *testing.T) {
 	l := registerLab(t, 3)
 	l.fresh("a b c")
@@ -655,7 +657,7 @@ func TestAVoterDoesntKeepTheRecordOfABarrenMesh(t *testing.T) {
 		t.Fatalf("the register still has %+v", l.register.record)
 	}
 	l.wantCounting("c d e")
-	// With a single process that can use it, the mesh waits for the others.
+	// If only a single process can use the register, the mesh waits for the others.
 	l = registerLab(t, 3)
 	l.fresh("a b c")
 	l.pass(2 * aMoment)
@@ -670,7 +672,7 @@ func TestAVoterDoesntKeepTheRecordOfABarrenMesh(t *testing.T) {
 	}
 }
 
-// A process on standby that can't use the register can't take the place of a voter.
+// A process on standby without access to the register can't take the place of a voter.
 func TestAStandbyWithoutTheRegisterIsntSettled(t *testing.T) {
 	l := registerLab(t, 3)
 	l.fresh("a b c")
@@ -703,7 +705,7 @@ func TestAProcessWithoutAMajorityDoesNotKeepTheRegister(t *testing.T) {
 		l.pass(maxTTL)
 	}
 	l.stop("b c")
-	l.pass(maxTTL) // until it has noticed
+	l.pass(maxTTL) // until a has noticed
 	record := l.register.record
 	l.pass(4 * maxTTL)
 	if l.register.record != record {

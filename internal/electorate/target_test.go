@@ -6,10 +6,10 @@ import (
 	"testing"
 )
 
-// seatTable is the table of docs/electorate.md: for each number of voters, of absent ones among
-// them, and of nodes on standby, how many vote next, and how many of these are absent voters that
-// keep their seats: "5-1" (there it is "4+1"). A dot is no change. Where too few are left to decide
-// anything there is no row.
+// seatTable is the table of docs/electorate.md: for each number of voters, of absent voters among
+// them, and of nodes on standby, the number of the next voters, and how many of these are absent
+// voters that keep their seats: "5-1" (there "4+1"). A dot is no change. There is no row where too
+// few voters are left to decide anything.
 const seatTable = `
 voters absent | on standby: 0    1    2    3
 1      0      |             .    .    3    3
@@ -30,9 +30,9 @@ voters absent | on standby: 0    1    2    3
 7      3      |             5-1  5    7-1  7
 `
 
-// TestSeats holds the rule to its table, and to what it is for, for each number of voters: no
-// absent voter is voted out but for a smaller majority, or for another node in its place; and no
-// change makes the mesh survive less.
+// Holds the rule to its table and to its purpose, for each number of voters: no absent voter is
+// voted out except for a smaller majority, or for another node in its place; and no change makes
+// the mesh survive fewer failures.
 func TestSeats(t *testing.T) {
 	rows := strings.Split(strings.TrimSpace(seatTable), "\n")[1:]
 	for _, line := range rows {

@@ -9,7 +9,7 @@ import (
 	"github.com/lockmesh/lockmesh/internal/vote"
 )
 
-// The minimum token (floor) of an electorate binds all voters of the electorate, so a wrong minimum
+// The minimum token of an electorate binds all voters of the electorate, so a wrong minimum
 // would use up the tokens of every key. Tokens reported by other nodes are checked here in the same
 // way as by voters (lease/trust.go).
 
@@ -35,7 +35,7 @@ func (m *Machine) limit() vote.Token {
 		n := len(half)
 		// So many voters share a voter with every majority.
 		if need := max(n-(n/2+1)+1, 2); len(tops) >= need {
-			known = max(known, min(tops[need-1], vote.MaxFloor))
+			known = max(known, min(tops[need-1], vote.MaxMinToken))
 		}
 	}
 	return max(m.own.Limit, vote.MaxFrom(known))
@@ -54,11 +54,11 @@ func (m *Machine) wild(name vote.NodeID) bool {
 // fits reports whether the minimum token of an electorate proposed or accepted by another node can
 // be right. The minimum of the previous electorate is decided, and is taken in any case.
 func (m *Machine) fits(from vote.NodeID, next *vote.Electorate) bool {
-	if next.Floor <= m.state.Electorate.Floor || next.Floor <= m.limit() {
+	if next.MinToken <= m.state.Electorate.MinToken || next.MinToken <= m.limit() {
 		return true
 	}
 	if o := m.others[from]; o != nil {
-		m.tellOdd(o, next.Floor, fmt.Sprintf("as the minimum token of electorate %d", vote.VersionNumber(next.Version)))
+		m.tellOdd(o, next.MinToken, fmt.Sprintf("as the minimum token of electorate %d", vote.VersionNumber(next.Version)))
 	}
 	return false
 }

@@ -18,9 +18,9 @@ func TestCourtesyToOwnCallersIsKeptUp(t *testing.T) {
 	}{
 		{50 * time.Microsecond, 0, false},
 		{990 * time.Microsecond, 0, false},
-		{time.Millisecond, 0, true},            // somebody computes
+		{time.Millisecond, 0, true},            // another goroutine computes
 		{4 * time.Millisecond, 10, true},       // though some callers came
-		{3 * time.Millisecond, 1024, false},    // a thousand callers on one processor
+		{3 * time.Millisecond, 1024, false},    // a thousand callers on a single processor
 		{19 * time.Millisecond, 10_000, false}, // ten thousand
 		{20 * time.Millisecond, 10_000, true},  // a refresh waits as well
 	} {
@@ -32,8 +32,8 @@ func TestCourtesyToOwnCallersIsKeptUp(t *testing.T) {
 	}
 }
 
-// TestCourtesyEndsWhereOthersCompute has a process that computes all the time: no more than a
-// fiftieth of the time goes by in waiting for it.
+// A process with a goroutine that computes all the time spends no more than a fiftieth of the time
+// on yields.
 func TestCourtesyEndsWhereOthersCompute(t *testing.T) {
 	const slice = 10 * time.Millisecond
 	var c adaptiveYield
@@ -52,7 +52,7 @@ func TestCourtesyEndsWhereOthersCompute(t *testing.T) {
 	for !c.due(now, few) {
 		now = now.Add(time.Second)
 	}
-	c.record(time.Microsecond, now, few, 3) // it computes no more
+	c.record(time.Microsecond, now, few, 3) // the goroutine computes no more
 	if !c.due(now, few) {
 		t.Error("there is a pause though others were quick")
 	}
@@ -62,8 +62,8 @@ func TestCourtesyEndsWhereOthersCompute(t *testing.T) {
 	}
 }
 
-// TestACrowdIsBatchedByTheQueue : on a busy machine a yield takes long again and again, and
-// brings many callers' words. None of them is left out.
+// On a busy machine a yield takes long again and again, and brings messages of many callers. No
+// yield is left out.
 func TestACrowdIsBatchedByTheQueue(t *testing.T) {
 	var c adaptiveYield
 	now := vote.Instant(0)
@@ -74,8 +74,8 @@ func TestACrowdIsBatchedByTheQueue(t *testing.T) {
 		c.record(50*time.Millisecond, now, 1024, 300)
 		now = now.Add(50 * time.Millisecond)
 	}
-	// A crowd whose callers all wait for others brings nothing: it is treated as a few callers are,
-	// until one yield brings something again.
+	// A crowd of callers that all wait for other nodes brings nothing. Such a crowd is treated as
+	// few callers are, until a yield brings something again.
 	c.record(50*time.Millisecond, now, 1024, 1)
 	if end := now.Add(50 * time.Millisecond); c.due(end, 1024) || !c.due(end.Add(yieldPauseMin), 1024) {
 		t.Error("a crowd that has nothing to say is let run first at once, or not after a pause")

@@ -24,8 +24,8 @@ func isOver(l *Lease) bool {
 	}
 }
 
-// The context and the end may come at the same time. While a goroutine is between two steps of
-// either, no other goroutine sees an error without the end.
+// The context may be created while the lease ends. While a goroutine is between two steps of
+// either, no other goroutine sees an error from Err before Done is closed.
 func TestErrNeverComesBeforeDoneIsClosed(t *testing.T) {
 	unfinished := func() *BaseContext {
 		e := &BaseContext{}
@@ -98,13 +98,13 @@ func TestErrNeverComesBeforeDoneIsClosed(t *testing.T) {
 	})
 }
 
-// A reading of the clock may come between a renewal in time and its processing. The caller was told
-// of a loss, so the loss stays.
+// The clock may be read between a timely renewal and its processing. A caller has seen a loss, so
+// the loss stays.
 func TestALossThatOnlyTheReaderSawIsALossForAll(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *mesh) {
 		a, b, _ := w.three()
 		lease := mustLock(t, a, "k", vote.Exclusive)
-		synctest.Wait() // the last vote has come, and with it another cover
+		synctest.Wait() // the last vote has come, and with it another validity
 		until := lease.validUntil()
 		lease.validity.Load().until.Store(1)
 		wantIs(t, lease.Err(), errs.Lost)
@@ -141,7 +141,7 @@ func TestNothingIsLeftOfLeasesThatEnded(t *testing.T) {
 		time.Sleep(time.Minute)
 		w.stall("a", false)
 		time.Sleep(time.Minute)
-		// a group whose only lease was released before it was handed out
+		// a group with a single lease, released before it was handed out
 		a.Post(false, func(vote.Now) { a.loop.validityOf(1 << 40) })
 		synctest.Wait()
 		if err := a.Close(); err != nil {
@@ -153,8 +153,8 @@ func TestNothingIsLeftOfLeasesThatEnded(t *testing.T) {
 	})
 }
 
-// The goroutine that asks for the context first may have made it and not yet seen that the lease
-// has ended, while another has seen that.
+// The first goroutine to request the context may have created the context and not yet seen that the
+// lease has ended, while another goroutine has seen the end.
 func TestAContextThatIsMadeAsTheLeaseEndsHasEndedForAll(t *testing.T) {
 	l := &Lease{loop: &loop{}, values: t.Context()}
 	made := l.Context()
@@ -167,8 +167,8 @@ func TestAContextThatIsMadeAsTheLeaseEndsHasEndedForAll(t *testing.T) {
 	}
 }
 
-// The caller never had the lease, so the job for which the key was to be kept hasn't run. Voters,
-// which can't know this, keep their promise.
+// The caller never had the lease, so the job that the key was to be kept for hasn't run. The voters
+// can't know this, and keep their promise.
 func TestAGrantThatComesTooLateKeepsNoKeyFromOthers(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *mesh) {
 		a, b, _ := w.three()
@@ -183,7 +183,7 @@ func TestAGrantThatComesTooLateKeepsNoKeyFromOthers(t *testing.T) {
 		if owner {
 			a.loop.runAsOwner()
 		}
-		synctest.Wait() // it is granted, and the caller hasn't seen it yet
+		synctest.Wait() // the lease is granted, and the caller hasn't seen the grant yet
 		cancel()
 		lease, err := a.abandon(c)
 		wantIs(t, err, context.Canceled)

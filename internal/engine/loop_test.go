@@ -16,8 +16,8 @@ import (
 	"github.com/lockmesh/lockmesh/transport"
 )
 
-// However much waits, all of it is taken in, in order: by the loop's goroutine, and by a caller's,
-// which leaves to the other what is too much for it.
+// All waiting inputs are taken in, in order, however many: by the loop's goroutine, and by a
+// caller's goroutine, which leaves the excess to the loop's.
 func TestACrowdOfInputsIsTakenInToTheLast(t *testing.T) {
 	const many = 3*roundsMax*batchMax + 1
 	for _, row := range []struct {
@@ -58,7 +58,7 @@ func TestACrowdOfInputsIsTakenInToTheLast(t *testing.T) {
 	}
 }
 
-// What is urgent is looked for between the batches of what isn't.
+// Urgent inputs are looked for between the batches of ordinary inputs.
 func TestUrgentInputsOvertakeABacklog(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *mesh) {
 		l := w.alone().loop
@@ -80,8 +80,8 @@ func TestUrgentInputsOvertakeABacklog(t *testing.T) {
 	})
 }
 
-// twoKinds returns a batch with an urgent message for each 'u', and an ordered one for each 'o',
-// numbered from 1.
+// twoKinds returns a batch with an urgent message for each 'u', and an ordered message for each
+// 'o', numbered from 1.
 func twoKinds(kinds string) *transport.Batch {
 	b := transport.NewBatch()
 	for i, k := range kinds {
@@ -106,7 +106,7 @@ func TestABatchOfBothKindsIsSplitAndKeepsItsOrder(t *testing.T) {
 		{"uo", []vote.Number{1}, []vote.Number{2}},
 		{"ouoouo", []vote.Number{2, 5}, []vote.Number{1, 3, 4, 6}},
 	} {
-		l := &loop{box: newMailbox()} // nobody but the loop's goroutine, which there isn't, has the turn
+		l := &loop{box: newMailbox()} // owned by the loop's goroutine, which never runs here
 		l.receive(7, vote.SessionID{Node: "x"}, twoKinds(row.kinds))
 		for urgent, want := range map[bool][]vote.Number{true: row.urgent, false: row.ordered} {
 			var got []vote.Number
@@ -127,8 +127,8 @@ func TestABatchOfBothKindsIsSplitAndKeepsItsOrder(t *testing.T) {
 	}
 }
 
-// A call may be put as the mesh is closed, and the loop's goroutine be about to end. It is answered
-// nonetheless.
+// A call may arrive as the mesh is closed, when the loop's goroutine is about to end. The call is
+// answered nonetheless.
 func TestACallThatIsNotFedAnyMoreIsAnswered(t *testing.T) {
 	for name, ctx := range map[string]func(t *testing.T) context.Context{
 		"a context that can't end": func(*testing.T) context.Context { return context.Background() },
@@ -144,10 +144,10 @@ func TestACallThatIsNotFedAnyMoreIsAnswered(t *testing.T) {
 				}
 				lease := mustLock(t, a, "held", vote.Exclusive)
 				unlocked := make(chan error, 1)
-				go call("held") // it is fed
+				go call("held") // this call is taken in
 				synctest.Wait()
 				takeTurn(t, a.loop.box)
-				go call("k") // it isn't
+				go call("k") // this call isn't
 				go func() { unlocked <- unlock(ctx(t), lease) }()
 				synctest.Wait()
 				closed := make(chan error, 1)
@@ -172,7 +172,7 @@ func TestACallThatIsNotFedAnyMoreIsAnswered(t *testing.T) {
 	}
 }
 
-// So is one that was taken in as part of a crowd, and is still in the backlog.
+// A call taken in as part of a crowd, and still in the backlog, is answered at the end, too.
 func TestACallInTheBacklogIsAnsweredAtTheEnd(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *mesh) {
 		a := w.alone()
@@ -201,8 +201,8 @@ func TestACallInTheBacklogIsAnsweredAtTheEnd(t *testing.T) {
 	})
 }
 
-// An Unlock waits for voters that don't answer. The end of its own mesh ends the wait, also where
-// the context never does.
+// An Unlock waits for voters that don't answer. The wait ends when the mesh is closed, even if the
+// context never ends.
 func TestAnUnlockUnderWayEndsWithTheMesh(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *mesh) {
 		a, _, _ := w.three()
@@ -227,13 +227,13 @@ func TestAnUnlockUnderWayEndsWithTheMesh(t *testing.T) {
 	})
 }
 
-// The application may recover from whatever its own code does. A fault of the loop in its goroutine
-// isn't that.
+// The application may recover from panics of its own code. A fault of the loop ends the process
+// nevertheless, whichever goroutine runs the loop.
 func TestAFaultOfTheLoopEndsTheProcessWhoeverRunsIt(t *testing.T) {
 	const inside = "LOCKMESH_TEST_FAULT"
 	if os.Getenv(inside) != "" {
 		defer func() { _ = recover() }()
-		(&loop{}).runAsOwner() // it has nothing that it needs
+		(&loop{}).runAsOwner() // lacks everything a loop needs
 		return
 	}
 	cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^"+t.Name()+"$", "-test.timeout=30s")
@@ -245,16 +245,16 @@ func TestAFaultOfTheLoopEndsTheProcessWhoeverRunsIt(t *testing.T) {
 	}
 }
 
-// A connection is told of by the urgent lane, and its end by the other: what comes while a round
-// begins mustn't be the other way round, since the node would go on with a connection that is gone.
-// It takes two processors to see it.
+// A new connection is reported by the urgent lane, and its end by the ordered lane. Inputs that
+// arrive while a round begins mustn't be swapped, since the node would go on with a dead
+// connection. The test needs two processors to show a fault.
 func TestWhatIsUrgentIsNeverOvertaken(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *mesh) {
 		l := w.alone().loop
 		takeTurn(t, l.box)
 		const many = 20_000
 		urgent, ordered, late := 0, 0, 0
-		few := make(chan struct{}, 2) // so that most rounds find the lanes empty, or nearly
+		few := make(chan struct{}, 2) // so most rounds find the lanes empty, or nearly
 		go func() {
 			for i := range many {
 				few <- struct{}{}

@@ -10,7 +10,7 @@ import (
 	"github.com/lockmesh/lockmesh/transport"
 )
 
-// drop puts a message of a peer.
+// drop puts a message of a peer into the mailbox.
 func drop(b *mailbox, k vote.Kind, n int) {
 	batch := transport.NewBatch()
 	*batch.Add() = vote.Message{Kind: k, Number: vote.Number(n)}

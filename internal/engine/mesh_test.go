@@ -25,16 +25,16 @@ const (
 	testTTL = 10 * time.Second
 )
 
-// mesh is a network in memory with engines, in one bubble of fake time.
+// mesh is a network in memory with engines, in a single bubble of fake time.
 type mesh struct {
 	*memnet.Network
 	t       *testing.T
-	stalled map[string]bool // the nodes whose messages wait, both ways
+	stalled map[string]bool // messages from and to these nodes wait
 	engines []*Engine
 }
 
-// inBubble runs a test in a bubble with a network on which messages take no time. At the test's end
-// all engines are closed.
+// inBubble runs a test in a bubble with a network on which messages take no time. All engines are
+// closed at the end of the test.
 func inBubble(t *testing.T, f func(t *testing.T, w *mesh)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
@@ -53,7 +53,7 @@ func inBubble(t *testing.T, f func(t *testing.T, w *mesh)) {
 	})
 }
 
-// start starts a node with a name of one letter.
+// start starts a node with a name of a single letter.
 func (w *mesh) start(name string, voters ...string) *Engine {
 	w.t.Helper()
 	return w.startWith(name, func(*Config) {}, voters...)
@@ -80,7 +80,7 @@ func (w *mesh) startWith(name string, edit func(*Config), voters ...string) *Eng
 	return eng
 }
 
-// alone starts a node that is the only voter, and waits until it is ready and idle.
+// alone starts a node as the only voter, and waits until the node is ready and idle.
 func (w *mesh) alone() *Engine {
 	w.t.Helper()
 	eng := w.start("a", "a")
@@ -91,7 +91,7 @@ func (w *mesh) alone() *Engine {
 	return eng
 }
 
-// three starts three nodes, all voters, and waits until they are ready.
+// three starts three nodes, all voters, and waits until all are ready.
 func (w *mesh) three() (a, b, c *Engine) {
 	w.t.Helper()
 	voters := []string{"a", "b", "c"}
@@ -104,7 +104,7 @@ func (w *mesh) three() (a, b, c *Engine) {
 	return a, b, c
 }
 
-// stall holds back all messages from and to a node from now on, or no more.
+// stall holds back all messages from and to a node from now on, or stops doing so.
 func (w *mesh) stall(name string, on bool) {
 	w.stalled[name] = on
 	stalled := maps.Clone(w.stalled)
@@ -165,7 +165,7 @@ func mustLock(t *testing.T, eng *Engine, key string, mode vote.Mode) *Lease {
 	return lease
 }
 
-// unlock does what Unlock does.
+// unlock does the same as Unlock.
 func unlock(ctx context.Context, l *Lease) error {
 	if l.Err() != nil || !l.End() {
 		return l.UnlockError(l.Cause())
@@ -181,7 +181,7 @@ func mustUnlock(t *testing.T, l *Lease) {
 	}
 }
 
-// wantIs fails unless the error is each of the others.
+// wantIs fails the test unless the error is each of the targets.
 func wantIs(t *testing.T, err error, targets ...error) {
 	t.Helper()
 	for _, target := range targets {

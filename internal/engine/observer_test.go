@@ -111,8 +111,8 @@ func TestPausesAreCounted(t *testing.T) {
 	}
 }
 
-// The grant and the end of the context come together, and the loop knows of the grant first. The
-// lease is over before a caller has had it, and the observer is told both.
+// The grant and the end of the context coincide, and the loop sees the grant first. The lease is
+// over before the caller has had it, and the observer is notified of both.
 func TestALeaseGrantedAsItsCallEndsIsAbandoned(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *mesh) {
 		var told []string

@@ -11,7 +11,7 @@ import (
 	"github.com/lockmesh/lockmesh/transport"
 )
 
-// idle returns a box whose loop has started and passed the turn.
+// idle returns a mailbox of a loop that has started and given up ownership.
 func idle(t *testing.T) *mailbox {
 	t.Helper()
 	b := newMailbox()
@@ -21,7 +21,7 @@ func idle(t *testing.T) *mailbox {
 	return b
 }
 
-// puts are all that others than the loop's goroutine may put and get the turn with.
+// puts are the inputs by which a goroutine other than the loop's may become the owner.
 var puts = map[string]func(*mailbox) bool{
 	"a call":  func(b *mailbox) bool { owner, err := b.putRequest(&call{}); return owner && err == nil },
 	"a lease": func(b *mailbox) bool { return b.putRelease(&Lease{}) },
@@ -37,7 +37,7 @@ var puts = map[string]func(*mailbox) bool{
 	},
 }
 
-// woken reports whether the loop's goroutine was told to look, and takes the word.
+// woken reports whether the loop's goroutine was woken, and consumes the signal.
 func woken(b *mailbox) bool {
 	select {
 	case <-b.wake:
@@ -133,8 +133,8 @@ func TestWhatIsForTheLoopsGoroutineGivesItTheTurn(t *testing.T) {
 	}
 }
 
-// The timer wakes the loop's goroutine at any moment, also when whoever has the turn has looked at
-// the time already and is about to pass.
+// The timer may wake the loop's goroutine at any moment, also after the owner has read the clock
+// and is about to give up ownership.
 func TestWhoAsksInVainIsGivenTheTurnWhenItIsPassed(t *testing.T) {
 	b := idle(t)
 	b.putRelease(&Lease{})
@@ -154,8 +154,8 @@ func TestWhoAsksInVainIsGivenTheTurnWhenItIsPassed(t *testing.T) {
 	}
 }
 
-// Time must not stand still for a node when its timer fires between a caller's last look at the
-// clock and the passing of the turn.
+// A node's time must not stand still when the timer fires between a caller's last look at the clock
+// and the end of the caller's ownership.
 func TestATimerThatFiresBeforeTheTurnIsPassedIsHeard(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *mesh) {
 		a := w.alone()
@@ -175,7 +175,7 @@ func TestATimerThatFiresBeforeTheTurnIsPassedIsHeard(t *testing.T) {
 	})
 }
 
-// takeTurn takes the turn of a box that is at rest, as a caller does.
+// takeTurn makes the test the owner of a mailbox at rest, as a caller becomes the owner.
 func takeTurn(t *testing.T, b *mailbox) {
 	t.Helper()
 	b.mu.Lock()
@@ -185,11 +185,11 @@ func takeTurn(t *testing.T, b *mailbox) {
 	}
 }
 
-// Run with the race detector: what the holder of the turn does isn't guarded by anything else.
+// Run with the race detector: nothing but the ownership guards the owner's work.
 func TestTheTurnIsOneGoroutinesAtATime(t *testing.T) {
 	b := newMailbox()
 	const callers, each = 8, 500
-	taken, running := 0, 0 // of whoever has the turn
+	taken, running := 0, 0 // guarded by the ownership
 	var spare []input
 	run := func() {
 		running++
@@ -215,7 +215,7 @@ func TestTheTurnIsOneGoroutinesAtATime(t *testing.T) {
 		b.handOver()
 	}
 	stop, over := make(chan struct{}), make(chan struct{})
-	go func() { // the loop's
+	go func() { // the loop's goroutine
 		defer close(over)
 		for {
 			if b.tryOwn() {
@@ -284,7 +284,7 @@ func TestClaimWaitsForTheTurn(t *testing.T) {
 		})
 	}
 	b := idle(t)
-	b.claim() // of a free turn, at once
+	b.claim() // of a free loop, at once
 	if b.putRelease(&Lease{}) {
 		t.Error("the turn isn't the claimer's alone")
 	}

@@ -16,7 +16,7 @@ func aRecord(renewal uint64) vote.RegisterRecord {
 	}
 }
 
-// A process stores only in place of what it has been told.
+// A process stores only in place of the record last loaded.
 func TestARegistrarComparesBeforeItStores(t *testing.T) {
 	m := new(register.Memory)
 	one, other := registrar{register: m}, registrar{register: m}
@@ -39,7 +39,7 @@ func TestARegistrarComparesBeforeItStores(t *testing.T) {
 	if got := do(&other, load); got.Record != aRecord(1) {
 		t.Errorf("%+v", got)
 	}
-	// What it has stored itself it takes for known.
+	// A registrar takes its own last store for known.
 	if got := do(&one, vote.RegisterCall{Store: true, Old: aRecord(1), New: aRecord(2)}); got != (vote.RegisterResult{}) {
 		t.Errorf("%+v", got)
 	}
@@ -59,7 +59,7 @@ func TestARegistrarComparesBeforeItStores(t *testing.T) {
 	}
 }
 
-// What is no record is a failed call, whose text is that of the codec on one line.
+// Content that isn't a record fails the call, with the codec's error on a single line.
 func TestARegistrarRefusesWhatIsNoRecord(t *testing.T) {
 	m := new(register.Memory)
 	content := []byte(`{"lockmesh_register":2}`)

@@ -21,6 +21,7 @@ type Snapshot struct {
 	Refused    []mismatch.Refused
 	Held       []*Lease
 	Waiting    []WaitingRequest // in order of the requests
+	Releasing  int              // leases given back, until their release is confirmed
 }
 
 // WaitingRequest is the state of a waiting request.
@@ -44,7 +45,7 @@ func (eng *Engine) Snapshot() (Snapshot, bool) {
 }
 
 func (l *loop) snapshot(now vote.Now) Snapshot {
-	s := Snapshot{At: now.Wall, Electorate: l.electorateView(now), Refused: l.node.RefusedPeers(now)}
+	s := Snapshot{At: now.Wall, Electorate: l.electorateView(now), Refused: l.node.RefusedPeers(now), Releasing: len(l.released.m)}
 	for _, lease := range l.held.m {
 		s.Held = append(s.Held, lease)
 	}

@@ -14,15 +14,15 @@ import (
 	"github.com/lockmesh/lockmesh/internal/vote"
 )
 
-// roundMax is what a round may cost that does nothing but a task, in the unit of node.Budget: the
-// budget, a last lease, and the answers of voters.
+// roundMax is the limit on the cost of a round with nothing but a task, in the unit of node.Budget:
+// the budget, a last lease, and the answers of voters.
 const roundMax = node.Budget + node.Budget/8
 
 // many is a number of calls that take about five rounds to end, and of leases that take 20.
 const many = 5 * node.Budget / costFailed
 
-// taskRounds runs rounds of the loop, of which the test has the turn, until the loop's tasks are
-// done. It checks the work of each round, and returns the number of rounds.
+// taskRounds runs rounds of the loop, owned by the test, until the loop's tasks are done.
+// taskRounds checks the work of each round, and returns the number of rounds.
 func taskRounds(t *testing.T, l *loop) (rounds int) {
 	t.Helper()
 	for rounds == 0 || len(l.tasks) > 0 {
@@ -41,9 +41,9 @@ func taskRounds(t *testing.T, l *loop) (rounds int) {
 	return rounds
 }
 
-// TestLeavingReleasesLeasesInPieces has a node leave that holds many leases and waits for many keys:
-// no round costs more than its budget, each call and each lease is ended, and a lease that the
-// application releases meanwhile isn't handed to a call of the same node.
+// A node with many leases and many waiting calls leaves: no round costs more than its budget, each
+// call and each lease is ended, and a lease released by the application meanwhile isn't handed to a
+// call of the same node.
 func TestLeavingReleasesLeasesInPieces(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *mesh) {
 		eng := w.alone()
@@ -96,8 +96,8 @@ func TestLeavingReleasesLeasesInPieces(t *testing.T) {
 	})
 }
 
-// TestDrainAndRefusalsFailCallsInPieces has a node with many waiting calls drain, and another one
-// find that an older process has its name.
+// Calls fail in pieces, too, when a node with many waiting calls drains, and when a node finds an
+// older process with its name.
 func TestDrainAndRefusalsFailCallsInPieces(t *testing.T) {
 	for _, row := range []struct {
 		name  string
@@ -148,8 +148,8 @@ func TestDrainAndRefusalsFailCallsInPieces(t *testing.T) {
 	}
 }
 
-// TestStopTellsOfAllLeasesThoughItsTimeIsOver has a node stop with a context that has ended, and
-// close: the voters have heard of the end of each lease, so another node gets the keys at once.
+// A node stops with a context that has ended, and closes: the voters know the end of each lease, so
+// another node gets the keys at once.
 func TestStopTellsOfAllLeasesThoughItsTimeIsOver(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *mesh) {
 		a, b, _ := w.three()

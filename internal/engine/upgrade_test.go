@@ -9,7 +9,8 @@ import (
 	"github.com/lockmesh/lockmesh/internal/vote"
 )
 
-// upgrading has a reader wait for another reader, which it returns.
+// upgrading returns a shared lease with a waiting upgrade, and the lease of another reader, which
+// blocks the upgrade.
 func upgrading(t *testing.T, a, b *Engine) (l, other *Lease, upgrade <-chan error) {
 	t.Helper()
 	l, other = mustLock(t, a, "k", vote.Shared), mustLock(t, b, "k", vote.Shared)
@@ -22,8 +23,8 @@ func upgrading(t *testing.T, a, b *Engine) (l, other *Lease, upgrade <-chan erro
 	return l, other, outcome
 }
 
-// The voters know the upgraded lease by another number, so they report nothing more about the
-// number with which the value was set.
+// The voters know the upgraded lease by another number, so no more reports arrive about the number
+// with which the value was set.
 func TestAValueThatNoMajorityHasWhenTheUpgradeIsGranted(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *mesh) {
 		a, b, c := w.three()
@@ -31,7 +32,8 @@ func TestAValueThatNoMajorityHasWhenTheUpgradeIsGranted(t *testing.T) {
 		done := make(chan error, 1)
 		a.Post(false, func(vote.Now) {
 			l.ensurePending().value = []byte("new")
-			l.pending.valueWaits = append(l.pending.valueWaits, valueWait{2, done}) // as if no voter had stored it yet
+			// This is as if no voter had stored the value yet.
+			l.pending.valueWaits = append(l.pending.valueWaits, valueWait{2, done})
 		})
 		mustUnlock(t, other)
 		if err := <-upgrade; err != nil {
@@ -75,7 +77,7 @@ func TestAnUpgradeThatCameTooLateIsForgotten(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *mesh) {
 		a, b, _ := w.three()
 		l, other, upgrade := upgrading(t, a, b)
-		a.Post(false, func(vote.Now) { l.End() }) // as Unlock does, before the loop hears of it
+		a.Post(false, func(vote.Now) { l.End() }) // as Unlock does, before the loop knows
 		mustUnlock(t, other)
 		if err := <-upgrade; !errors.Is(err, errs.Released) {
 			t.Fatal(err)
@@ -89,7 +91,8 @@ func TestAnUpgradeThatCameTooLateIsForgotten(t *testing.T) {
 	})
 }
 
-// A caller that has seen the lease shared may come to the loop when another call has upgraded it.
+// A caller that has seen the lease shared may come to the loop after another call has upgraded the
+// lease.
 func TestAnUpgradeThatComesAfterAnotherFindsTheLeaseExclusive(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *mesh) {
 		a, b, _ := w.three()

@@ -10,15 +10,15 @@ import (
 	"github.com/lockmesh/lockmesh/quorum"
 )
 
-// A step of a story is how the voters are from a moment on: "a b- c~" has a counting, b unreachable
-// and c quiet.
+// step is the state of the voters from a time on: "a b- c~" has a counting, b unreachable and c
+// quiet.
 type step struct {
 	at     time.Duration
 	voters string
 }
 
-// notices plays a story to a lookout of a node whose MaxTTL is 10 s, looks every tenth of a second
-// until the end, and returns what the log says.
+// notices plays steps to a voter monitor of a node with a MaxTTL of 10 s, checks every tenth of a
+// second until the end, and returns the lines of the log.
 func notices(steps []step, end time.Duration) []string {
 	const start = vote.Instant(1e9)
 	o, told := newVoterMonitor(start, 10*time.Second), []string(nil)
@@ -127,7 +127,7 @@ func TestTheLogTellsOfVotersOnce(t *testing.T) {
 	}
 }
 
-// A lookout that has said all that there is waits for events, and costs an idle node nothing.
+// A monitor with nothing left to log waits for events, and costs an idle node nothing.
 func TestALookoutRestsWhileAllIsWell(t *testing.T) {
 	const start = vote.Instant(1e9)
 	o := newVoterMonitor(start, 10*time.Second)

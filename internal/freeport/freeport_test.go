@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// A port is given once, and a port at which a process listens, for either protocol, isn't given.
+// A port is returned once, and a port with a listener, for either protocol, isn't returned.
 func TestAPortIsGivenOnceAndFree(t *testing.T) {
 	seen := make(map[string]bool)
 	for range 100 {

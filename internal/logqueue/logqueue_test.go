@@ -32,7 +32,7 @@ func TestALogThatIsTooSlowLosesLinesAndCountsThem(t *testing.T) {
 		if got := q.Lost(); got < 99 || got > 100 {
 			t.Errorf("%d lines were lost", got)
 		}
-		// The writer has taken one line out of the queue before it got stuck.
+		// The writer took one line out of the queue, and is stuck.
 		if got := strings.Count(text, "\n"); got < maxRecords || got > maxRecords+2 {
 			t.Errorf("%d lines", got)
 		}

@@ -10,9 +10,9 @@ import (
 	"github.com/lockmesh/lockmesh/transport"
 )
 
-// A converting node links with nodes of both kinds, is told which are fixed, and counts for each as
-// one of its own kind; once the voters have changed it is dynamic to all. The same as of real ports:
-// see package transport.
+// A converting node links with nodes of both kinds, learns which nodes have a fixed list, and
+// counts for each peer as a node of the peer's kind; once the voters have changed, the node is
+// dynamic to all. Package transport has the same test with real ports.
 func TestAConvertingNodeIsOfBothKindsUntilItIsConverted(t *testing.T) {
 	run(t, 0, func(t *testing.T, n *Network, a, _ *box, _ vote.Conn) {
 		converted, met := false, map[vote.NodeID]vote.Terms{}

@@ -21,7 +21,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// box is a node that only notes what its links report.
+// box is a node that records the reports of its links.
 type box struct {
 	*port
 	process *Process
@@ -56,7 +56,7 @@ func (b *box) Closed(_ vote.Conn, peer vote.SessionID, err error) {
 	b.note("closed %s %v", peer.Node, err)
 }
 
-// heard waits until all that can happen now has happened, and returns what was noted since the last time.
+// heard waits until all events due now have happened, and returns the records since the last call.
 func (b *box) heard() string {
 	synctest.Wait()
 	b.mu.Lock()
@@ -73,7 +73,8 @@ func (b *box) want(t *testing.T, want string) {
 	}
 }
 
-// run runs a test with nodes a and b, of which a has dialed b; what is heard of that is forgotten, and the time begins.
+// run runs a test with nodes a and b after a dial from a to b; the reports of the dial are dropped,
+// and the time begins.
 func run(t *testing.T, latency time.Duration, f func(t *testing.T, n *Network, a, b *box, c vote.Conn)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
@@ -139,7 +140,7 @@ func TestACutHoldsBackWhatIsSentAndNothingElse(t *testing.T) {
 	run(t, time.Millisecond, func(t *testing.T, n *Network, a, b *box, c vote.Conn) {
 		n.Cut(cutting("a", "b"))
 		a.Send(c, number(1))
-		b.Send(c+1, number(7)) // its end has the next number
+		b.Send(c+1, number(7)) // the connection has the next number at b
 		time.Sleep(time.Second)
 		b.want(t, "")
 		a.want(t, "1ms: 7 of b")
@@ -351,7 +352,7 @@ func TestDialing(t *testing.T) {
 	}
 }
 
-// following makes a node's electorate one that follows the living.
+// following gives a node dynamic membership.
 func following(c *transport.Config) { c.Terms.Following = true }
 
 func TestAnElectorateThatFollowsTheLivingIsRefusedByOneThatIsFixedAndTheOtherWayRound(t *testing.T) {
@@ -389,7 +390,7 @@ func TestAnElectorateThatFollowsTheLivingIsRefusedByOneThatIsFixedAndTheOtherWay
 func TestGossipTellsTheStateDirectoriesOfThoseWithTheSameKindOfElectorate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := New(0)
-		var told []member.Event // of a; this gossip tells before it returns
+		var told []member.Event // the events at a; this gossip delivers events before it returns
 		join := func(b *box, life vote.Incarnation, dir vote.Dir, handler func(member.Event)) member.Group {
 			t.Helper()
 			g, err := b.process.World().Gossip(b.port, member.Config{
@@ -408,7 +409,7 @@ func TestGossipTellsTheStateDirectoriesOfThoseWithTheSameKindOfElectorate(t *tes
 		if err := b.Close(); err != nil {
 			t.Error(err)
 		}
-		join(listen(t, n, "b", following), 22, 0xbb, ignore) // its directory was wiped
+		join(listen(t, n, "b", following), 22, 0xbb, ignore) // the directory of b was wiped
 
 		first := member.Member{Name: "b", Life: 2, Dir: 0xb, Addr: "b:1", State: vote.Alive}
 		second := member.Member{Name: "b", Life: 22, Dir: 0xbb, Addr: "b:1", State: vote.Alive}
@@ -482,7 +483,8 @@ func TestAConnectionEndsOnceWhateverHappens(t *testing.T) {
 	})
 }
 
-// As over sockets: both accepted, the new one sent, the old one dropped, with the links made by it.
+// As over sockets: both secrets are accepted, then the new secret is sent, then the old secret is
+// dropped, together with the links made under the old secret.
 func TestSecretsAreChanged(t *testing.T) {
 	old, fresh := []byte("old"), []byte("new")
 	run(t, time.Millisecond, func(t *testing.T, n *Network, plain, _ *box, _ vote.Conn) {

@@ -71,9 +71,9 @@ func TestAVoterWaitsForTheOldListToLoseItsMajority(t *testing.T) {
 	w.want(PhaseWaiting)
 	w.sees("c", "a b c d e", silent, time.Second)
 	w.m.Own(w.at(), Own{Alive: 2})
-	w.want(PhaseWaiting) // b may go by the old list, though it was never met
+	w.want(PhaseWaiting) // b may still use the old list, though b was never met
 	w.pass(10 * maxTTL)
-	w.want(PhaseWaiting) // to have heard nothing of a for long is no evidence
+	w.want(PhaseWaiting) // a long silence of a is no evidence
 	if text := w.m.Refusal(w.at()); !strings.Contains(text, "Voters is [a b c d e] here and [a b c] at a") || !strings.Contains(text, "a (a:7950), which counts") {
 		t.Errorf("the refusal doesn't name both values and the node: %q", text)
 	}
@@ -86,7 +86,7 @@ func TestAVoterWaitsForTheOldListToLoseItsMajority(t *testing.T) {
 	w.m.Counts(w.at())
 	w.want(PhaseCounting)
 	w.sees("a", "a b c", counts, 2*time.Hour)
-	w.want(PhaseCounting) // alone it is no majority
+	w.want(PhaseCounting) // a alone is no majority
 }
 
 func TestAGoodbyeIsEvidence(t *testing.T) {
@@ -98,7 +98,7 @@ func TestAGoodbyeIsEvidence(t *testing.T) {
 	w.want(PhaseWaiting)
 	w.sees("b", "a b c", leaves, time.Hour)
 	w.want(PhaseSettling)
-	w.sees("b", "a b c", counts, time.Hour) // what it said before comes late
+	w.sees("b", "a b c", counts, time.Hour) // an earlier message comes late
 	w.want(PhaseSettling)
 	w.sees("b", "a b c", silent, 0) // another process
 	w.want(PhaseWaiting)
@@ -131,12 +131,12 @@ func TestTheLongerMaxTTLIsWaitedFor(t *testing.T) {
 func TestOfListsThatWaitTheOneWithMoreVotersThereGoesOn(t *testing.T) {
 	w := start(t, "a", "a b c")
 	w.sees("m", "m", silent, time.Second)
-	w.want(PhaseWaiting) // one each
+	w.want(PhaseWaiting) // a voter each
 	w.m.Own(w.at(), Own{Alive: 1})
 	w.want(PhaseSettling)
 	w.m.Own(w.at(), Own{})
 	w.pass(maxTTL)
-	w.want(PhaseWaiting) // it must last
+	w.want(PhaseWaiting) // the majority must last
 	w.m.Own(w.at(), Own{Alive: 2})
 	w.pass(maxTTL)
 	w.want(PhaseFree)
@@ -179,7 +179,7 @@ func TestKindsThatDifferAreConfigurationsThatDiffer(t *testing.T) {
 	dynamic.Dynamic = true
 	w.seesTerms("x", dynamic, none, time.Hour)
 	w.want(PhaseFree)
-	w.seesTerms("x", dynamic, counts, time.Hour) // voted in, though it was no founder
+	w.seesTerms("x", dynamic, counts, time.Hour) // voted in, though x was no founder
 	w.want(PhaseWaiting)
 	if text := w.m.why; !strings.Contains(text, "StateDir is not set here and set at x") {
 		t.Errorf("%q", text)
@@ -219,7 +219,7 @@ func TestWhoGivesWay(t *testing.T) {
 }
 
 func TestAListWithoutAMajorityGivesWay(t *testing.T) {
-	w := start(t, "a", "a b c d e") // the list shrinks to a shorter one
+	w := start(t, "a", "a b c d e") // the list shrinks to a shorter list
 	w.m.Counts(w.at())
 	for _, n := range []string{"c", "d", "e"} {
 		w.sees(n, "c d e", silent, time.Second)
@@ -277,8 +277,8 @@ func TestNamesAreBounded(t *testing.T) {
 	}
 }
 
-// One node is started anew thousands of times, each time with another list. What is remembered of that is bounded,
-// and so is the work; the longest MaxTTL of all still counts.
+// A node is restarted thousands of times, each time with another list. The memory of the lists and
+// the work are bounded; the longest MaxTTL of all lists still counts.
 func TestConfigurationsAreBounded(t *testing.T) {
 	w := start(t, "a", "a b c")
 	for i := range 50 * maxIdle {
@@ -299,8 +299,8 @@ func TestConfigurationsAreBounded(t *testing.T) {
 	}
 }
 
-// Voters that were all restarted with a shorter MaxTTL know of the longer one only from a node
-// without a vote, which may hold a lease that the earlier processes granted.
+// If all voters were restarted with a shorter MaxTTL, only a node without a vote may know the
+// longer MaxTTL, and may hold a lease granted by the earlier processes.
 func TestTheLeasesOfANodeWithoutAVoteAreWaitedFor(t *testing.T) {
 	longer := func(factor int) vote.Terms {
 		terms := list("a b c")
@@ -314,36 +314,36 @@ func TestTheLeasesOfANodeWithoutAVoteAreWaitedFor(t *testing.T) {
 	w.seesTerms("y", longer(3), none, time.Hour)
 	w.pass(maxTTL)
 	w.want(PhaseSettling)
-	w.seesTerms("x", longer(2), none, time.Hour) // seen again, it holds nothing newer
+	w.seesTerms("x", longer(2), none, time.Hour) // seen again, x holds no newer lease
 	w.pass(2*maxTTL - 1)
 	w.want(PhaseSettling)
 	w.pass(1)
 	w.want(PhaseFree)
 	w.m.Counts(w.at())
 	w.seesTerms("z", longer(9), none, time.Hour)
-	w.want(PhaseCounting) // it stops no voter that counts
+	w.want(PhaseCounting) // z stops no voter that counts
 
 	w = start(t, "a", "a b c")
 	w.seesTerms("x", longer(2), none, time.Hour)
 	w.m.Own(w.at(), Own{Alive: 2, Counting: 2, Decides: true})
-	w.want(PhaseFree) // most voters count: they have waited, or have granted it nothing
+	w.want(PhaseFree) // most voters count: these have waited, or have granted x nothing
 
 	w = start(t, "a", "a b c")
 	w.seesTerms("x", longer(3), none, time.Hour)
 	w.sees("b", "m n b", silent, time.Second)
 	w.sees("b", "a b c", silent, 0)
-	w.pass(2 * maxTTL) // another list alone costs one MaxTTL
+	w.pass(2 * maxTTL) // another list alone costs a single MaxTTL
 	w.want(PhaseSettling)
 	w.pass(maxTTL)
 	w.want(PhaseFree)
 }
 
-// While a pause lasts, a voter is met that ran with a third configuration until now. Its promises
-// last for a MaxTTL from now on.
+// During a pause the voter meets another voter that ran with a third configuration until now. The
+// promises of the other voter last for a MaxTTL from now on.
 func TestAConfigurationMetDuringAPauseProlongsThePause(t *testing.T) {
 	w := start(t, "a", "a b c")
 	w.sees("b", "a b", silent, time.Second)
-	w.want(PhaseSettling) // without this node that list has no majority
+	w.want(PhaseSettling) // without this node the other list has no majority
 	w.pass(maxTTL / 2)
 	w.sees("c", "a c", silent, time.Second)
 	w.want(PhaseSettling)
@@ -353,8 +353,8 @@ func TestAConfigurationMetDuringAPauseProlongsThePause(t *testing.T) {
 	w.want(PhaseFree)
 }
 
-// A node without a vote whose MaxTTL is a mistake delays a restart only until most voters count,
-// also where a voter of another list is met.
+// A node without a vote and with a mistaken MaxTTL delays a restart only until most voters count,
+// even if the voter also meets a voter of another list.
 func TestAMistakenMaxTTLDelaysNoVoterBesideAMajority(t *testing.T) {
 	w := start(t, "a", "a b c")
 	mistaken := list("a b c")

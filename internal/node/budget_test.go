@@ -14,11 +14,11 @@ import (
 	"github.com/lockmesh/lockmesh/quorum"
 )
 
-// envWork says how many keys and waiters there are; make soak has a million.
+// envWork sets the number of keys and waiters; make soak has a million.
 const envWork = "LOCKMESH_WORK_KEYS"
 
-// workKeys returns how many keys and waiters the tests below have. A step that went through all of
-// them would exceed the budget several times.
+// workKeys returns the number of keys and waiters in the tests below. A step through all keys would
+// exceed the budget several times.
 func workKeys(t *testing.T) int {
 	const keys = 4 * Budget
 	text := os.Getenv(envWork)
@@ -32,8 +32,8 @@ func workKeys(t *testing.T) int {
 	return n
 }
 
-// crew is three voters and thirteen other nodes, whose messages arrive at once and in order. It
-// counts the work of each call of a node.
+// crew is three voters and thirteen other nodes, with messages that arrive at once and in order.
+// The crew counts the work of each call of a node.
 type crew struct {
 	t     *testing.T
 	now   vote.Now
@@ -42,10 +42,10 @@ type crew struct {
 	nodes []*Node
 	links []crewLink // by number of the connection, from 1 on
 	dead  map[int]bool
-	under []crewPost // on their way, in order
+	under []crewPost // messages on their way, in order
 
 	counted bool           // steps are held against the budget
-	most    map[string]int // the dearest step of each sort that exceeds the limit
+	most    map[string]int // the dearest step beyond the limit, by sort
 	dearest int            // of all other steps
 
 	granted map[int]int // events by node
@@ -114,7 +114,7 @@ func (c *crew) id(i int) vote.SessionID {
 	return vote.SessionID{Node: c.names[i], Incarnation: c.lives[i]}
 }
 
-// step is one call of a node. The sort of a step is the name under which a step beyond the limit is
+// step makes a call of a node. The sort is the name under which a step beyond the limit is
 // reported.
 func (c *crew) step(i int, sort string, call func(n *Node)) {
 	n := c.nodes[i]
@@ -131,10 +131,10 @@ func (c *crew) step(i int, sort string, call func(n *Node)) {
 	c.collect(i)
 }
 
-// stepMax is what a step may cost: the budget, and the rest of the last piece of work.
+// stepMax is the limit on the cost of a step: the budget, and the rest of the last piece of work.
 const stepMax = Budget + Budget/8
 
-// collect takes what a node has to say and to tell, and has it arrive.
+// collect takes a node's events and messages, and puts the messages on their way.
 func (c *crew) collect(i int) {
 	out, events := c.nodes[i].Drain(nil, nil)
 	for j := range events {
@@ -160,7 +160,7 @@ func (c *crew) collect(i int) {
 	}
 }
 
-// settle has all messages arrive, and does all work that is due now.
+// settle delivers all messages, and does all work due now.
 func (c *crew) settle() {
 	for busy := true; busy; {
 		busy = false
@@ -194,7 +194,7 @@ func (c *crew) arrive(p *crewPost) {
 	})
 }
 
-// cut ends a connection, of which both ends hear.
+// cut ends a connection, and unlinks both ends.
 func (c *crew) cut(number int) {
 	l := &c.links[number-1]
 	if l.down {
@@ -215,12 +215,12 @@ func (c *crew) link(number int) {
 	c.settle()
 }
 
-// linkOf returns the number of the connection from one node to another.
+// linkOf returns the number of the connection from a node to another.
 func (c *crew) linkOf(from, to int) int {
 	return 1 + slices.IndexFunc(c.links, func(l crewLink) bool { return l.from == from && l.to == to })
 }
 
-// kill ends a process: the other ends of its connections hear of it.
+// kill ends a process, and unlinks the other ends of its connections.
 func (c *crew) kill(i int) {
 	c.dead[i] = true
 	for number := range c.links {
@@ -230,7 +230,7 @@ func (c *crew) kill(i int) {
 	}
 }
 
-// pass lets time pass, from one instant at which a node is due to the next, at least a millisecond
+// pass lets time pass, from an instant at which a node is due to the next, at least a millisecond
 // later.
 func (c *crew) pass(d time.Duration) {
 	for d > 0 {
@@ -248,7 +248,7 @@ func (c *crew) pass(d time.Duration) {
 	}
 }
 
-// ask has a node ask for keys, one for each of n, and time pass as it does.
+// ask has a node make n requests, and lets time pass meanwhile.
 func (c *crew) ask(i, n int, wish func(j int) vote.Spec) {
 	for j := range n {
 		c.step(i, "lock", func(n *Node) {
@@ -279,9 +279,8 @@ func (c *crew) hold(i, n int) {
 	}
 }
 
-// within holds the dearest steps against the exceptions: for each sort of step that is known to be
-// done in one piece, how much its dearest may cost. A step that costs no more than any other is no
-// exception.
+// within compares the dearest steps with the exceptions: for each sort of step known to be done in
+// one piece, the largest cost allowed. A step within the limit is no exception.
 func (c *crew) within(known map[string]int) {
 	c.t.Helper()
 	c.t.Logf("the dearest step costs %d of %d units; in one piece: %v", c.dearest, Budget, c.most)
@@ -303,8 +302,8 @@ func (c *crew) within(known map[string]int) {
 	}
 }
 
-// TestNoStepOfANodeExceedsItsBudget has a node do what costs most, voter and requester together,
-// and counts what each call costs. What is known to be done in one piece is listed with its cost.
+// A node does the most expensive work, voter and requester together, and the test counts the cost
+// of each call. Work known to be done in one piece is listed with its cost.
 func TestNoStepOfANodeExceedsItsBudget(t *testing.T) {
 	sampled.Computes(t)
 	keys := workKeys(t)
@@ -456,7 +455,7 @@ func TestNoStepOfANodeExceedsItsBudget(t *testing.T) {
 				return vote.Spec{Key: c.key(holder, j), Mode: vote.Exclusive, Length: crewTTL / 2}
 			})
 			c.counted = true
-			for j := range n { // in another order than they were taken
+			for j := range n { // not in the order of acquisition
 				c.step(holder, "release", func(node *Node) { node.Release(c.now, vote.Number(1+(j*7919)%n)) })
 			}
 			c.pass(time.Second)
@@ -476,7 +475,7 @@ func TestNoStepOfANodeExceedsItsBudget(t *testing.T) {
 	}
 }
 
-// again has the stream of a node to a voter begin anew.
+// again begins a new stream of a node to a voter, on a new connection.
 func (c *crew) again(i int) {
 	number := c.linkOf(i, 1)
 	c.cut(number)
@@ -488,7 +487,7 @@ func (c *crew) again(i int) {
 	}
 }
 
-// backed asks for the votes of all voters for all leases of a node.
+// backed checks that all voters have voted for all leases of a node.
 func (c *crew) backed(i, leases int) {
 	for v := range crewVoters {
 		for j := range leases {
@@ -501,12 +500,12 @@ func (c *crew) backed(i, leases int) {
 }
 
 const (
-	// costMergedEach is what merging the answers of three voters costs for each request.
+	// costMergedEach is the cost of merging the answers of three voters, for each request.
 	costMergedEach = 6
-	// shownMost is how many requests an answer shows at most.
+	// shownMost is the largest number of requests in an answer.
 	shownMost = 65_536
-	// queuedForAUnit is how many requests that wait for one key a voter passes for a unit of work
-	// when a session ends. The requests leave the key in one pass: within the budget up to 131,072.
+	// queuedForAUnit is how many requests waiting for a key a voter passes for a unit of work when
+	// a session ends. The requests leave the key in one pass: within the budget up to 131,072.
 	queuedForAUnit = 32
 )
 

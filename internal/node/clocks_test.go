@@ -15,7 +15,8 @@ const (
 	to1970 = -vote.Micros(1_700_000_000_000_000)
 )
 
-// turns has each node lock in turn, exclusively and shared, and returns the last token. Every lock is granted, and tokens rise.
+// turns has each node lock in turn, exclusively and shared, and returns the last token. Every
+// request must be granted, and tokens must rise.
 func (m *mesh) turns(t *testing.T, key vote.Key, last vote.Token, names ...vote.NodeID) vote.Token {
 	t.Helper()
 	for range 3 {
@@ -36,8 +37,8 @@ func (m *mesh) turns(t *testing.T, key vote.Key, last vote.Token, names ...vote.
 	return last
 }
 
-// No lease is refused for a clock, and no operator is told of a token that a clock explains: whatever the clocks of voters and of others show, and
-// whichever voter is gone.
+// No lease is refused because of a clock, and no alarm is raised about a token explained by a
+// clock, whatever the clocks of voters and other nodes show, and whichever voter is gone.
 func TestNoLeaseIsRefusedForAClock(t *testing.T) {
 	for _, walls := range []map[vote.NodeID]vote.Micros{
 		{"a": to1970}, {"a": 75 * year}, {"d": to1970}, {"d": 75 * year},
@@ -86,7 +87,8 @@ func TestNoLeaseIsRefusedForAClock(t *testing.T) {
 	}
 }
 
-// Tokens that were granted while all clocks were ahead go on rising when the clocks are set back by years, and whoever comes anew goes along.
+// Tokens granted while all clocks were ahead go on rising when the clocks are set back by years,
+// for restarted nodes as well.
 func TestAllClocksJumpBack(t *testing.T) {
 	ahead := map[vote.NodeID]vote.Micros{"a": 75 * year, "b": 75 * year, "c": 75 * year, "d": 75 * year, "e": 75 * year}
 	m := awakeAt(t, 5, 3, ahead)
@@ -94,7 +96,8 @@ func TestAllClocksJumpBack(t *testing.T) {
 	clear(m.walls)
 	m.pass(2 * ttl)
 	last = m.turns(t, "k", last, "a", "b", "c", "d")
-	for _, name := range []vote.NodeID{"e", "a", "d"} { // a client that knows nothing, a voter, and another client
+	// A client without any knowledge, a voter, and another client.
+	for _, name := range []vote.NodeID{"e", "a", "d"} {
 		m.start(name)
 		m.pass(ttl + 3*vote.TokenQueryTimeout)
 		last = m.turns(t, "k", last, "e", "a", "b", "c", "d")
@@ -105,7 +108,8 @@ func TestAllClocksJumpBack(t *testing.T) {
 	}
 }
 
-// A voter that has heard of nothing for long learns from the others, once it refuses a token, that it is right.
+// A voter that was cut off for long learns from the other voters, once it refuses a token, that the
+// token is right.
 func TestAVoterThatWasCutOffLearnsHowHighTokensStand(t *testing.T) {
 	ahead := map[vote.NodeID]vote.Micros{"b": 75 * year, "c": 75 * year, "d": 75 * year}
 	m := awakeAt(t, 4, 3, map[vote.NodeID]vote.Micros{"a": 0})
@@ -121,7 +125,7 @@ func TestAVoterThatWasCutOffLearnsHowHighTokensStand(t *testing.T) {
 	if e := m.want("d", n, quorum.EventGranted); e.Token <= last {
 		t.Fatalf("token %d after %d", e.Token, last)
 	}
-	m.stop("b") // now the lease needs the vote of the one that was cut off
+	m.stop("b") // now the lease needs the vote of a, which was cut off
 	m.pass(5 * ttl)
 	m.want("d", n, quorum.EventGranted)
 	m.release("d", n)
@@ -132,7 +136,8 @@ func TestAVoterThatWasCutOffLearnsHowHighTokensStand(t *testing.T) {
 	}
 }
 
-// A machine that was suspended wakes up without its leases, though its slow clock hasn't moved; and another node gets the key no sooner than its voters' promises end.
+// A suspended machine wakes up without its leases, though its slow clock hasn't moved; and another
+// node gets the key no sooner than the voters' promises end.
 func TestAHolderThatWasSuspendedHasLostItsLease(t *testing.T) {
 	m := awakeOf(t, 4, 3)
 	n := m.lock("d", "k", false)

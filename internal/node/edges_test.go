@@ -8,8 +8,9 @@ import (
 	"github.com/lockmesh/lockmesh/quorum"
 )
 
-// A process whose voter counted meets an older live process of its name. It gives way: its voter tells
-// everyone that what it has promised is void, its own leases are lost, and an operator hears of it.
+// A process with a voter that counted meets an older live process of the same name, and withdraws:
+// its voter tells all nodes that its promises are void, its own leases are lost, and an alarm is
+// raised.
 func TestANodeGivesWayToAnOlderProcessOfItsName(t *testing.T) {
 	m := awake(t, 3)
 	mine := m.lock("a", "mine", false)
@@ -43,14 +44,14 @@ func TestANodeGivesWayToAnOlderProcessOfItsName(t *testing.T) {
 	}
 }
 
-// A voter that has just started tells others that it is a voter whose votes don't count yet, and a node
-// without a seat in the electorate that it has no vote: others hold back for the first only.
+// The account of a voter that has just started describes a voter without votes that count yet; the
+// account of a node without a seat describes no voter. Other nodes hold back for the voter only.
 func TestOnlyAVotersAccountIsThatOfAVoter(t *testing.T) {
 	f := newFollowers(t, "a b c")
 	f.up("a b c", true)
 	f.wait(3 * ttl)
 	f.goBy("a b c", "1: a b c")
-	f.up("b", false) // anew: its directory says that it is a voter
+	f.up("b", false) // restarted: by its directory b is a voter
 	if s := f.nodes["b"].Account(f.now).Standing; s != vote.StandingQuiet {
 		t.Errorf("the standing of a voter that has just started is %v", s)
 	}
@@ -60,7 +61,7 @@ func TestOnlyAVotersAccountIsThatOfAVoter(t *testing.T) {
 	}
 }
 
-// Drain appends to what its caller has, and hands out each word once.
+// Drain appends to the caller's slices, and returns each message once.
 func TestDrainAppends(t *testing.T) {
 	m := newMesh(t, 3)
 	m.nodes["a"].Link(m.now, 77, vote.SessionID{Node: "b", Incarnation: m.lives["b"]})
@@ -75,8 +76,8 @@ func TestDrainAppends(t *testing.T) {
 	}
 }
 
-// While two live processes bear one name, neither can be sure that it is the voter. A voter that is told
-// that its name is taken therefore promises nothing for a maximum TTL, and counts again after it.
+// While two live processes have the same name, neither can be sure to be the voter. So a voter
+// promises nothing for a maximum TTL after a report that its name is taken, and then counts again.
 func TestAVoterWhoseNameIsTakenWithdraws(t *testing.T) {
 	m := awake(t, 3)
 	a := m.nodes["a"]

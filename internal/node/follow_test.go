@@ -12,7 +12,8 @@ import (
 	"github.com/lockmesh/lockmesh/quorum"
 )
 
-// followers is a mesh of nodes whose electorate follows the living. Each disk stores at once; gossip sees who runs.
+// followers is a mesh with dynamic membership. Each disk stores at once; gossip sees the running
+// nodes.
 type followers struct {
 	*mesh
 	founders []vote.NodeID
@@ -29,7 +30,7 @@ func newFollowers(t *testing.T, founders string) *followers {
 	return f
 }
 
-// up starts some nodes, or starts them anew with what their disks hold.
+// up starts nodes, or restarts nodes with the content of their disks.
 func (f *followers) up(list string, found bool) {
 	for _, s := range strings.Fields(list) {
 		name := vote.NodeID(s)
@@ -43,7 +44,7 @@ func (f *followers) up(list string, found bool) {
 			f.dirs++
 			f.disks[name] = &vote.DiskState{Mesh: "m", Name: name, Dir: f.dirs}
 		}
-		f.life++ // no two of all nodes are the same
+		f.life++ // no two nodes have the same incarnation
 		f.lives[name] = f.life
 		n, err := New(Config{
 			Name: name, Life: f.lives[name], Voters: f.founders, TTL: ttl, MaxTTL: ttl,
@@ -88,7 +89,7 @@ func (f *followers) gossip() {
 	f.work()
 }
 
-// work delivers and stores until nobody has anything to say or to store.
+// work delivers and stores until no message and no save is left.
 func (f *followers) work() {
 	for busy := true; busy; {
 		f.run()
@@ -111,7 +112,7 @@ func (f *followers) wait(d time.Duration) {
 	for ; d > 0; d -= 10 * time.Millisecond {
 		f.pass(10 * time.Millisecond)
 		f.work()
-		// Connections that somebody has closed are dialed anew.
+		// Closed connections are dialed again.
 		for _, from := range f.names {
 			for _, to := range f.names {
 				linked := func() bool {
@@ -161,9 +162,9 @@ func TestFromFoundingToALock(t *testing.T) {
 		f.up(founders, true)
 		early := f.lock("a", "k", false)
 		if founders == "a" {
-			f.wait(ttl) // whoever founds alone looks around first
+			f.wait(ttl) // a lone founder looks for other nodes first
 		}
-		f.wait(300 * time.Millisecond) // new directories aren't quiet
+		f.wait(300 * time.Millisecond) // voters with new directories aren't quiet
 		f.goBy(founders, "1: "+founders)
 		f.want("a", early, quorum.EventGranted)
 		f.release("a", early)
@@ -184,7 +185,7 @@ func TestALeaseIsKeptWhileTheElectorateChangesUnderIt(t *testing.T) {
 	waits := f.lock("e", "k", false)
 	f.down("a")
 	f.wait(8 * ttl)
-	f.goBy("b c d e", "3: a b c d e") // its seat costs nothing
+	f.goBy("b c d e", "3: a b c d e") // the seat of a costs nothing
 	f.down("c")
 	f.wait(8 * ttl)
 	f.goBy("b d e", "5: b d e") // of the founders b is left
@@ -212,7 +213,7 @@ func TestTokensRiseThoughNoVoterIsLeftOfThoseWhoGaveThem(t *testing.T) {
 	first := f.want("a", n, quorum.EventGranted)
 	f.release("a", n)
 	f.wait(3 * vote.Skew) // the key is forgotten
-	f.now.Wall -= 3600e6  // and what the clocks say is no help
+	f.now.Wall -= 3600e6  // and the clocks are no help
 	f.up("b c d", false)
 	f.wait(5 * ttl)
 	f.goBy("a b c d", "3: a b c")
@@ -287,7 +288,7 @@ func TestRefoundingHasTheVotersWaitFirst(t *testing.T) {
 	f.work()
 	n = f.lock("a", "k", false)
 	f.wait(ttl / 2)
-	f.want("a", n, quorum.EventNone) // b and c may have given it to somebody
+	f.want("a", n, quorum.EventNone) // b and c may have granted k to another node
 	f.wait(ttl)
 	f.want("a", n, quorum.EventGranted)
 	f.up("b c", false)
@@ -297,8 +298,9 @@ func TestRefoundingHasTheVotersWaitFirst(t *testing.T) {
 	f.quietly(t)
 }
 
-// A node that has just started can be among those with whom an operator founds the electorate again, before it has stored any version. It has promised
-// nothing, but it must not vote either: two such, of three, would give away what is still held by the votes of those who are lost.
+// A node that has just started, without a stored version, can be among the voters named by a
+// recovery. The node has promised nothing, but must not vote either: two such voters of three would
+// grant keys still held by votes of the lost voters.
 func TestANewNodeWaitsAfterRefoundingToo(t *testing.T) {
 	f := newFollowers(t, "a b c")
 	n, err := New(Config{

@@ -15,7 +15,8 @@ import (
 // wrong is a token that no clock shows and no voter knows.
 const wrong = vote.MaxToken/2 - 5
 
-// forgeries are the ways in which a broken node z, which is one of three voters, can name a token. Each changes what z says.
+// forgeries are the ways in which a broken node c, a voter of three, can name a token. Each changes
+// a message of c.
 var forgeries = map[string]func(m *vote.Message){
 	"it confirms one": func(m *vote.Message) {
 		if m.Kind == vote.KindConfirm {
@@ -79,7 +80,7 @@ func forging(names ...string) func(from, to vote.NodeID, m *vote.Message) {
 	}
 }
 
-// alarms are what operators were told.
+// alarms returns the alarms raised on all nodes.
 func (m *mesh) alarms() (all []string) {
 	for _, name := range m.names {
 		for _, e := range m.events[name] {
@@ -91,7 +92,7 @@ func (m *mesh) alarms() (all []string) {
 	return all
 }
 
-// checkTokens fails if a voter knows of a token that is far above the clocks.
+// checkTokens fails the test if a voter knows a token far above the clocks.
 func (m *mesh) checkTokens(t *testing.T) {
 	t.Helper()
 	for _, name := range m.voters {
@@ -103,7 +104,8 @@ func (m *mesh) checkTokens(t *testing.T) {
 	}
 }
 
-// use has every node lock, and some wait, and releases all; the leases must have sane tokens that rise.
+// use has the nodes lock and release a key in turn, three times; the tokens must be near the
+// clocks, and must rise.
 func (m *mesh) use(t *testing.T, key vote.Key, names ...vote.NodeID) {
 	t.Helper()
 	var last vote.Token
@@ -128,7 +130,7 @@ func TestOneNodeThatNamesWrongTokensMovesNoOthers(t *testing.T) {
 		t.Run(what, func(t *testing.T) {
 			m := awakeOf(t, 4, 3)
 			m.twist = forging(what)
-			// The broken node takes and waits for locks like any other, and its links break now and then.
+			// The broken node takes and awaits locks like any other node, and its links break.
 			m.lock("c", "its", false)
 			n := m.lock("c", "k", false)
 			w := m.lock("d", "k", false)
@@ -143,12 +145,12 @@ func TestOneNodeThatNamesWrongTokensMovesNoOthers(t *testing.T) {
 			m.use(t, "k", "a", "b", "d")
 			m.use(t, "other", "d", "b", "a")
 
-			// A voter that starts anew learns how high tokens stand from the others, one of which is wrong.
+			// A restarted voter queries the others for the highest token; the answer of c is wrong.
 			m.start("b")
 			m.pass(ttl + 3*vote.TokenQueryTimeout)
 			m.use(t, "k", "d", "b", "a")
 
-			// When the broken node is restarted it is as good as new.
+			// After a restart the broken node is as good as new.
 			m.twist = nil
 			m.start("c")
 			m.pass(ttl + 3*vote.TokenQueryTimeout)
@@ -160,9 +162,9 @@ func TestOneNodeThatNamesWrongTokensMovesNoOthers(t *testing.T) {
 	}
 }
 
-// TestOnlyVotersShowAClock has a node that does not vote, and a voter that was asked nothing, send a voter
-// acknowledgements with a late clock; the limit of accepted tokens stays near the clocks. A late
-// clock of a voter counts, until the clock is set back.
+// A node that doesn't vote, and a voter that was asked nothing, send a voter acknowledgements with
+// a late clock: the limit of accepted tokens stays near the clocks. A late clock of a voter counts,
+// until the clock is set back.
 func TestOnlyVotersShowAClock(t *testing.T) {
 	m := awakeOf(t, 4, 3)
 	late := m.now.Wall + vote.Micros(vote.LastClock/2)
@@ -229,7 +231,7 @@ func TestWrongTokensAreToldOfOnceInAWhile(t *testing.T) {
 	}
 }
 
-// A peer that names a token one step ahead each time gets no further than one step a minute.
+// A peer that names a token a step ahead each time gets no further than a step a minute.
 func TestManySmallStepsAreNoLeap(t *testing.T) {
 	m := awakeOf(t, 4, 3)
 	start := vote.TokenAt(m.now.Wall)
@@ -293,7 +295,7 @@ func TestViewsAndTryLocksBesideAVoterThatNamesWrongTokens(t *testing.T) {
 	m.turns(t, "k", 0, "a", "b", "d")
 }
 
-// A broken voter whose wrong tokens would become the floor of the electorate, when that is changed, or found anew.
+// The wrong tokens of a broken voter don't become the minimum token of a changed electorate.
 func TestAWrongTokenIsNoFloorOfAnElectorate(t *testing.T) {
 	sampled.Computes(t)
 	for what, twist := range map[string]func(m *vote.Message){
@@ -305,21 +307,21 @@ func TestAWrongTokenIsNoFloorOfAnElectorate(t *testing.T) {
 		"proposed": func(m *vote.Message) {
 			if m.Kind == vote.KindAccept {
 				e := *m.Consensus
-				e.Electorate.Floor = wrong
+				e.Electorate.MinToken = wrong
 				m.Consensus = &e
 			}
 		},
 		"accepted": func(m *vote.Message) {
 			if m.Kind == vote.KindPrepared && m.Consensus.Accepted.Counter > 0 {
 				e := *m.Consensus
-				e.Electorate.Floor = wrong
+				e.Electorate.MinToken = wrong
 				m.Consensus = &e
 			}
 		},
 		"decided": func(m *vote.Message) {
 			if m.Kind == vote.KindElectorate {
 				e := *m.Consensus
-				e.Electorate.Floor = wrong
+				e.Electorate.MinToken = wrong
 				m.Consensus = &e
 			}
 		},
@@ -341,8 +343,8 @@ func TestAWrongTokenIsNoFloorOfAnElectorate(t *testing.T) {
 				f.voters = []vote.NodeID{"b", "d", "e"}
 				f.checkTokens(t)
 				for _, name := range f.voters {
-					if e := f.nodes[name].Known(); what != "decided" && e.Floor > vote.MaxFloor {
-						t.Errorf("%s goes by the floor %d", name, e.Floor)
+					if e := f.nodes[name].Known(); what != "decided" && e.MinToken > vote.MaxMinToken {
+						t.Errorf("%s goes by the minimum token %d", name, e.MinToken)
 					}
 				}
 				last := vote.Token(0)

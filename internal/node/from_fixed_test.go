@@ -11,7 +11,7 @@ import (
 	"github.com/lockmesh/lockmesh/quorum"
 )
 
-// stage is how far a node has come on the way from a fixed list to dynamic membership.
+// stage is the progress of a node from a fixed list to dynamic membership.
 type stage int
 
 const (
@@ -24,7 +24,7 @@ const (
 type mixture struct {
 	*followers
 	stages map[vote.NodeID]stage
-	odd    []string // what reached a fixed node and isn't what a fixed node says
+	odd    []string // messages to fixed nodes that no fixed node sends
 }
 
 func newMixture(t *testing.T) *mixture {
@@ -37,7 +37,7 @@ func newMixture(t *testing.T) *mixture {
 	return m
 }
 
-// restart starts nodes, or starts them anew, at a stage. What was linked is linked again.
+// restart starts or restarts nodes at a stage, and links them with the others.
 func (m *mixture) restart(list string, to stage) {
 	m.t.Helper()
 	for _, s := range strings.Fields(list) {
@@ -66,7 +66,7 @@ func (m *mixture) restart(list string, to stage) {
 	}
 }
 
-// following returns what a node at a stage finds in its directory.
+// following returns the content of the directory of a node at a stage.
 func (m *mixture) following(name vote.NodeID, at stage) *Following {
 	if at == isFixed {
 		return nil
@@ -88,7 +88,7 @@ func (m *mixture) following(name vote.NodeID, at stage) *Following {
 	return f
 }
 
-// tellGossip tells all nodes with directories who is there.
+// tellGossip reports the state of all nodes to all nodes.
 func (m *mixture) tellGossip() {
 	var all []electorate.Seen
 	for _, name := range m.names {
@@ -109,7 +109,7 @@ func (m *mixture) tellGossip() {
 	m.work()
 }
 
-// join links two nodes, if the handshake would.
+// join links two nodes, if a handshake would.
 func (m *mixture) join(from, to vote.NodeID) {
 	kind := func(n vote.NodeID) stage {
 		if m.nodes[n].Converted() {
@@ -130,7 +130,7 @@ func (m *mixture) join(from, to vote.NodeID) {
 	m.link(from, to)
 }
 
-// wait lets time pass; connections that a node has closed, or that are newly wanted, are dialed.
+// wait lets time pass, and dials connections that a node has closed or newly wants.
 func (m *mixture) wait(d time.Duration) {
 	for ; d > 0; d -= 10 * time.Millisecond {
 		m.pass(10 * time.Millisecond)
@@ -150,7 +150,7 @@ func (m *mixture) wait(d time.Duration) {
 	}
 }
 
-// served demands that each node is granted a key at once, and gives it back.
+// served checks that each node is granted a key at once, and releases the key.
 func (m *mixture) served(list string) {
 	m.t.Helper()
 	for _, s := range strings.Fields(list) {
@@ -164,7 +164,7 @@ func (m *mixture) served(list string) {
 
 const quietFor = ttl + vote.TokenQueryTimeout + 300*time.Millisecond
 
-// allFixed is a mixture of fixed nodes whose voters count; x is on no list.
+// allFixed returns a mixture of fixed nodes with voters that count; x is on no list.
 func allFixed(t *testing.T) *mixture {
 	m := newMixture(t)
 	m.restart("a b c x", isFixed)
@@ -173,8 +173,8 @@ func allFixed(t *testing.T) *mixture {
 	return m
 }
 
-// Two rolling restarts, with a lease on each node that isn't restarted, and each node served after
-// each step.
+// Two rolling restarts convert a mesh, with a lease on a node that isn't restarted, and each node
+// served after each step.
 func TestAFixedMeshIsConvertedWhileLeasesAreHeld(t *testing.T) {
 	m := allFixed(t)
 	kept := m.lock("x", "kept", false)
@@ -215,14 +215,14 @@ func TestAFixedMeshIsConvertedWhileLeasesAreHeld(t *testing.T) {
 	}
 }
 
-// In a mixture of two fixed nodes and a converting one, and the other way round, either kind is
-// served by the votes of the other.
+// With two fixed voters and a converting voter, and the other way round, nodes of both kinds are
+// served by each other's votes.
 func TestFixedAndConvertingVotersAddUp(t *testing.T) {
 	for _, c := range []struct{ converting, gone, fixed string }{{"a", "c", "b, x"}, {"a b", "b", "c, x"}} {
 		m := allFixed(t)
 		m.restart(c.converting, isConverting)
 		m.wait(quietFor)
-		m.stop(vote.NodeID(c.gone)) // so that one fixed and one converting voter are the majority
+		m.stop(vote.NodeID(c.gone)) // so a fixed and a converting voter are the majority
 		m.wait(ttl)
 		for _, name := range []string{"a", "b", "c", "x"} {
 			if name != c.gone {
@@ -243,8 +243,8 @@ func TestFixedAndConvertingVotersAddUp(t *testing.T) {
 	}
 }
 
-// A converting voter may have promised anything as a fixed voter, so it is quiet however new its
-// directory is.
+// A converting voter may have promised anything as a fixed voter, so the voter is quiet however new
+// its directory is.
 func TestAConvertingVoterIsQuiet(t *testing.T) {
 	m := allFixed(t)
 	held := m.lock("x", "k", false)
@@ -283,7 +283,7 @@ func TestAConvertingNodePartsFromFixedNodes(t *testing.T) {
 	if !y.Converted() {
 		t.Error("y doesn't know that the list is history")
 	}
-	// A fixed node whose connection is on its way isn't heard, and is told nothing.
+	// A late connection of a fixed node is closed: its messages are ignored, and no answer is sent.
 	y.FixedPeer(999, "c")
 	y.Link(m.now, 999, vote.SessionID{Node: "c", Incarnation: m.lives["c"]})
 	y.Deliver(m.now, 999, vote.SessionID{Node: "c", Incarnation: m.lives["c"]}, &vote.Message{Kind: vote.KindOpen, Stream: 1, TTL: ttl})
@@ -299,8 +299,8 @@ func TestAConvertingNodePartsFromFixedNodes(t *testing.T) {
 	m.served("a b d e y")
 }
 
-// As soon as a converting node hears of version 2, it closes its connections with fixed nodes, whichever
-// side has dialed, and counts on none of them.
+// As soon as a converting node learns of version 2, the node closes its connections with fixed
+// nodes, whichever side has dialed, and counts on no fixed node.
 func TestAConvertingNodePartsAtOnce(t *testing.T) {
 	m := allFixed(t)
 	m.restart("a", isConverting)
@@ -335,7 +335,7 @@ func TestAConvertingNodePartsAtOnce(t *testing.T) {
 	}
 }
 
-// A node that isn't converting takes nothing from a fixed node, should a shell ever link the two.
+// A node that isn't converting accepts nothing from a fixed node, should a shell ever link the two.
 func TestADynamicNodeTakesNothingFromAFixedOne(t *testing.T) {
 	f := newFollowers(t, "a b c")
 	f.up("a b c", true)
@@ -348,7 +348,8 @@ func TestADynamicNodeTakesNothingFromAFixedOne(t *testing.T) {
 	}
 }
 
-// What a fixed node says about electorates, and a claim that a directory is an old copy, is ignored.
+// Messages of a fixed node about electorates, and its claim that a directory is an old copy, are
+// ignored.
 func TestAFixedNodeHasNoSayInElectorates(t *testing.T) {
 	m := allFixed(t)
 	m.restart("a", isConverting)

@@ -12,10 +12,10 @@ import (
 	"github.com/lockmesh/lockmesh/quorum"
 )
 
-// envKeys says how many keys are used; make soak uses millions.
+// envKeys sets the number of keys; make soak uses millions.
 const envKeys = "LOCKMESH_KEYS"
 
-// TestKeysUsedOnceLeaveNothing is row 50 of the list of faults: memory returns to where it was.
+// Row 50 of the list of faults: after all keys are released, memory returns to its earlier size.
 func TestKeysUsedOnceLeaveNothing(t *testing.T) {
 	sampled.Computes(t)
 	keys := 50_000
@@ -77,7 +77,7 @@ func TestKeysUsedOnceLeaveNothing(t *testing.T) {
 	if most < together || most > keys/2 {
 		t.Errorf("at most %d keys were kept at once: keys are forgotten too soon or too late", most)
 	}
-	// Maps and slices keep some room that they once needed, for the keys of about a second.
+	// Maps and slices keep room for the keys of about a second.
 	if after := used(); after > before+32<<20 {
 		t.Errorf("%d bytes are in use, and were %d before", after, before)
 	}

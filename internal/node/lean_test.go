@@ -6,7 +6,8 @@ import (
 	"github.com/lockmesh/lockmesh/internal/sampled"
 )
 
-// What a lock costs in memory is what its voters keep of it for a while; the requester, and what joins both, use their room again.
+// The memory allocated for a lock is kept by its voters for a while; the requester and the node
+// reuse their memory.
 func TestALockAllocatesAtMostOnceForEachVoter(t *testing.T) {
 	if sampled.Raced {
 		t.Skip("the race detector allocates for itself")
@@ -38,7 +39,7 @@ func TestAHandOverInANodeAllocatesNothing(t *testing.T) {
 		}
 	}
 	hands()
-	// One in thirty-two goes by way of the voters.
+	// Every thirty-second hand-off goes by way of the voters.
 	if n := testing.AllocsPerRun(20, hands) / 160; n > 3.0/32+0.1 {
 		t.Errorf("%.2f allocations for a hand-over", n)
 	}

@@ -8,9 +8,9 @@ import (
 	"github.com/lockmesh/lockmesh/quorum"
 )
 
-// A lock that many watches of the same node wait for leaves messages between requester and voter to
-// the next Tick. That Tick delivers the messages and then does what is due besides: a refresh isn't
-// late for them.
+// A lock awaited by many watches of the same node leaves messages between requester and voter to
+// the next Tick. This Tick delivers the messages and then does all other work due: the messages
+// don't delay a refresh.
 func TestATickDoesWhatIsDueBesideMessagesThatWereLeft(t *testing.T) {
 	m := newMesh(t, 1)
 	m.pass(2*ttl + 2*vote.TokenQueryTimeout)

@@ -9,13 +9,14 @@ import (
 	"github.com/lockmesh/lockmesh/quorum"
 )
 
-// lockstep is a few voters whose words arrive at once and in order: what their cores cost, and nothing else.
+// lockstep is a few voters with messages that arrive at once and in order, to measure the cost of
+// the cores alone.
 type lockstep struct {
 	tb    testing.TB
 	now   vote.Now
 	names []vote.NodeID
 	nodes []*Node
-	ends  [][2]int // of each connection: who dialed, and whom
+	ends  [][2]int // of each connection: the dialer, and the dialed node
 	out   []vote.Outbound
 	ev    []quorum.Event
 
@@ -44,7 +45,7 @@ func newLockstep(tb testing.TB, voters int, alone bool) *lockstep {
 		}
 	}
 	l.settle()
-	for range 140 { // past the quiet time
+	for range 140 { // past the startup quarantine
 		l.pass()
 	}
 	return l
@@ -54,7 +55,7 @@ func (l *lockstep) id(i int) vote.SessionID {
 	return vote.SessionID{Node: l.names[i], Incarnation: vote.Incarnation(i + 1)}
 }
 
-// settle delivers all words until nobody has any left.
+// settle delivers messages until none is left.
 func (l *lockstep) settle() {
 	for busy := true; busy; {
 		busy = false
@@ -88,7 +89,7 @@ func (l *lockstep) pass() {
 	l.settle()
 }
 
-// cycle takes a key and gives it back.
+// cycle acquires and releases a key.
 func (l *lockstep) cycle(key vote.Key) {
 	num, err := l.nodes[0].Lock(l.now, quorum.Exclusive(key, false))
 	if err != nil {
@@ -105,7 +106,8 @@ func (l *lockstep) cycle(key vote.Key) {
 	}
 }
 
-// BenchmarkCycle takes a key and gives it back: the cores of all nodes together, a voter's at the requester's node among them.
+// BenchmarkCycle acquires and releases a key, and measures the cores of all nodes together, the
+// voter at the requester's node included.
 func BenchmarkCycle(b *testing.B) {
 	for _, voters := range []int{1, 3, 5, 7} {
 		b.Run("voters="+strconv.Itoa(voters), func(b *testing.B) {
@@ -123,7 +125,8 @@ func BenchmarkCycle(b *testing.B) {
 	}
 }
 
-// BenchmarkLocal hands a key from one to the next of 64 callers of one node. Each that has had it stands in line again.
+// BenchmarkLocal hands a key from caller to caller among 64 callers of a node. After its lease a
+// caller joins the local queue again.
 func BenchmarkLocal(b *testing.B) {
 	for _, alone := range []bool{false, true} {
 		b.Run("alone="+strconv.FormatBool(alone), func(b *testing.B) {
@@ -139,7 +142,8 @@ func BenchmarkLocal(b *testing.B) {
 	}
 }
 
-// crowd puts callers of one node in line for a key, and returns what has the one that holds it give it back and stand in line again.
+// crowd puts callers of a node into the local queue of a key. crowd returns a function that has the
+// holder release the key and join the queue again.
 func (l *lockstep) crowd(callers int) (hand func()) {
 	const key = "a-key-of-thirty-two-bytes-length"
 	stand := func() {

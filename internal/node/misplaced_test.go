@@ -7,7 +7,7 @@ import (
 	"github.com/lockmesh/lockmesh/quorum"
 )
 
-// permit asks for one of some permits, by a request that tries a slot first.
+// permit requests a permit, by a request that tries the given slot first.
 func (m *mesh) permit(name vote.NodeID, permits uint16, first vote.Slot) vote.Number {
 	for {
 		n := m.lock(name, "another", false)
@@ -18,8 +18,9 @@ func (m *mesh) permit(name vote.NodeID, permits uint16, first vote.Slot) vote.Nu
 	}
 }
 
-// A voter that heard late that an earlier lease was over may have voted for two leases in each other's slots. They change places there in a while. Otherwise each
-// rests on two voters for as long as it lasts, and is lost when one of those dies.
+// A voter that learned late of the end of an earlier lease may have voted for two leases in each
+// other's slots. After a while the two leases change places at this voter. Otherwise each lease
+// would rest on two voters for its whole length, and be lost when one of the two dies.
 func TestLeasesThatHaveEachOthersSlotsAtAVoterChangePlaces(t *testing.T) {
 	m := awake(t, 3)
 	early := m.permit("a", 2, 1)
@@ -43,8 +44,9 @@ func TestLeasesThatHaveEachOthersSlotsAtAVoterChangePlaces(t *testing.T) {
 	m.want("c", two, quorum.EventGranted)
 }
 
-// Each of three leases may have the votes of two voters, since its node can't reach the third. Then each voter has another slot to give besides the one that is free
-// everywhere, and none of those will do. A request finds the one that will.
+// Each of three leases may have the votes of two voters, since its node can't reach the third. Then
+// each voter can give another slot besides the slot free everywhere, and none of these other slots
+// can win. A request finds the slot that can.
 func TestASlotThatIsFreeEverywhereIsFound(t *testing.T) {
 	for first := vote.Slot(1); first <= 4; first++ {
 		m := awake(t, 3)

@@ -31,7 +31,7 @@ func TestReadersShareAndTheWriterIsServedInOrder(t *testing.T) {
 	m.pass(10 * time.Millisecond)
 	late := m.ask("a", shared("k"))
 	m.want("c", c, quorum.EventNone)
-	m.want("a", late, quorum.EventNone) // a reader that comes later doesn't pass the writer
+	m.want("a", late, quorum.EventNone) // a later reader doesn't pass the writer
 	m.release("a", a)
 	m.want("c", c, quorum.EventNone)
 	m.release("b", b)
@@ -47,7 +47,7 @@ func TestReadersShareAndTheWriterIsServedInOrder(t *testing.T) {
 func TestAnUpgradeWaitsForTheOtherReadersOnly(t *testing.T) {
 	m := awake(t, 3)
 	a, b := m.ask("a", shared("k")), m.ask("b", shared("k"))
-	c := m.lock("c", "k", false) // it waits, and an upgrade goes before it
+	c := m.lock("c", "k", false) // c waits, and an upgrade goes before c
 	up := m.ask("a", quorum.RequestOptions{Spec: vote.Spec{Key: "k", Mode: vote.Exclusive, Beside: a}})
 	clash := m.ask("b", quorum.RequestOptions{Spec: vote.Spec{Key: "k", Mode: vote.Exclusive, Beside: b}})
 	if e := m.want("b", clash, quorum.EventFailed); e.Wait.Reason != quorum.WaitClash {
@@ -58,7 +58,7 @@ func TestAnUpgradeWaitsForTheOtherReadersOnly(t *testing.T) {
 	m.want("a", up, quorum.EventGranted)
 	m.release("a", a)
 	m.want("c", c, quorum.EventNone)
-	// Back to a reader: others come in, the writer doesn't.
+	// Back to a reader: other readers come in, the writer doesn't.
 	if !m.nodes["a"].Share(m.now, up) {
 		t.Fatal("it isn't shared")
 	}
@@ -114,8 +114,9 @@ func TestALeaseOfItsOwnLengthOutlivesARollingRestartAndEndsByItself(t *testing.T
 	m.want("a", a, quorum.EventGranted)
 }
 
-// The permits of a semaphore, whatever arrives in which order: never more holders than permits, and everyone is served. The harness
-// holds every grant against those that stand.
+// Permits of a semaphore are requested with messages in any order: there are never more holders
+// than permits, and every request is served. The harness checks every grant against the standing
+// leases.
 func TestASemaphoreInAnyOrder(t *testing.T) {
 	for permits := uint16(1); permits <= 3; permits++ {
 		for seed := range uint64(16) {
@@ -167,8 +168,9 @@ func TestASemaphoreInAnyOrder(t *testing.T) {
 	}
 }
 
-// Readers that come at the same time are promised the key by different voters in different orders, so their ballots settle on tokens that lie close
-// together. Each has a run of its own all the same: the harness holds every grant against all before.
+// Readers that come at the same time are promised the key by different voters in different orders,
+// so their tallies settle on tokens close together. Each reader has a token block of its own
+// nevertheless: the harness checks every grant against all before.
 func TestReadersAtOnceHaveTokensOfTheirOwn(t *testing.T) {
 	confirmed := 0
 	for seed := range uint64(24) {

@@ -12,23 +12,25 @@ import (
 	"github.com/lockmesh/lockmesh/quorum"
 )
 
-// mesh is a few nodes joined by perfect links, for tests that want to read a conversation. Faults are the simulator's business.
+// mesh is a few nodes joined by perfect links, for tests that show a conversation. Faults are left
+// to the simulator.
 type mesh struct {
-	t      *testing.T
-	now    vote.Now
-	walls  map[vote.NodeID]vote.Micros   // by how much wall clocks are ahead
-	slept  map[vote.NodeID]time.Duration // for how long machines were suspended; the slow clock stops meanwhile
+	t     *testing.T
+	now   vote.Now
+	walls map[vote.NodeID]vote.Micros // how far wall clocks are ahead
+	// slept is how long machines were suspended; the slow clock stops meanwhile.
+	slept  map[vote.NodeID]time.Duration
 	names  []vote.NodeID
-	voters []vote.NodeID // the first of them
+	voters []vote.NodeID // the first of names
 	nodes  map[vote.NodeID]*Node
 	lives  map[vote.NodeID]vote.Incarnation
 	conns  map[vote.Conn]link
 	last   vote.Conn
 	events map[vote.NodeID][]quorum.Event
 	talk   []string        // every message between two nodes
-	slow   func(link) bool // what is said by the one who dialed waits meanwhile; nil for nowhere
+	slow   func(link) bool // messages of the dialer wait on these links; nil: on none
 	late   []vote.Outbound
-	twist  func(from, to vote.NodeID, m *vote.Message) // changes what is under way; nil for nothing
+	twist  func(from, to vote.NodeID, m *vote.Message) // changes messages on their way; nil: none
 }
 
 type link struct{ from, to vote.NodeID } // from dialed to
@@ -37,7 +39,7 @@ const ttl = time.Second
 
 func newMesh(t *testing.T, n int) *mesh { return newMeshOf(t, n, n, nil) }
 
-// newMeshOf returns a mesh of n nodes, of which the first vote.
+// newMeshOf returns a mesh of n nodes; the first by name are the voters.
 func newMeshOf(t *testing.T, n, voters int, walls map[vote.NodeID]vote.Micros) *mesh {
 	m := &mesh{
 		t: t, now: vote.Now{Fast: 1e9, Slow: 1e9, Wall: 1_700_000_000_000_000},
@@ -53,7 +55,7 @@ func newMeshOf(t *testing.T, n, voters int, walls map[vote.NodeID]vote.Micros) *
 	return m
 }
 
-// at is what a node's clocks show.
+// at returns the time shown by a node's clocks.
 func (m *mesh) at(name vote.NodeID) vote.Now {
 	now := m.now
 	now.Wall += m.walls[name]
@@ -61,7 +63,7 @@ func (m *mesh) at(name vote.NodeID) vote.Now {
 	return now
 }
 
-// start begins a new life of a node and links it with all others, both ways.
+// start begins a new incarnation of a node and links the node, as relink does.
 func (m *mesh) start(name vote.NodeID) {
 	m.stop(name)
 	m.lives[name]++
@@ -79,7 +81,7 @@ func (m *mesh) link(from, to vote.NodeID) {
 	m.nodes[from].Link(m.at(from), m.last, vote.SessionID{Node: to, Incarnation: m.lives[to]})
 }
 
-// relink joins a node with all others once more.
+// relink connects a node with all voters, and all nodes with the node if it votes.
 func (m *mesh) relink(name vote.NodeID) {
 	for _, other := range m.names {
 		if other == name || m.nodes[other] == nil {
@@ -95,7 +97,7 @@ func (m *mesh) relink(name vote.NodeID) {
 	m.run()
 }
 
-// stop ends a node without a word; its peers see its connections break.
+// stop ends a node without a message; its connections break.
 func (m *mesh) stop(name vote.NodeID) {
 	if m.nodes[name] == nil {
 		return
@@ -119,7 +121,7 @@ func (m *mesh) cut(which func(link) bool) {
 	}
 }
 
-// run delivers until nobody has anything to say.
+// run delivers until no message is left.
 func (m *mesh) run() {
 	for busy := true; busy; {
 		busy = false
@@ -160,7 +162,7 @@ func (m *mesh) run() {
 	}
 }
 
-// arrive lets what waits arrive.
+// arrive delivers the waiting messages.
 func (m *mesh) arrive() {
 	late := m.late
 	m.slow, m.late = nil, nil
@@ -172,7 +174,7 @@ func (m *mesh) arrive() {
 	m.run()
 }
 
-// pass lets time go by in steps of 10 ms.
+// pass lets time pass in steps of 10 ms.
 func (m *mesh) pass(d time.Duration) {
 	const step = 10 * time.Millisecond
 	for ; d > 0; d -= step {
@@ -200,7 +202,7 @@ func (m *mesh) release(name vote.NodeID, n vote.Number) {
 	m.run()
 }
 
-// last outcome of a request.
+// outcome returns the last outcome of a request.
 func (m *mesh) outcome(name vote.NodeID, n vote.Number) quorum.Event {
 	for _, e := range slices.Backward(m.events[name]) {
 		switch e.Kind {
@@ -226,7 +228,7 @@ func awake(t *testing.T, n int) *mesh { return awakeOf(t, n, n) }
 
 func awakeOf(t *testing.T, n, voters int) *mesh { return awakeAt(t, n, voters, nil) }
 
-// awakeAt returns a mesh some of whose wall clocks are ahead, or behind.
+// awakeAt returns a mesh past the startup quarantine, with some wall clocks ahead or behind.
 func awakeAt(t *testing.T, n, voters int, walls map[vote.NodeID]vote.Micros) *mesh {
 	m := newMeshOf(t, n, voters, walls)
 	m.pass(ttl + vote.TokenQueryTimeout + 200*time.Millisecond)
@@ -260,7 +262,8 @@ func TestAFreeLockTakesOneRoundTrip(t *testing.T) {
 	}
 	m.talk = nil
 	m.pass(time.Millisecond)
-	m.pass(time.Millisecond) // c was spared; but a lease that lasts is to rest on all
+	// The request to c was deferred, but a lasting lease rests on all voters.
+	m.pass(time.Millisecond)
 	if want := []string{"a>c request", "a>c confirm", "c>a promise"}; len(m.talk) < 3 || !slices.Equal(m.talk[:3], want) {
 		t.Fatalf("talk: %q", m.talk)
 	}
@@ -344,7 +347,8 @@ func TestSplitVotesAreResolvedForTheOldest(t *testing.T) {
 	m := awake(t, 3)
 	nums := map[vote.NodeID]vote.Number{}
 	for _, name := range m.names {
-		nums[name], _ = m.nodes[name].Lock(m.at(name), quorum.Exclusive("k", false)) // each has its own vote first
+		// Each node has the vote of its own voter first.
+		nums[name], _ = m.nodes[name].Lock(m.at(name), quorum.Exclusive("k", false))
 	}
 	m.run()
 	m.want("a", nums["a"], quorum.EventGranted)

@@ -13,7 +13,9 @@ func TestAStoppedProcessFindsItsOwnVoterAgain(t *testing.T) {
 	c := m.nodes["c"]
 	delete(m.nodes, "c") // stopped (SIGSTOP)
 	m.pass(2 * ttl)
-	m.nodes["c"] = c // goes on; the first it reads is a second process of its name, which the operator has started meanwhile
+	// c goes on. The first message that c reads is of a second process of its name, started
+	// meanwhile.
+	m.nodes["c"] = c
 	other := vote.SessionID{Node: "c", Incarnation: 77}
 	m.last++
 	conn := m.last
@@ -27,7 +29,7 @@ func TestAStoppedProcessFindsItsOwnVoterAgain(t *testing.T) {
 			}
 		}
 	}
-	c.Unlink(m.now, conn) // the second process is taken away again
+	c.Unlink(m.now, conn) // the second process is gone again
 	for _, o := range []vote.NodeID{"a", "b"} {
 		m.link("c", o)
 	}
@@ -39,7 +41,8 @@ func TestAStoppedProcessFindsItsOwnVoterAgain(t *testing.T) {
 	}
 }
 
-// A live process is re-stating to a voter at the moment when a second process of its name knocks there.
+// A live process is resyncing with a voter at the moment when a second process of the same name
+// connects to the voter.
 func TestAProbeReachesALifeThatIsRestating(t *testing.T) {
 	m := awake(t, 3)
 	a, c := m.nodes["a"], m.nodes["c"]
@@ -51,9 +54,9 @@ func TestAProbeReachesALifeThatIsRestating(t *testing.T) {
 	}
 	cid := vote.SessionID{Node: "c", Incarnation: m.lives["c"]}
 	aid := vote.SessionID{Node: "a", Incarnation: m.lives["a"]}
-	// anything that makes c re-state, here a mismatch at a
+	// Anything that makes c resync, here a stream unknown to a.
 	c.Deliver(m.now, conn, aid, &vote.Message{Kind: vote.KindUnknown, Stream: 1})
-	var under []vote.Message // c's open and statement, on their way
+	var under []vote.Message // c's open and sync, on their way
 	out, _ := c.Drain(nil, nil)
 	for _, o := range out {
 		if o.Conn == conn {
@@ -80,8 +83,8 @@ func TestATryLockAfterUnlockDoesNotLoseToOneLateVoter(t *testing.T) {
 	m := awake(t, 3)
 	a := m.lock("a", "k", false)
 	m.want("a", a, quorum.EventGranted)
-	m.pass(time.Second) // all voters know
-	// a's words to b are slow; a and c confirm
+	m.pass(time.Second) // all voters know the lease
+	// Messages from a to b are slow; a and c confirm the release.
 	var ab vote.Conn
 	for k, l := range m.conns {
 		if l.from == "a" && l.to == "b" {

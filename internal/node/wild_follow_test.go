@@ -16,24 +16,24 @@ var wildChanges = flag.Int("wild.changes", 8, "how many orders TestAnythingWhile
 // disk is a node's state directory.
 type disk struct {
 	state vote.DiskState
-	fresh bool // no life has used it before
+	fresh bool // not used by any incarnation yet
 	saves []vote.DiskState
 }
 
-// following is what a node starts with: what its disk holds.
+// following returns the configuration of a starting node: the content of its disk.
 func (w *wild) following(name vote.NodeID) *Following {
 	d := w.disks[name]
 	if d == nil {
 		d = &disk{state: vote.DiskState{Mesh: "m", Name: name, Dir: vote.Dir(name[0])}, fresh: true}
 		w.disks[name] = d
 	}
-	d.saves = nil // what was under way is lost
+	d.saves = nil // saves under way are lost
 	f := &Following{State: d.state, Fresh: d.fresh, Found: true}
 	d.fresh = false
 	return f
 }
 
-// gossip sees everybody.
+// gossip reports all nodes as alive.
 func (w *wild) gossip() {
 	var all []electorate.Seen
 	for _, name := range w.names {
@@ -47,7 +47,7 @@ func (w *wild) gossip() {
 	}
 }
 
-// store ends some of the saves that are under way, once in a while by a failure.
+// store completes some of the saves under way, once in a while by a failure.
 func (w *wild) store() {
 	for _, name := range w.names {
 		d := w.disks[name]
@@ -60,7 +60,7 @@ func (w *wild) store() {
 		if w.rng.IntN(60) == 0 {
 			why = "no room"
 		}
-		if why == "" || w.rng.IntN(2) == 0 { // one that has failed may be there all the same
+		if why == "" || w.rng.IntN(2) == 0 { // a failed save may be stored nevertheless
 			d.state = s
 		}
 		w.nodes[name].Saved(w.now, s.Writes, why)

@@ -37,7 +37,7 @@ func (w *wild) dies(name vote.NodeID) {
 	w.part(func(l link) bool { return l.from == name || l.to == name })
 }
 
-// standing returns the leases of a key that stand and the requests that wait for it.
+// standing returns the standing leases of a key and the requests waiting for the key.
 func (w *wild) standing(k vote.Key) (leases []*held, waits []wishID) {
 	for _, h := range w.leases {
 		if h.Key == k {
@@ -52,7 +52,7 @@ func (w *wild) standing(k vote.Key) (leases []*held, waits []wishID) {
 	return leases, waits
 }
 
-// unserved tells of a key that somebody waits for though nobody keeps it from him.
+// unserved describes a key with waiting requests that no lease blocks.
 func (w *wild) unserved(k vote.Key) string {
 	leases, waits := w.standing(k)
 	if len(waits) == 0 {
@@ -74,7 +74,7 @@ func (w *wild) unserved(k vote.Key) string {
 	return fmt.Sprintf("%v wait for %q, which %d have", waits, k, len(leases))
 }
 
-// eroded tells of a lease that lacks the vote of a voter that its node reaches.
+// eroded describes a lease without the vote of a voter reached by the lease's node.
 func (w *wild) eroded() string {
 	for _, h := range w.leases {
 		if w.wishes[h.wishID].Fixed {
@@ -97,7 +97,7 @@ func (w *wild) eroded() string {
 			}
 			seat := w.nodes[h.node].Seat(h.number)
 			if votes := w.nodes[name].Voter().Votes(h.Key); !slices.ContainsFunc(votes, func(o lease.Vote) bool {
-				return o.Owner.Node == h.node && o.Number == seat && o.Slot == h.slot && !o.Ghost
+				return o.Owner.Node == h.node && o.Number == seat && o.Slot == h.slot && !o.Residual
 			}) {
 				return fmt.Sprintf("%v of %q, slot %d, hasn't the vote of %s: %+v", h.wishID, h.Key, h.slot, name, votes)
 			}
@@ -106,7 +106,7 @@ func (w *wild) eroded() string {
 	return ""
 }
 
-// gaps are what a mesh goes on with for good. Every node reaches a majority of the voters all the same.
+// gaps are faults that stay for good. Every node reaches a majority of the voters nevertheless.
 var gaps = map[string]struct {
 	how    manner
 	voters int
@@ -119,7 +119,8 @@ var gaps = map[string]struct {
 		w.dies("b")
 		lackLinks(w, lacks)
 	}},
-	"one way": {breaks, 3, func(w *wild, lacks map[vote.NodeID]vote.NodeID) { // the voter hears, and isn't heard
+	// The voter receives, and can't send.
+	"one way": {breaks, 3, func(w *wild, lacks map[vote.NodeID]vote.NodeID) {
 		w.mute = func(from vote.NodeID, l link) bool { return from == l.to && lacks[l.from] == from }
 	}},
 	"other way": {breaks, 3, func(w *wild, lacks map[vote.NodeID]vote.NodeID) {
@@ -133,14 +134,15 @@ func lackLinks(w *wild, lacks map[vote.NodeID]vote.NodeID) {
 	w.part(func(l link) bool { return lacks[l.from] == l.to })
 }
 
-// Each node may lack another voter for good. Whatever came before, what is free is granted, and a lease has the votes of all whom its node reaches.
+// Each node may lack another voter for good. Whatever came before, a free key is granted, and a
+// lease has the votes of all voters reached by its node.
 func TestWhatIsFreeIsGrantedThoughEachNodeLacksAVoter(t *testing.T) {
 	for name, gap := range gaps {
 		for seed := range uint64(max(*wildSeeds/3, 1)) {
 			t.Run(fmt.Sprintf("%s/seed=%d", name, seed), func(t *testing.T) {
 				how := gap.how
 				if how == breaks {
-					how = restarts // sessions are short there
+					how = restarts // sessions are short then
 				}
 				w := newWild(t, how, seed, gap.voters, gap.voters+2)
 				w.how, w.keep = gap.how, true
@@ -155,7 +157,9 @@ func TestWhatIsFreeIsGrantedThoughEachNodeLacksAVoter(t *testing.T) {
 					w.monkey(40, func(n vote.NodeID) (quorum.RequestOptions, bool) {
 						ask, ok := w.anything(n)
 						if ask.Mode == vote.Permit {
-							ask.Permits = permits // where they are mistaken, two may wait for a third to decide who is right
+							// With a wrong number of permits, two requests may wait for a third to
+							// decide the number.
+							ask.Permits = permits
 						}
 						return ask, ok
 					})
@@ -181,7 +185,7 @@ func TestWhatIsFreeIsGrantedThoughEachNodeLacksAVoter(t *testing.T) {
 	}
 }
 
-// use has a key that is free locked and given back.
+// use locks and unlocks a free key.
 func (w *wild) use(k vote.Key) {
 	w.t.Helper()
 	for _, try := range []bool{true, false} {

@@ -10,8 +10,8 @@ import (
 	"github.com/lockmesh/lockmesh/quorum"
 )
 
-// TestAnythingInPieces is TestAnythingInAnyOrder where each Tick makes or takes in a single request
-// of a sync or an answer: whatever happens, happens in between.
+// TestAnythingInPieces is TestAnythingInAnyOrder with turns so short that each Tick makes or takes
+// in only a few requests of a sync or an answer: everything else happens in between.
 func TestAnythingInPieces(t *testing.T) {
 	sampled.Computes(t)
 	var sum quorum.Counters
@@ -47,7 +47,7 @@ func TestAnythingInPieces(t *testing.T) {
 	t.Log(did)
 }
 
-// manyKeys has each node ask for keys of its own, which it goes on to hold.
+// manyKeys has each node request keys of its own, and keep the leases.
 func (w *wild) manyKeys() {
 	for _, name := range w.names {
 		for i := range 8 {
@@ -57,7 +57,7 @@ func (w *wild) manyKeys() {
 	w.pass(100 * time.Millisecond)
 }
 
-// often is anything, and every few times a connection breaks.
+// often is anything, and breaks a connection every few times.
 func (w *wild) often(name vote.NodeID) (quorum.RequestOptions, bool) {
 	if conns := w.open(); w.rng.IntN(4) == 0 {
 		w.cut(conns[w.rng.IntN(len(conns))])

@@ -14,8 +14,9 @@ import (
 	"github.com/lockmesh/lockmesh/quorum"
 )
 
-// wild is a few nodes whose messages arrive in an order drawn at random: each direction of each connection keeps its own order, with the
-// refresh lane beside it, and nothing else does. It holds every grant against those that stand.
+// wild is a few nodes with messages that arrive in a random order: each direction of each
+// connection keeps its own order, with the refresh lane beside, and nothing else keeps an order.
+// wild checks every grant against the standing leases.
 type wild struct {
 	t      *testing.T
 	rng    *rand.Rand
@@ -27,21 +28,21 @@ type wild struct {
 	last   vote.Conn
 	under  []*lane
 	slow   time.Duration // how long a message may be under way
-	leases []*held       // that stand
+	leases []*held       // the standing leases
 	wishes map[wishID]quorum.RequestOptions
 	served map[wishID]quorum.Event // the outcome of each wish
-	past   map[vote.Key][]*held    // every lease that there was
+	past   map[vote.Key][]*held    // all leases so far
 	noise  []string
-	calls  int      // messages that voters said or heard at this instant
-	tail   []string // the newest of them
+	calls  int      // messages sent or received by voters at this instant
+	tail   []string // the newest of these messages
 	kinds  map[vote.Kind]int
 	how    manner
 	lives  map[vote.NodeID]vote.Incarnation
-	keep   bool                                // what is asked for isn't given back at the end
-	mute   func(from vote.NodeID, l link) bool // whose words are lost
-	disks  map[vote.NodeID]*disk               // where the electorate follows the living
+	keep   bool                                // leases aren't released at the end
+	mute   func(from vote.NodeID, l link) bool // drops the messages of a node
+	disks  map[vote.NodeID]*disk               // with dynamic membership
 	turn   int                                 // see Config.Turn
-	most   int                                 // how much may be asked for at once
+	most   int                                 // the largest number of open requests
 }
 
 type wishID struct {
@@ -53,8 +54,8 @@ type held struct {
 	wishID
 	vote.Spec
 	slot  vote.Slot
-	token vote.Token  // the first of its run
-	seat  vote.Number // by which voters know it
+	token vote.Token  // the first of its token block
+	seat  vote.Number // the alias known to the voters
 }
 
 type lane struct {
@@ -69,25 +70,26 @@ type posted struct {
 	m  vote.Message
 }
 
-// More of both find more: go test ./internal/node -run Anything -wild.seeds 4000 -wild.steps 1000 takes minutes.
+// More seeds and steps find more: go test ./internal/node -run Anything -wild.seeds 4000
+// -wild.steps 1000 takes minutes.
 var (
 	wildSeeds = flag.Int("wild.seeds", sampled.Count(24, 64), "how many orders TestAnythingInAnyOrder draws in each manner")
 	wildSteps = flag.Int("wild.steps", 300, "how many things are done in each")
 )
 
-// manner is what a mesh must bear besides messages that arrive in any order.
+// manner is the sort of faults in a mesh, besides messages that arrive in any order.
 type manner string
 
 const (
 	calm     manner = "calm"
-	breaks   manner = "breaks"   // connections break and come back, and what is under way on them is lost
-	restarts manner = "restarts" // nodes stop without a word and start anew, voters among them
-	follows  manner = "follows"  // the same, links break, saves take long, and who votes changes all the while
+	breaks   manner = "breaks"   // connections break and come back, and lose their messages
+	restarts manner = "restarts" // nodes stop without a message and restart, voters as well
+	follows  manner = "follows"  // the same, links break, saves are slow, the voters change
 )
 
 func (m manner) ttl() time.Duration {
 	if m == restarts || m == follows {
-		return time.Second // so that a voter that starts anew isn't quiet for most of the test
+		return time.Second // so a restarted voter isn't quiet for most of the test
 	}
 	return 10 * time.Second
 }
@@ -96,7 +98,7 @@ func newWild(t *testing.T, how manner, seed uint64, voters, nodes int) *wild {
 	return newWildInPieces(t, how, seed, voters, nodes, 0)
 }
 
-// newWildInPieces is newWild, where long work is what takes more than a turn.
+// newWildInPieces is newWild with long work done in pieces of a turn.
 func newWildInPieces(t *testing.T, how manner, seed uint64, voters, nodes, turn int) *wild {
 	w := &wild{
 		t: t, rng: rand.New(rand.NewPCG(seed, 1)), now: vote.Now{Fast: 1e9, Slow: 1e9, Wall: 1_700_000_000_000_000},
@@ -135,12 +137,12 @@ func newWildInPieces(t *testing.T, how manner, seed uint64, voters, nodes, turn 
 	return w
 }
 
-// begin starts a life of a node.
+// begin starts an incarnation of a node.
 func (w *wild) begin(name vote.NodeID) {
 	w.lives[name]++
 	cfg := Config{Name: name, Life: w.lives[name], Voters: w.voters, TTL: w.how.ttl(), MaxTTL: w.how.ttl(), Turn: w.turn}
 	if w.how == follows {
-		cfg.Life += vote.Incarnation(name[0]) << 32 // no two of all nodes are the same
+		cfg.Life += vote.Incarnation(name[0]) << 32 // no two nodes have the same incarnation
 		w.lives[name] = cfg.Life
 		cfg.Following = w.following(name)
 	}
@@ -152,7 +154,8 @@ func (w *wild) begin(name vote.NodeID) {
 	n.Tap(func(c vote.Conn, m *vote.Message) { w.heard(name, c, m) })
 }
 
-// restart ends a node's life without a word, with all that it asked for and held, and begins another.
+// restart ends a node's incarnation without a message, with all its requests and leases, and begins
+// another.
 func (w *wild) restart(name vote.NodeID) {
 	w.forget(name)
 	var ends []link
@@ -178,7 +181,7 @@ func (w *wild) restart(name vote.NodeID) {
 	w.collect(name)
 }
 
-// forget drops all that a node asked for and held.
+// forget drops all requests and leases of a node.
 func (w *wild) forget(name vote.NodeID) {
 	w.leases = slices.DeleteFunc(w.leases, func(h *held) bool { return h.node == name })
 	for id := range w.wishes {
@@ -189,7 +192,7 @@ func (w *wild) forget(name vote.NodeID) {
 	}
 }
 
-// open lists the connections in an order that depends on nothing but the seed.
+// open lists the connections in an order that depends on the seed alone.
 func (w *wild) open() []vote.Conn {
 	conns := make([]vote.Conn, 0, len(w.conns))
 	for c := range w.conns {
@@ -199,7 +202,7 @@ func (w *wild) open() []vote.Conn {
 	return conns
 }
 
-// heard finds a node that goes on talking to its own voter and never comes to an end.
+// heard finds an endless conversation of a node with its own voter.
 func (w *wild) heard(name vote.NodeID, c vote.Conn, m *vote.Message) {
 	w.calls++
 	w.kinds[m.Kind]++
@@ -221,7 +224,7 @@ func (w *wild) link(from, to vote.NodeID) {
 	w.collect(from)
 }
 
-// cut ends a connection with all that is under way on it, and opens it anew.
+// cut ends a connection with all messages under way, and opens another.
 func (w *wild) cut(c vote.Conn) {
 	l, ok := w.conns[c]
 	if !ok {
@@ -233,13 +236,13 @@ func (w *wild) cut(c vote.Conn) {
 		w.nodes[end].Unlink(w.now, c)
 		w.collect(end)
 	}
-	if w.mute(l.from, l) || w.mute(l.to, l) { // it can't be dialed
+	if w.mute(l.from, l) || w.mute(l.to, l) { // the link can't be dialed
 		return
 	}
 	w.link(l.from, l.to)
 }
 
-// collect takes what a node has to say and to tell.
+// collect takes a node's saves, messages and events.
 func (w *wild) collect(name vote.NodeID) {
 	if d := w.disks[name]; d != nil {
 		d.saves = append(d.saves, w.nodes[name].Saves()...)
@@ -280,7 +283,7 @@ func (w *wild) happened(name vote.NodeID, e quorum.Event) {
 	switch e.Kind {
 	case quorum.EventAlarm, quorum.EventDrift:
 		if w.how == follows && strings.HasPrefix(e.Text, "the state directory can't be written") {
-			break // so it was
+			break // the test failed this save
 		}
 		w.t.Errorf("%s: %s", name, e.Text)
 	case quorum.EventGranted:
@@ -298,7 +301,7 @@ func (w *wild) over(id wishID) {
 	w.leases = slices.DeleteFunc(w.leases, func(h *held) bool { return h.wishID == id })
 }
 
-// granted holds a new lease against all others.
+// granted checks a new lease against all others.
 func (w *wild) granted(id wishID, e quorum.Event) {
 	ask, ok := w.wishes[id]
 	if !ok {
@@ -323,7 +326,7 @@ func (w *wild) granted(id wishID, e quorum.Event) {
 		w.t.Fatalf("%v is granted slot %d of %d beside %d holders", g.wishID, g.slot, g.Permits, holders)
 	}
 	for _, h := range w.past[g.Key] {
-		sameRun := g.node == h.node && g.seat == h.seat // it was passed on
+		sameRun := g.node == h.node && g.seat == h.seat // a hand-off
 		if g.token == h.token || !sameRun && g.token < h.token+vote.BlockSize && h.token < g.token+vote.BlockSize {
 			w.t.Fatalf("%v has tokens from %d on, and %v from %d", g.wishID, g.token, h.wishID, h.token)
 		}
@@ -336,7 +339,7 @@ func (w *wild) granted(id wishID, e quorum.Event) {
 }
 
 func (w *wild) lock(name vote.NodeID, ask quorum.RequestOptions) vote.Number {
-	// A node may be granted a key while it asks for it, so what it asks for is noted first.
+	// A node may be granted a key during the call, so the request is recorded first.
 	next := vote.Number(w.nodes[name].Requester().Counters().Requests + 1)
 	w.wishes[wishID{name, next}] = ask
 	n, err := w.nodes[name].Lock(w.now, ask)
@@ -353,7 +356,7 @@ func (w *wild) release(id wishID) {
 	w.collect(id.node)
 }
 
-// deliver takes one message from a lane drawn at random; false if none is under way.
+// deliver delivers a message of a random lane; false if no message is under way.
 func (w *wild) deliver() bool {
 	w.under = slices.DeleteFunc(w.under, func(q *lane) bool { return len(q.queue) == 0 })
 	if len(w.under) == 0 {
@@ -373,7 +376,7 @@ func (w *wild) arrive(q *lane) {
 	w.collect(q.to)
 }
 
-// step lets time pass, once all that is under way for too long has arrived.
+// step lets time pass, once all messages under way for too long have arrived.
 func (w *wild) step(d time.Duration) {
 	for again := true; again; {
 		again = false
@@ -413,7 +416,7 @@ func (w *wild) pass(d time.Duration) {
 	}
 }
 
-// idle lets much time pass in which little happens.
+// idle lets much time pass with little activity.
 func (w *wild) idle(d time.Duration) {
 	const long = 20 * time.Millisecond
 	for ; d > 0; d -= long {
@@ -423,7 +426,7 @@ func (w *wild) idle(d time.Duration) {
 	}
 }
 
-// quiescent asks for everything to be as if nothing had ever been asked for.
+// quiescent checks that no trace of any request is left.
 func (w *wild) quiescent() {
 	w.t.Helper()
 	for _, name := range w.names {
@@ -436,7 +439,7 @@ func (w *wild) quiescent() {
 			w.t.Errorf("%s: %d acknowledgements didn't match, %d statements of %d voters", name, c.Mismatches, c.Resyncs, len(w.voters))
 		}
 		if v := n.Voter(); v != nil {
-			if s := v.Size(); s.Keys != 0 || s.Requests != 0 || s.Ghosts != 0 {
+			if s := v.Size(); s.Keys != 0 || s.Requests != 0 || s.Residuals != 0 {
 				w.t.Errorf("%s keeps %+v", name, s)
 				for _, k := range wildKeys {
 					if votes := v.Votes(k); len(votes) > 0 {
@@ -453,9 +456,9 @@ func (w *wild) quiescent() {
 
 var wildKeys = []vote.Key{"k", "s", "p", "l"}
 
-// monkey does things at random for so many steps.
+// monkey takes a number of random steps.
 func (w *wild) monkey(steps int, asks func(name vote.NodeID) (quorum.RequestOptions, bool)) {
-	open := func() []wishID { // in an order that depends on nothing but the seed
+	open := func() []wishID { // in an order that depends on the seed alone
 		var all []wishID
 		for id := range w.wishes {
 			if k := w.served[id].Kind; k == quorum.EventNone || k == quorum.EventGranted {
@@ -544,7 +547,7 @@ func (w *wild) monkey(steps int, asks func(name vote.NodeID) (quorum.RequestOpti
 		if w.t.Failed() {
 			return
 		}
-		// An upgrade takes the place of what it stands beside.
+		// An upgrade replaces the shared lease beside.
 		for _, h := range slices.Clone(w.leases) {
 			if h.Beside != 0 && w.served[wishID{h.node, h.Beside}].Kind == quorum.EventGranted {
 				w.release(wishID{h.node, h.Beside})
@@ -559,7 +562,7 @@ func (w *wild) monkey(steps int, asks func(name vote.NodeID) (quorum.RequestOpti
 	}
 }
 
-// counting reports whether all other voters count, so that one may be taken away.
+// counting reports whether all other voters count, so that the given node may be taken away.
 func (w *wild) counting(but vote.NodeID) bool {
 	for _, name := range w.voters {
 		if name != but && w.nodes[name] != nil && w.nodes[name].Quiet() > 0 {
@@ -569,7 +572,7 @@ func (w *wild) counting(but vote.NodeID) bool {
 	return true
 }
 
-// anything is any sort of ask.
+// anything draws a request of any sort.
 func (w *wild) anything(vote.NodeID) (quorum.RequestOptions, bool) {
 	ask := quorum.RequestOptions{Spec: vote.Spec{Key: wildKeys[w.rng.IntN(len(wildKeys))], Mode: vote.Exclusive, Try: w.rng.IntN(5) == 0}}
 	switch ask.Key {
@@ -627,12 +630,14 @@ func TestAnythingInAnyOrder(t *testing.T) {
 		}
 	}
 	if len(ran) < 3**wildSeeds {
-		return // some were picked out
+		return // only some seeds were run
 	}
 	for k := vote.KindNone + 1; k.Valid(); k++ {
-		// Nothing refuses, is full or tells of two lives here, nothing loses a stream, and a node's own first words aren't listened to.
+		// These kinds may be absent: messages between dynamic nodes, refusals, answers of full
+		// voters, probes of a duplicate name, messages about a lost stream, and a node's own first
+		// messages, which are sent before the tap.
 		switch k {
-		case vote.KindElectorate, vote.KindPoll, vote.KindReport, vote.KindPrepare, vote.KindPrepared, vote.KindAccept, vote.KindAccepted, // of following nodes alone
+		case vote.KindElectorate, vote.KindPoll, vote.KindReport, vote.KindPrepare, vote.KindPrepared, vote.KindAccept, vote.KindAccepted,
 			vote.KindOpen, vote.KindSync, vote.KindAsk, vote.KindBusy, vote.KindProbe, vote.KindAlive, vote.KindRefused, vote.KindUnknown:
 		default:
 			if kinds[k] == 0 {

@@ -11,8 +11,8 @@ import (
 	"github.com/lockmesh/lockmesh/admin"
 )
 
-// TestATokenIsAskedFor : without the token the page shows nothing of the mesh. A wrong token is
-// refused, the right one lasts until it is forgotten, and it is in no address.
+// TestATokenIsAskedFor : without the token the page shows no data of the mesh. A wrong token is
+// refused, the right token lasts until the user drops the token, and no address contains the token.
 func TestATokenIsAskedFor(t *testing.T) {
 	m := quick(t)
 	m.lock("a", "secret-project/1")
@@ -51,8 +51,8 @@ func TestATokenIsAskedFor(t *testing.T) {
 	}
 }
 
-// TestALookWithoutAToken : where reads are open, the page shows all and offers no action until the
-// token is entered.
+// TestALookWithoutAToken : if reads are open, the page shows all and offers no action until the
+// user enters the token.
 func TestALookWithoutAToken(t *testing.T) {
 	m := quick(t)
 	m.lock("a", "jobs/1")
@@ -86,7 +86,7 @@ func TestALookWithoutAToken(t *testing.T) {
 	)
 }
 
-// TestRightsThatATokenDoesntGive : where no token helps, the page asks for none, and says why.
+// TestRightsThatATokenDoesntGive : if no token helps, the page asks for none, and explains why.
 func TestRightsThatATokenDoesntGive(t *testing.T) {
 	m := quick(t)
 	m.lock("a", "jobs/1")
@@ -105,14 +105,14 @@ func TestRightsThatATokenDoesntGive(t *testing.T) {
 		`document.querySelector("#revoke").hidden && document.querySelectorAll(".holders button").length === 0`,
 	)
 
-	// An application's server that checks requests itself, and lets this one through by mistake.
+	// An application's server that checks requests itself, and lets a request through by mistake.
 	b = open(t, m.serveBare("a").address, desktop)
 	b.reads("#denied", "This node shows nothing here")
 	b.reads("#denied", "AllowReads")
 }
 
-// TestAnotherTokenAfterARestart : the page asks again when the node doesn't know its token any
-// more.
+// TestAnotherTokenAfterARestart : the page asks again when the node no longer accepts the page's
+// token.
 func TestAnotherTokenAfterARestart(t *testing.T) {
 	m := quick(t)
 	s := m.serve("a", admin.Token(token))

@@ -11,7 +11,7 @@ import (
 	"github.com/lockmesh/lockmesh/admin"
 )
 
-// TestRevoke : the holder's program is told, with the reason; the page says that it decides.
+// TestRevoke : the holder's program receives the reason; the page explains that the holder decides.
 func TestRevoke(t *testing.T) {
 	m := quick(t)
 	lease := m.lock("b", "jobs/1")
@@ -38,8 +38,8 @@ func TestRevoke(t *testing.T) {
 	b.until("there is nothing to revoke", `document.querySelector("#revoke").hidden`)
 }
 
-// TestEvict : the page says what an eviction does before it is done, and does nothing if the reader
-// thinks better of it. Of several holders the chosen one loses its lease.
+// TestEvict : the page describes an eviction before the act, and does nothing if the reader
+// cancels. Of several holders the chosen holder loses its lease.
 func TestEvict(t *testing.T) {
 	m := quick(t)
 	leases := map[string]*lockmesh.Lease{}
@@ -95,7 +95,7 @@ func TestEvict(t *testing.T) {
 	b.reads("#key-body", "2 holders share the key.")
 }
 
-// TestActionsThatFail : the page says why nothing was done.
+// TestActionsThatFail : the page explains why nothing was done.
 func TestActionsThatFail(t *testing.T) {
 	m := quick(t)
 	lease := m.lock("b", "jobs/1")

@@ -26,10 +26,10 @@ import (
 	"github.com/chromedp/chromedp/kb"
 )
 
-// patience bounds every wait for the page. Only a page that is broken takes so long.
+// patience bounds every wait for the page. Only a broken page takes so long.
 const patience = time.Minute
 
-// browser is the Chromium that all tests share. It ends with closeBrowser.
+// browser is the Chromium shared by all tests. closeBrowser ends the process.
 var browser struct {
 	once sync.Once
 	ctx  context.Context
@@ -37,8 +37,8 @@ var browser struct {
 	err  error
 }
 
-// startBrowser starts Chromium without a window. The flags keep it from talking to servers of its
-// maker, which this test has no use for.
+// startBrowser starts Chromium without a window. The flags turn off requests to servers of
+// Chromium's maker.
 func startBrowser() (context.Context, error) {
 	browser.once.Do(func() {
 		path, err := findBrowser()
@@ -90,7 +90,7 @@ func findBrowser() (string, error) {
 }
 
 // tab is a tab of the browser with storage of its own. The test fails if the page throws an error,
-// is refused something by its policy, or asks another server for anything.
+// breaks its policy, or sends a request to another server.
 type tab struct {
 	t   *testing.T
 	ctx context.Context
@@ -98,11 +98,11 @@ type tab struct {
 	mu       sync.Mutex
 	requests []string // the addresses requested
 	faults   []string
-	expected bool // whether faults are what the test wants
+	expected bool // the test wants faults
 	host     string
 }
 
-// look describes how a tab shows a page.
+// look describes the window in which a tab shows a page.
 type look struct {
 	width, height int64
 	dark, phone   bool
@@ -114,7 +114,7 @@ var (
 	phone   = look{width: 360, height: 740, phone: true}
 )
 
-// open opens a page, and waits for nothing.
+// open opens a page, without a wait.
 func open(t *testing.T, address string, l look) *tab {
 	t.Helper()
 	parent, err := startBrowser()
@@ -203,7 +203,7 @@ func (b *tab) heard(event any) {
 			b.faults = append(b.faults, fmt.Sprintf("the console has %s", e.Args[0].Value))
 		}
 	case *log.EventEntryAdded:
-		// Answers that are errors, and servers that are gone, are part of some scenes.
+		// Error answers and missing servers are part of some scenes.
 		if e.Entry.Level == log.EntryLevelError && e.Entry.Source != log.EntrySourceNetwork {
 			b.faults = append(b.faults, "the log has "+e.Entry.Text)
 		}
@@ -242,7 +242,7 @@ func (b *tab) do(what string, actions ...chromedp.Action[chromedp.Void]) {
 	}
 }
 
-// get does something that has a result.
+// get runs an action with a result.
 func get[T any](b *tab, what string, action chromedp.Action[T]) T {
 	b.t.Helper()
 	ctx, cancel := context.WithTimeout(b.ctx, patience)
@@ -283,7 +283,7 @@ func (b *tab) visible() string {
 	return text
 }
 
-// text returns the text of the first element of a selector, as it is shown.
+// text returns the visible text of the first element of a selector.
 func (b *tab) text(selector string) string {
 	b.t.Helper()
 	return eval[string](b, "(document.querySelector("+quote(selector)+")?.innerText ?? '')")
@@ -304,7 +304,7 @@ func (b *tab) click(selector string) {
 	b.do("a click on "+selector, chromedp.Click(chromedp.CSS(selector), chromedp.NodeVisible))
 }
 
-// enter types a text into a field, after what is there.
+// enter types a text into a field, after the present text.
 func (b *tab) enter(selector, text string) {
 	b.t.Helper()
 	b.do(
@@ -319,14 +319,14 @@ func (b *tab) press(keys string) {
 	b.do("pressing keys", chromedp.KeyEvent(keys))
 }
 
-// live waits until the page shows the node, and watches it.
+// live waits until the page shows the node and has a watch.
 func (b *tab) live() *tab {
 	b.t.Helper()
 	b.until("the page is live", `document.querySelector("#link").dataset.state === "live"`)
 	return b
 }
 
-// expectFaults says that the test does what the browser should refuse.
+// expectFaults declares that the test does things the browser should refuse.
 func (b *tab) expectFaults() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -392,8 +392,8 @@ func (b *tab) explain(key string) {
 	b.until("the voters have answered", `document.querySelector("#key-body .headline")`)
 }
 
-// helpers are functions for expressions: the classes of a voter's disc, what the page says of the
-// voter, and its part in a change.
+// helpers are functions for expressions: the classes of a voter's disc, the page's text about the
+// voter, and the voter's part in a change.
 const helpers = `
 	const voters = () => [...document.querySelectorAll("#voter-list > li")];
 	const voter = (name) => voters().find((li) => li.querySelector(".who bdi").textContent === name);
@@ -403,12 +403,12 @@ const helpers = `
 	const role = (name) => voter(name)?.querySelector(".role")?.innerText ?? "";
 `
 
-// shiftTab goes back to what had the focus before.
+// shiftTab moves the focus back.
 func shiftTab() chromedp.Action[chromedp.Void] {
 	return chromedp.KeyEvent(kb.Tab, chromedp.KeyModifiers(chromedp.ModifierShift))
 }
 
-// accessible returns the roles and names of what a screen reader is told of.
+// accessible returns the roles and names presented to a screen reader.
 func accessible(b *tab) []string {
 	b.t.Helper()
 	tree, err := chromedp.Call(

@@ -14,7 +14,7 @@ import (
 	"github.com/lockmesh/lockmesh/admin"
 )
 
-// leastContrast is the contrast that the Web Content Accessibility Guidelines ask of text, as level
+// leastContrast is the contrast of text required by the Web Content Accessibility Guidelines, level
 // AA.
 const leastContrast = 4.5
 
@@ -43,7 +43,7 @@ func (b *tab) legible(scene string, texts int) {
 }
 
 // TestTextIsLegible computes the contrast of all text in each state of the page, in light and dark,
-// on a wide and a narrow screen. In none of them the page is wider than the window.
+// on a wide and a narrow screen. In no state is the page wider than the window.
 func TestTextIsLegible(t *testing.T) {
 	m := start(t, ttl, "a", "b", "c")
 	s := m.serve("a", admin.Token(token), admin.AllowReads())
@@ -161,7 +161,7 @@ func TestReducedMotion(t *testing.T) {
 	still := open(t, s.address, look{width: 1280, height: 900, still: true}).live()
 	for _, b := range []*tab{lively, still} {
 		b.reads("#rows", "job")
-		// The most animations that were under way at a time.
+		// The largest number of animations under way at a time.
 		eval[bool](
 			b,
 			`(window.moved = 0, (function watch() { window.moved = Math.max(window.moved, document.getAnimations().length); requestAnimationFrame(watch); })(), true)`,

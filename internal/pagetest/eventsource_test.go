@@ -10,7 +10,7 @@ import (
 )
 
 // listening is a script that reads a watch as a page of an application would: with the browser's
-// EventSource, which connects again by itself.
+// EventSource, which reconnects by itself.
 const listening = `(() => {
 	window.seen = [];
 	const source = new EventSource("v1/watch?prefix=shown/");
@@ -19,8 +19,8 @@ const listening = `(() => {
 	return true;
 })()`
 
-// TestAnEventSource : a browser's own EventSource reads a watch, hostile keys included, and is told
-// of the gap after the node's server was away.
+// TestAnEventSource : a browser's own EventSource reads a watch, hostile keys included, and
+// receives a gap after the node's server was away.
 func TestAnEventSource(t *testing.T) {
 	const hostile = "shown/\u2028data: x</script><img src=x onerror=alert(1)>\"'\\"
 	m := quick(t)

@@ -38,7 +38,7 @@ func forward(t *testing.T, port net.Listener, socket string) (cut func()) {
 			}
 			for _, way := range [][2]net.Conn{{from, to}, {to, from}} {
 				all.Go(func() {
-					_, _ = io.Copy(way[1], way[0]) // the ends of both show in the test
+					_, _ = io.Copy(way[1], way[0]) // the test shows the end of either side
 					way[0].Close()
 					way[1].Close()
 				})

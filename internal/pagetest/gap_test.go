@@ -14,8 +14,8 @@ import (
 	"github.com/lockmesh/lockmesh/admin"
 )
 
-// TestAGapCausesANewLook : the watch of keys is this test's own, and sends events when the test
-// says.
+// TestAGapCausesANewLook : the test itself serves the watch of keys, and chooses when to send
+// events.
 func TestAGapCausesANewLook(t *testing.T) {
 	m := quick(t)
 	lease := m.lock("a", "before")
@@ -28,7 +28,7 @@ func TestAGapCausesANewLook(t *testing.T) {
 			looks.Add(1)
 		case "/v1/watch":
 			w.Header().Set("Content-Type", "text/event-stream")
-			beat := time.NewTicker(5 * time.Second) // or the page would begin anew by itself
+			beat := time.NewTicker(5 * time.Second) // or the page would open a new stream by itself
 			defer beat.Stop()
 			for {
 				_ = http.NewResponseController(w).Flush() // the page's silence shows a fault
@@ -48,7 +48,7 @@ func TestAGapCausesANewLook(t *testing.T) {
 		h.ServeHTTP(w, r)
 	}))
 	t.Cleanup(func() { h.Close(); s.CloseClientConnections(); s.Close() })
-	b := openPaced(t, s.URL+"/", 4000, 3_600_000) // without news the page doesn't look again
+	b := openPaced(t, s.URL+"/", 4000, 3_600_000) // without events the page doesn't query again
 	const at = `"at":"2026-11-27T10:00:00Z"`
 	sent <- `{"kind":"granted","key":"before","token":1,"mode":"exclusive","current":true,` + at + `}`
 	sent <- `{"kind":"synced",` + at + `}`
@@ -74,7 +74,7 @@ func TestAGapCausesANewLook(t *testing.T) {
 	sent <- `{"kind":"synced",` + at + `}`
 	b.reads("#count", "2 keys are held.")
 
-	// Events that an older page doesn't know, and more of them than the list keeps.
+	// Events unknown to an older page, and more events than the list keeps.
 	sent <- `{"kind":"reheated","key":"after","node":"a",` + at + `}`
 	b.reads("#event-list", "reheated after")
 	for i := range 250 {
@@ -89,7 +89,7 @@ func TestAGapCausesANewLook(t *testing.T) {
 	b.click("#pause")
 	b.reads("#event-list li:first-child", "later")
 
-	// The stream breaks off without a word.
+	// The stream breaks off without an end event.
 	sent <- `{"kind":`
 	b.reads("#link", "not connected")
 	sent <- `{"kind":"synced",` + at + `}`

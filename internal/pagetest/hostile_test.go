@@ -14,8 +14,8 @@ import (
 	"github.com/lockmesh/lockmesh/admin"
 )
 
-// hostileKeys would become HTML, code or another path, or hide what they are, if the page were
-// careless.
+// hostileKeys would become HTML, code or another path, or would be shown as other keys, if the page
+// were careless.
 var hostileKeys = []string{
 	`<script>window.pwned = 1</script>`,
 	`<img src=x onerror="window.pwned = 2">`,
@@ -24,7 +24,7 @@ var hostileKeys = []string{
 	`javascript:window.pwned=5`,
 	`${window.pwned=6}`,
 	`&lt;b&gt;&amp;`,
-	"\u202egpj.exe/\u2066x",       // turns the direction of what follows
+	"\u202egpj.exe/\u2066x",       // turns the direction of the following text
 	"zero\u200bwidth\ufeff",       // looks like another key
 	"\u05d0\u05d1\u05d2/\u0627/1", // is written from right to left
 	"e\u0301" + strings.Repeat("\u0301", 60),
@@ -46,7 +46,7 @@ var hostileValues = []string{
 }
 
 // TestHostileKeys : each key and value is shown as text, each key can be explained and acted on,
-// and none runs, moves the page, or takes another key's place.
+// and no key runs code, moves the page, or takes another key's place.
 func TestHostileKeys(t *testing.T) {
 	m := quick(t)
 	for i, key := range hostileKeys {
@@ -76,7 +76,7 @@ func TestHostileKeys(t *testing.T) {
 		for _, text := range []string{"U+202E", "U+200B", "U+FEFF", "<script>window.pwned = 1</script>"} {
 			b.reads("#rows", text)
 		}
-		// What the table cuts, the dialog has in full.
+		// The dialog shows in full a name cut in the table.
 		b.explain(hostileKeys[11])
 		b.reads("#key-name", hostileKeys[11])
 		b.explain(" ")
@@ -112,8 +112,8 @@ func TestHostileKeys(t *testing.T) {
 	}
 }
 
-// TestAForeignPageGetsNothing : the policy of the page has the browser refuse code that isn't the
-// page's own, and text that would become HTML.
+// TestAForeignPageGetsNothing : under the policy of the page the browser refuses foreign code, and
+// text that would become HTML.
 func TestAForeignPageGetsNothing(t *testing.T) {
 	m := quick(t)
 	b := open(t, m.serve("a", admin.AllowReads()).address, desktop).live()
@@ -150,5 +150,5 @@ func TestAForeignPageGetsNothing(t *testing.T) {
 	}
 }
 
-// asThePage has the policy count for an expression, as it counts for the page's own script.
+// asThePage applies the policy to an expression, as to the page's own script.
 func asThePage(p *runtime.EvaluateParams) { p.AllowUnsafeEvalBlockedByCSP = new(false) }

@@ -11,8 +11,8 @@ import (
 	"github.com/chromedp/chromedp/kb"
 )
 
-// focused describes the element with the focus: its id, or its tag and text. It is empty if the
-// focus isn't visible, or the element is off the screen.
+// focused describes the element with the focus: its id, or its tag and text; with the prefix
+// "unseen" if the focus isn't visible, or the element is off the screen.
 const focused = `(() => {
 	const e = document.activeElement;
 	if (!e || e === document.body) return "the page";
@@ -54,7 +54,7 @@ func TestEverythingIsReachedByKeyboard(t *testing.T) {
 	order := slices.DeleteFunc(
 		slices.Clone(got),
 		func(s string) bool { return strings.HasPrefix(s, "event-list") },
-	) // it scrolls
+	) // the list scrolls
 	if !slices.Equal(order, want) {
 		t.Errorf("Tab leads to\n%q, and should lead to\n%q", order, want)
 	}
@@ -105,7 +105,7 @@ func TestEverythingIsReachedByKeyboard(t *testing.T) {
 	b.until("the focus isn't lost on the last page", `document.activeElement.id === "previous"`)
 }
 
-// TestTheSkipLink : the first Tab shows it, and Enter leads to the keys.
+// TestTheSkipLink : the first Tab shows the link, and Enter leads to the keys.
 func TestTheSkipLink(t *testing.T) {
 	m := quick(t)
 	m.lock("b", "jobs/1")
@@ -122,8 +122,8 @@ func TestTheSkipLink(t *testing.T) {
 	}
 }
 
-// TestTheNamesOfThings : each control has a name for a screen reader, each table its roles,
-// whatever the style makes of it, and nothing is spoken as often as it changes.
+// TestTheNamesOfThings : each control has a name for a screen reader, each table its roles under
+// every style, and no frequent change is spoken each time.
 func TestTheNamesOfThings(t *testing.T) {
 	m := quick(t)
 	m.lock("b", "jobs/1")
@@ -131,7 +131,7 @@ func TestTheNamesOfThings(t *testing.T) {
 		b := open(t, m.serveOwner("a").address, l).live()
 		b.reads("#rows", "jobs/1")
 		roles := accessible(b)
-		b.explain("jobs/1") // which hides the rest
+		b.explain("jobs/1") // hides the rest
 		roles = append(roles, accessible(b)...)
 		for _, want := range []string{
 			"table Keys", "columnheader Held by", "rowheader jobs/1", "searchbox Show keys that begin with", "textbox Why can't I get this key?", "log Events",

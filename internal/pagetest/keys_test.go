@@ -13,8 +13,8 @@ import (
 	"github.com/lockmesh/lockmesh/admin"
 )
 
-// TestTenThousandKeys : the page shows a page of them, turns pages, finds keys by their beginning,
-// and follows those that are shown.
+// TestTenThousandKeys : the page shows a part of the keys, turns pages, finds keys by prefix, and
+// follows the visible keys.
 func TestTenThousandKeys(t *testing.T) {
 	m := quick(t)
 	const all = 10_000
@@ -41,7 +41,7 @@ func TestTenThousandKeys(t *testing.T) {
 	b.reads("#rows tr:first-child", "jobs/00050")
 	t.Logf("a page was turned after %v", time.Since(began).Round(time.Millisecond))
 	b.reads("#where", "Page 2")
-	// Impatient clicks turn one page, not several to the same.
+	// Impatient clicks turn one page, not several to the same page.
 	eval[bool](b, `for (const _ of "123") document.querySelector("#next").click(); true`)
 	b.reads("#rows tr:first-child", "jobs/00100")
 	b.reads("#where", "Page 3")
@@ -61,7 +61,7 @@ func TestTenThousandKeys(t *testing.T) {
 	b.reads("#rows tr:first-child", "jobs/09990")
 	b.reads("#count", "10 keys with this beginning are held.")
 
-	// A key that is shown is followed.
+	// The page follows a visible key.
 	must(t, leases[9990].Unlock(m.within()))
 	b.until("a released key goes", `document.querySelectorAll("#rows tr").length === 9`)
 	b.reads("#count", "9 keys with this beginning are held.")
@@ -77,7 +77,7 @@ func TestTenThousandKeys(t *testing.T) {
 	}
 }
 
-// TestKindsOfLocks : a semaphore, a shared key and a key that is kept free are shown as such.
+// TestKindsOfLocks : the page marks a semaphore, a shared key, and a key kept free by a lock-delay.
 func TestKindsOfLocks(t *testing.T) {
 	m := quick(t)
 	for _, node := range m.voters {

@@ -10,9 +10,9 @@ import (
 	"github.com/lockmesh/lockmesh/admin"
 )
 
-// TestAnElectorateChanges : the page shows the change as it happens, without being loaded anew.
+// TestAnElectorateChanges : the page shows each step of the change without a reload.
 func TestAnElectorateChanges(t *testing.T) {
-	// The drain takes as long: a page on a busy machine has the time to show it.
+	// The drain takes as long: even on a busy machine the page has time to show the drain.
 	m := startDynamic(t, 3*time.Second, "a", "b", "c").ready()
 	s := m.serve("a", admin.Token(token), admin.AllowReads())
 	b := open(t, s.address, desktop).live()
@@ -36,7 +36,7 @@ func TestAnElectorateChanges(t *testing.T) {
 	b.reads("#electorate", "Each lock needs the votes of 3 of the 5 voters.")
 	b.reads("#history-list", "is joint: from a, b and c to a, b, c, d and e")
 
-	// A voter leaves: the page shows who is voted out.
+	// A voter leaves: the page shows the voter being voted out.
 	left := make(chan error, 1)
 	go func() { left <- m.nodes["e"].Leave(m.within()) }()
 	b.until("e is on its way out", `role("e") === "is being voted out"`)
@@ -48,7 +48,7 @@ func TestAnElectorateChanges(t *testing.T) {
 }
 
 // TestVotersComeAndGo : a voter that restarts is quiet, with a countdown; a voter that is gone
-// doesn't answer, and without a majority the page says that no lock can be granted.
+// doesn't answer, and without a majority the page reports that no lock can be granted.
 func TestVotersComeAndGo(t *testing.T) {
 	m := start(t, ttl, "a", "b", "c")
 	s := m.serve("a", admin.Token(token), admin.AllowReads())
@@ -83,7 +83,7 @@ func TestVotersComeAndGo(t *testing.T) {
 	)
 }
 
-// TestAKeyIsTakenOver : the row changes hands while the reader looks at it, and keeps the focus.
+// TestAKeyIsTakenOver : the row changes hands in place, and keeps the focus.
 func TestAKeyIsTakenOver(t *testing.T) {
 	m := quick(t)
 	lease := m.lock("a", "job")
@@ -135,8 +135,8 @@ func TestTheFocusStaysInTheTable(t *testing.T) {
 	shows("k2 k3", "k3")
 }
 
-// TestTheNodeStopsAndComesBack : the page says so, says how old its contents are, tries again by
-// itself, and tells that events are missing.
+// TestTheNodeStopsAndComesBack : the page reports the stop and the age of its contents, retries by
+// itself, and reports that events are missing.
 func TestTheNodeStopsAndComesBack(t *testing.T) {
 	m := quick(t)
 	s := m.serve("a", admin.Token(token), admin.AllowReads())
@@ -152,7 +152,7 @@ func TestTheNodeStopsAndComesBack(t *testing.T) {
 	m.lock("b", "later")
 	b.reads("#event-list", "b got later")
 
-	// The connection breaks off without a word, and the address is dead.
+	// The connection breaks off without an end event, and the address is dead.
 	owner := m.serveOwner("a")
 	c := open(t, owner.address, desktop).live()
 	owner.cut()

@@ -10,8 +10,8 @@ import (
 	"github.com/lockmesh/lockmesh/admin"
 )
 
-// TestThePageLoads prints how long the page takes until a reader sees it, and until it is live. The
-// times depend on the machine, so they are no part of the verdict.
+// TestThePageLoads prints how long the page takes until visible, and until live. The times depend
+// on the machine, so the test doesn't judge the times.
 func TestThePageLoads(t *testing.T) {
 	m := quick(t)
 	for i := range 60 {

@@ -19,11 +19,11 @@ import (
 	"github.com/lockmesh/lockmesh/admin"
 )
 
-// token is the token of the nodes that have one.
+// token is the token of the nodes with a token.
 const token = "a-token-for-the-page-test"
 
-// ttl is the maximum TTL of the meshes. A lease that must stay held isn't lost by a machine that
-// stands still for some seconds.
+// ttl is the maximum TTL of the meshes. A machine that stands still for some seconds loses no lease
+// that must stay held.
 const ttl = 10 * time.Second
 
 // mesh is a mesh of real nodes on loopback.
@@ -50,8 +50,8 @@ func startDynamic(t *testing.T, ttl time.Duration, founders ...string) *mesh {
 	return (&mesh{t: t, ttl: ttl, dynamic: true, dir: t.TempDir()}).begin(founders...)
 }
 
-// quick returns a mesh of three nodes that can take locks. Its voters have new directories, so that
-// they have promised nothing, and aren't quiet.
+// quick returns a mesh of three nodes that grants locks at once. Its voters have new directories,
+// so they have made no promises, and aren't quiet.
 func quick(t *testing.T) *mesh {
 	t.Helper()
 	return startDynamic(t, ttl, "a", "b", "c").ready()
@@ -89,7 +89,7 @@ func (m *mesh) join(name string) *lockmesh.Mesh {
 	return node
 }
 
-// ready waits until all nodes can take locks.
+// ready waits until all nodes can acquire locks.
 func (m *mesh) ready() *mesh {
 	m.t.Helper()
 	for name, node := range m.nodes {
@@ -107,7 +107,7 @@ func (m *mesh) within() context.Context {
 	return ctx
 }
 
-// lock takes a lock at a node.
+// lock acquires a lock at a node.
 func (m *mesh) lock(node, key string, opts ...lockmesh.Option) *lockmesh.Lease {
 	m.t.Helper()
 	lease, err := m.nodes[node].Lock(m.within(), key, opts...)
@@ -194,8 +194,8 @@ func (m *mesh) serveOn(l net.Listener, node string, opts ...admin.Option) *serve
 	return s
 }
 
-// serveOwner serves the page of a node on the owner's socket, to which a port of loopback leads, as
-// by ssh -L.
+// serveOwner serves the page of a node on the owner's socket. A port of loopback leads to the
+// socket, as with ssh -L.
 func (m *mesh) serveOwner(node string, opts ...admin.Option) *server {
 	m.t.Helper()
 	path := filepath.Join(m.t.TempDir(), "s")
@@ -222,7 +222,7 @@ func (m *mesh) serveBare(node string) *server {
 	return &server{t: m.t, address: s.URL + "/"}
 }
 
-// listenAt listens at the address of a page whose server has stopped.
+// listenAt listens at the address of a stopped server.
 func listenAt(t *testing.T, address string) net.Listener {
 	t.Helper()
 	l, err := net.Listen("tcp", strings.TrimSuffix(strings.TrimPrefix(address, "http://"), "/"))

@@ -21,8 +21,8 @@ import (
 // mostPicture is the length of a picture in bytes: pictures are in the repository for good.
 const mostPicture = 90 << 10
 
-// TestPictures takes the pictures of docs/admin.md. With -update it writes them; otherwise it holds
-// the sizes of those in docs against what it took.
+// TestPictures takes the pictures of docs/admin.md. With -update the test writes the pictures;
+// otherwise the test compares the sizes of the pictures in docs with the new pictures.
 func TestPictures(t *testing.T) {
 	m := startDynamic(t, ttl, "edge-1", "edge-2", "edge-3").ready()
 	s := m.serveOwner("edge-1")

@@ -11,9 +11,9 @@ import (
 	"slices"
 )
 
-// reduce returns a picture with 256 colours, the most frequent ones. A page has few colours beside
-// the shades at the edges of its letters, so the difference is hard to see, and the file is a
-// fraction as long.
+// reduce returns a picture with 256 colours, the most frequent colours. A page has few colours
+// beside the shades at the edges of its letters, so the difference is hard to see, and the file is
+// a fraction as long.
 func reduce(from image.Image) image.Image {
 	counts := map[color.RGBA]int{}
 	b := from.Bounds()

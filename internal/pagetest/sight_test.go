@@ -14,8 +14,8 @@ import (
 	"github.com/lockmesh/lockmesh/admin"
 )
 
-// paced has a page wait for another time than that of a given pause, both in milliseconds, and lets
-// the test say whether the page is in sight.
+// paced has a page wait for another time in place of a given pause, both in milliseconds, and lets
+// the test set whether the page is visible.
 const paced = `
 	const later = window.setTimeout;
 	window.setTimeout = (f, ms, ...more) => later(f, ms === %d ? %d : ms, ...more);
@@ -39,8 +39,8 @@ func openPaced(t *testing.T, address string, pause, instead int) *tab {
 	return b
 }
 
-// TestAPageOutOfSight : a page that nobody sees for a while lets its connections go, and says so; a
-// page that is out of sight for a moment keeps them.
+// TestAPageOutOfSight : a page that is hidden for a while closes its connections, and reports so; a
+// page that is hidden for a moment keeps its connections.
 func TestAPageOutOfSight(t *testing.T) {
 	m := quick(t)
 	b := openPaced(t, m.serve("a", admin.AllowReads()).address, 60_000, 600).live()
@@ -68,7 +68,7 @@ func TestAPageOutOfSight(t *testing.T) {
 	b.until("what was missed isn't told as new", `!document.querySelector("#event-list").innerText.includes("second")`)
 }
 
-// TestASilentNode : a connection on which nothing comes, not even the sign of life, is given up.
+// TestASilentNode : the page gives up a silent connection, without even a sign of life.
 func TestASilentNode(t *testing.T) {
 	m := quick(t)
 	h := admin.New(m.nodes["a"], admin.AllowActions(), admin.Logger(slog.New(slog.DiscardHandler)))

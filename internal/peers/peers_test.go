@@ -48,7 +48,7 @@ func TestCheckSaysWhatIsWrong(t *testing.T) {
 	}
 }
 
-// names is a resolver whose answers can be changed.
+// names is a resolver with changeable answers.
 type names struct {
 	mu    sync.Mutex
 	ips   map[string][]string
@@ -253,7 +253,7 @@ func TestAGroupIsLookedUpOftenWhileNoNodeIsKnown(t *testing.T) {
 	})
 }
 
-// An answer that is empty, or missing, is logged once, and so is the first address after that.
+// An answer that is empty or missing is logged once, and so is the first address afterwards.
 func TestAnswersThatComeAndGo(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := open(nil, "dns:all:1")
@@ -283,8 +283,8 @@ func TestAnswersThatComeAndGo(t *testing.T) {
 	})
 }
 
-// Two callers share a look-up, and a server that doesn't answer holds nobody up for longer than the
-// timeout.
+// Several callers share a look-up, and a server that doesn't answer holds no caller up for longer
+// than the timeout.
 func TestASlowServer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := open(nil, "dns:all:1")
@@ -318,7 +318,7 @@ func TestASlowServer(t *testing.T) {
 	})
 }
 
-// Names without an answer hold up neither each other nor an address, which comes first.
+// Names without an answer hold up neither each other nor an address; addresses come first.
 func TestSlowServersAreAskedAtTheSameTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		entries := []string{"srv:_mesh._tcp.x", "named:7950"}
@@ -342,7 +342,7 @@ func TestSlowServersAreAskedAtTheSameTime(t *testing.T) {
 	})
 }
 
-// finder is an application's function that finds addresses.
+// finder is an application's function to find addresses.
 type finder struct {
 	t       *testing.T
 	calls   atomic.Int32
@@ -361,7 +361,7 @@ func (f *finder) discover(ctx context.Context) ([]string, error) {
 		f.t.Error("its context has no deadline")
 	}
 	if c := f.hang.Load(); c != nil {
-		<-*c // it ignores its context
+		<-*c // the function ignores its context
 	}
 	addrs := []string{fmt.Sprintf("10.0.0.%d:1", n)}
 	if err := f.fault.Load(); err != nil {
@@ -397,7 +397,7 @@ func TestDiscover(t *testing.T) {
 	})
 }
 
-// A file system that hangs holds no call up for longer than a look-up may take, and the file isn't
+// A hanging file system holds no call up for longer than the limit of a look-up, and the file isn't
 // opened again meanwhile.
 func TestAFileOnAFileSystemThatHangs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -8,8 +8,9 @@ import (
 	"time"
 )
 
-// Of three voters one is away for longer than it takes to be voted out, comes back, and then another is killed. A fixed list of three would go on; so does a mesh
-// with dynamic membership: the voter that was away has kept its seat.
+// One of three voters is away for long enough to be voted out, comes back, and then another voter
+// is killed. A fixed list of three voters would go on; so does a mesh with dynamic membership,
+// since the electorate keeps the seat of a voter without a replacement.
 func TestThreeVotersOneAwayForLongThenAnother(t *testing.T) {
 	t.Parallel()
 	s := found(t, abc)
@@ -17,7 +18,8 @@ func TestThreeVotersOneAwayForLongThenAnother(t *testing.T) {
 	s.phase("c is away for long", func() {
 		s.killHolding("c")
 		s.bury("c")
-		for begun := time.Now(); time.Since(begun) < failAfter+3*ttl; { // what a change takes is within that
+		// A change of the electorate takes less time.
+		for begun := time.Now(); time.Since(begun) < failAfter+3*ttl; {
 			a.forget()
 			a.awaitEvent("granted", "k")
 		}
@@ -26,7 +28,7 @@ func TestThreeVotersOneAwayForLongThenAnother(t *testing.T) {
 		s.nodes = append(s.nodes, "c")
 		slices.Sort(s.nodes)
 		c := s.launch("c")
-		c.awaitEvent("granted", "k") // by a and b
+		c.awaitEvent("granted", "k") // by the votes of a and b
 		s.killHolding("b")
 		s.bury("b")
 	})

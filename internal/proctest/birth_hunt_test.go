@@ -13,8 +13,8 @@ import (
 	"github.com/lockmesh/lockmesh/internal/registerserver"
 )
 
-// With the default MaxTTL: how long a birth, a replacement, a leave and the loss of most voters
-// take.
+// Measures, with the default MaxTTL, how long a birth by count, a replacement, a leave and the loss
+// of most voters take.
 func TestTheLifeOfABornMesh(t *testing.T) {
 	f := newFleet(t, 10*time.Second)
 	began := time.Now()
@@ -43,8 +43,9 @@ func TestTheLifeOfABornMesh(t *testing.T) {
 	report(t, "most voters are lost, until locks are granted again", time.Since(began), 80*time.Second)
 }
 
-// With a register, six processes at once are one mesh; it outlives its register, and a mesh that is
-// lost as a whole is followed by another after a term.
+// Six processes start at once with a register and form a single mesh. The mesh outlives an outage
+// of its register. After all processes are lost, the next processes found another mesh a term
+// later.
 func TestABornMeshWithARegister(t *testing.T) {
 	const maxTTL, term = 2 * time.Second, 15 * time.Second
 	o := new(registerserver.Object)
@@ -75,9 +76,9 @@ func TestABornMeshWithARegister(t *testing.T) {
 	report(t, "all processes are lost, until locks are granted again", time.Since(began), term+maxTTL+5*time.Second)
 }
 
-// All processes of a mesh with a ConfigMap for a register end at once, in the middle of leases.
-// Those that come in their place wait until the record has stood for a term, and found another
-// mesh. No key has two holders.
+// All processes of a mesh with a ConfigMap as register end at once, in the middle of leases. The
+// processes that replace the dead ones wait until the record has stood for a term, and found
+// another mesh. No key has two holders.
 func TestABornMeshWithAConfigMap(t *testing.T) {
 	const maxTTL, term, name = 2 * time.Second, 15 * time.Second, "locks-register"
 	maps := new(registerserver.ConfigMaps)

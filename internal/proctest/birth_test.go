@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// fleet is a mesh of processes without directories, which is born by count.
+// fleet is a mesh of processes without directories, born by count.
 type fleet struct {
 	*mesh
 	maxTTL time.Duration
@@ -18,7 +18,7 @@ func newFleet(t *testing.T, maxTTL time.Duration, extra ...string) *fleet {
 	return &fleet{newMesh(t, nil, extra...), maxTTL}
 }
 
-// begin starts another process, which is told the addresses of all before it.
+// begin starts further processes. Each gets the addresses of all processes before it.
 func (f *fleet) begin(names ...string) {
 	f.t.Helper()
 	for _, name := range names {
@@ -32,7 +32,7 @@ func (f *fleet) begin(names ...string) {
 	}
 }
 
-// serves waits until processes can lock, one after the other, and returns the last lease.
+// serves waits until processes can lock, each in turn, and returns the last lease.
 func (f *fleet) serves(names ...string) (last line) {
 	f.t.Helper()
 	for _, name := range names {
@@ -47,8 +47,8 @@ func (f *fleet) serves(names ...string) (last line) {
 	return last
 }
 
-// Three processes without directories found a mesh. One of them is killed, and another takes its
-// place.
+// Three processes without directories found a mesh. A voter is killed, and a new process takes the
+// seat.
 func TestABornMeshReplacesAKilledVoter(t *testing.T) {
 	f := newFleet(t, 2*time.Second)
 	f.begin("a", "b", "c")

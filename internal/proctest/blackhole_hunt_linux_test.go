@@ -7,7 +7,8 @@ import (
 	"testing"
 )
 
-// Paths that drop packets of more than 1,100 bytes, from the first packet on: a mesh forms. transport has tests of the sizes that need no namespaces.
+// A mesh forms although the network drops packets of more than 1,100 bytes, from the first packet
+// on. Package transport tests the packet sizes without namespaces.
 func TestAMeshFormsWhereLongPacketsVanish(t *testing.T) {
 	t.Parallel()
 	h := newNetwork(t)

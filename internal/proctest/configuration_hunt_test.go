@@ -9,7 +9,8 @@ import (
 	"time"
 )
 
-// Nodes that have a MaxTTL each never serve: each is quiet for its own, and trusts leases that the others would take for over.
+// Nodes with a different MaxTTL each never serve: each node stays quiet for its own MaxTTL, and
+// trusts leases that the other nodes would consider over.
 func TestNodesWithAnotherMaxTTLEachNeverServe(t *testing.T) {
 	t.Parallel()
 	m := newMesh(t, abc)
@@ -19,7 +20,8 @@ func TestNodesWithAnotherMaxTTLEachNeverServe(t *testing.T) {
 	for _, name := range abc {
 		m.procs[name].awaitError("ready", "refused")
 	}
-	time.Sleep(8 * time.Second) // nothing is to happen, however long one waits: longer than any of them is quiet
+	// Nothing may happen within a time longer than the startup quarantine of any node.
+	time.Sleep(8 * time.Second)
 	for _, name := range abc {
 		p := m.procs[name]
 		p.tell("lock k")
@@ -29,9 +31,9 @@ func TestNodesWithAnotherMaxTTLEachNeverServe(t *testing.T) {
 	}
 }
 
-// MaxTTL is raised by restarting one fixed voter after the other, while workers on all nodes contend
-// for one lock. To lower it so isn't safe, as docs/changing-maxttl.md says: voters that are restarted
-// soon one after the other may meet none that knows of the longer leases.
+// MaxTTL is raised by restarting the fixed voters in turn, while workers on all nodes contend for a
+// lock. To lower MaxTTL in this way isn't safe, as docs/changing-maxttl.md explains: voters
+// restarted in quick succession may meet no voter with knowledge of the longer leases.
 func TestAMaxTTLRaisedNodeByNodeNeverHasTwoHolders(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "ledger")
@@ -43,7 +45,7 @@ func TestAMaxTTLRaisedNodeByNodeNeverHasTwoHolders(t *testing.T) {
 	for i, name := range []string{"c", "b", "a"} {
 		m.procs[name].kill()
 		m.start(name, m.addrs[name], "-max-ttl", after.String())
-		if i == 0 { // one alone waits, and the other two go on
+		if i == 0 { // the first voter alone waits, and the other two go on
 			m.procs[name].awaitError("ready", "refused")
 			m.procs["a"].forget()
 			m.procs["a"].awaitEvent("granted", "k")
@@ -70,7 +72,8 @@ func TestAMaxTTLRaisedNodeByNodeNeverHasTwoHolders(t *testing.T) {
 	t.Logf("%d leases", len(leases))
 }
 
-// A node with a state directory among nodes without, and one without among nodes with, is refused, and the others go on.
+// A node with a state directory among nodes without is refused, and so is a node without among
+// nodes with. The other nodes go on.
 func TestOneNodeOfAnotherKindStopsNobody(t *testing.T) {
 	t.Parallel()
 	for _, kind := range []string{"with a directory among nodes without", "without a directory among nodes with"} {
@@ -84,7 +87,7 @@ func TestOneNodeOfAnotherKindStopsNobody(t *testing.T) {
 				return []string{"-state-dir", filepath.Join(dirs, name), "-bootstrap"}
 			}
 			others := kind == "without a directory among nodes with"
-			if others { // a founder that never comes would keep the others from founding
+			if others { // the others wait for every named founder, so c isn't named
 				m.names = abc[:2]
 			}
 			for _, name := range abc[:2] {

@@ -12,14 +12,15 @@ import (
 	"github.com/lockmesh/lockmesh/internal/sampled"
 )
 
-// Workers on all nodes contend for one lock while holders are killed. Judged by what the holders wrote to a common file.
+// Workers on all nodes contend for a lock while holders are killed. The test judges the ledger, a
+// common file in which the holders record their leases.
 func TestHoldersNeverOverlapWhileNodesAreKilled(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "ledger")
 	m := startMesh(t, abc, "-lock", "k", "-hold", "100ms", "-pause", "1ms", "-ledger", file)
 	for i, name := range abc {
 		if !sampled.Case(i, len(abc)) {
-			break // each takes two MaxTTL
+			break // each restart takes two MaxTTL
 		}
 		for held := false; !held; {
 			m.procs[name].forget()
@@ -27,7 +28,7 @@ func TestHoldersNeverOverlapWhileNodesAreKilled(t *testing.T) {
 			m.procs[name].kill()
 			held = holdsInLedger(t, file, name) // on a busy machine the kill may come too late
 			p := m.start(name, m.addrs[name])
-			p.awaitVoter(name, "reachable") // a second one dead or quiet would leave no majority
+			p.awaitVoter(name, "reachable") // a second dead or quiet voter would leave no majority
 		}
 	}
 	for _, name := range abc {
@@ -59,7 +60,8 @@ func TestHoldersNeverOverlapWhileNodesAreKilled(t *testing.T) {
 	}
 }
 
-// holdsInLedger reports whether a ledger ends with a lease of a node that hasn't ended.
+// holdsInLedger reports whether the last entry of a ledger is of the named node and leaves the
+// lease open.
 func holdsInLedger(t *testing.T, file, name string) bool {
 	t.Helper()
 	text, err := os.ReadFile(file)
@@ -68,21 +70,21 @@ func holdsInLedger(t *testing.T, file, name string) bool {
 	}
 	lines := strings.Split(strings.TrimSpace(string(text)), "\n")
 	fields := strings.Fields(lines[len(lines)-1])
-	if len(fields) != 5 { // half a line: killed as it wrote
+	if len(fields) != 5 { // half a line: the process was killed while writing
 		return true
 	}
 	return fields[2] != "end" && fields[3] == name
 }
 
-// holding is what a ledger says of one lease.
+// holding is a lease as recorded in a ledger.
 type holding struct {
 	name  string
 	token uint64
 	began time.Time
 }
 
-// judge reads a ledger in the order in which it was written. It returns the leases in it, and where each is in leases whose holder never wrote the end though
-// another lease came after it.
+// judge reads a ledger in the order of writing, and returns the leases and the indexes of the
+// leases cut short: the holder never wrote an end, and another lease follows.
 func judge(text string) (leases []holding, cutShort []int, err error) {
 	var last struct {
 		token    uint64

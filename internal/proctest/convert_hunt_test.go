@@ -9,19 +9,20 @@ import (
 	"time"
 )
 
-// Three processes with a fixed list of voters get dynamic membership by two rolling restarts, under
-// load. Their first version is this one, or the one before conversions, so that the first restart
-// brings the new version, too.
+// Three processes with a fixed list of voters get dynamic membership by two rolling restarts under
+// load. The processes first run either this version or the version before conversions; in the
+// latter case the first restart also brings the new version.
 func TestAFixedMeshIsConvertedUnderLoad(t *testing.T) {
 	for name, first := range map[string]string{"of this version": program, "of the version before": buildOf(t, versionWithoutConversions)} {
 		t.Run(name, func(t *testing.T) { convertUnderLoad(t, first) })
 	}
 }
 
-// convertUnderLoad starts fixed processes of a program. Each is restarted as soon as the one before
-// is settled, while all of them take one lock over and over, and each but the one that is restarted
-// holds a lease. No lease is lost, and no lock is unserved for over a second more than the machine
-// itself was. Then two others are voted in.
+// convertUnderLoad starts processes of a program with a fixed list, and restarts each as soon as
+// the process before is settled. Meanwhile all processes take the same lock over and over, and each
+// process holds a lease of its own except while it is restarted. No lease is lost, and no process
+// waits for a lock for over a second longer than the machine itself stood still. Then two more
+// nodes are voted in.
 func convertUnderLoad(t *testing.T, first string) {
 	m := newMesh(t, slices.Clone(abc), "-lock", "k", "-hold", "5ms", "-pause", "5ms", "-max-ttl", rollTTL.String())
 	r := &rolling{mesh: m, machine: watchMachine(t)}
@@ -60,8 +61,8 @@ func convertUnderLoad(t *testing.T, first string) {
 	r.judge(began)
 }
 
-// A node with dynamic membership of the version before doesn't know of conversions: it takes a
-// converting node for a fixed one, and each refuses the other and says why.
+// The version before conversions takes a converting node for a node with a fixed list. So a dynamic
+// node of the old version and a converting node refuse each other, and both log the reason.
 func TestTheVersionBeforeAndAConvertingMesh(t *testing.T) {
 	before := buildOf(t, versionWithoutConversions)
 	m := newMesh(t, slices.Clone(abc), "-max-ttl", "2s")

@@ -6,8 +6,8 @@ import "testing"
 
 // The electorate of real processes with real directories grows from 3 to 5 voters, shrinks when two
 // founders are killed for good, and grows back with two new nodes; then all nodes are killed and
-// restarted one after the other. Meanwhile a worker in each process takes one lock over and over, and
-// one lease is held until its own process is restarted. It takes about a minute.
+// restarted in turn. Meanwhile a worker in each process takes the same lock over and over, and a
+// lease is held until its own process is restarted. The test takes about a minute.
 func TestTheElectorateFollowsTheLiving(t *testing.T) {
 	t.Parallel()
 	s := found(t, abc)

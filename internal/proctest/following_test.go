@@ -10,16 +10,17 @@ import (
 	"time"
 )
 
-// story is a mesh whose electorate follows the living, what has happened to it, and a ledger that its workers write.
+// story is a mesh with dynamic membership, the history of its processes, and the ledger of its
+// workers.
 type story struct {
 	*mesh
 	ledger string
-	every  []*process // that ever was
+	every  []*process // all processes, the dead included
 	kills  []killing
 	phases []phase
 }
 
-// killing is when a process was killed: between two instants.
+// killing is a kill of a process, and two instants before and after.
 type killing struct {
 	name          string
 	before, after time.Time
@@ -52,7 +53,7 @@ func (s *story) launch(name string, more ...string) *process {
 	return p
 }
 
-// phase does something, and ends when each worker has been granted the lock once more.
+// phase runs a step, and ends when each worker has been granted the lock again.
 func (s *story) phase(what string, do func()) {
 	s.t.Helper()
 	ph := phase{what: what, from: time.Now()}
@@ -67,7 +68,7 @@ func (s *story) phase(what string, do func()) {
 	s.phases = append(s.phases, ph)
 }
 
-// join starts nodes that nobody has heard of, with directories that aren't there.
+// join starts nodes unknown to the mesh, with directories that don't exist yet.
 func (s *story) join(names ...string) {
 	s.t.Helper()
 	for _, name := range names {
@@ -82,7 +83,7 @@ func (s *story) kill(name string) {
 	s.kills = append(s.kills, killing{name, before, s.procs[name].kill()})
 }
 
-// killHolding kills a process almost certainly while it holds the lock.
+// killHolding kills a process almost certainly while the process holds the lock.
 func (s *story) killHolding(name string) {
 	s.t.Helper()
 	s.procs[name].forget()
@@ -90,32 +91,37 @@ func (s *story) killHolding(name string) {
 	s.kill(name)
 }
 
-// bury leaves nodes out that never come back.
+// bury forgets nodes that never come back.
 func (s *story) bury(names ...string) {
 	s.nodes = slices.DeleteFunc(s.nodes, func(n string) bool { return slices.Contains(names, n) })
 }
 
-// failAfter is how long a voter must have been gone until it is voted out.
+// failAfter is the time after which an unreachable voter is voted out.
 const failAfter = 3 * ttl
 
-// restart kills a voter, starts it again with its directory, and waits until all voters count everywhere.
+// restart kills a voter, starts the node again with its directory, and waits until all nodes count
+// all voters.
 func (s *story) restart(name string) {
 	s.t.Helper()
 	was, dir := s.procs[name].awaitElectorate(s.nodes...), s.procs[name].dirID()
 	s.killHolding(name)
 	p := s.launch(name)
-	p.awaitVoter(name, "reachable") // it was quiet before, so what the others said of the one before it is stale by now
+	// The new incarnation was quiet first, so older reports about the dead incarnation are
+	// overtaken.
+	p.awaitVoter(name, "reachable")
 	version := s.awaitAll(s.nodes...)
 	if now := p.dirID(); now != dir || dir == 0 {
 		s.t.Errorf("%s had the state directory %x and has %x since its restart", name, dir, now)
 	}
-	// Who comes back in time with its directory is the voter that it was. On a machine so busy that it doesn't, it is rightly voted out, and in again.
+	// A node that is back in time with its directory is the same voter as before. On a busy machine
+	// the node may be late: then the electorate rightly votes the node out, and in again.
 	if took := time.Since(s.kills[len(s.kills)-1].before); version != was.Version && took < failAfter {
 		s.t.Errorf("%s was back within %v, and the electorate changed from version %d to %d", name, took, was.Version, version)
 	}
 }
 
-// awaitAll waits until those vote, and count, by the word of each node that is there. It returns the newest version that one told of.
+// awaitAll waits until each live node reports the named voters as its electorate, and counts all
+// these voters. awaitAll returns the newest version reported.
 func (s *story) awaitAll(voters ...string) (version uint64) {
 	s.t.Helper()
 	for _, name := range s.nodes {
@@ -132,12 +138,12 @@ func (s *story) awaitAll(voters ...string) (version uint64) {
 	return version
 }
 
-// end stops all that live, and judges what was written.
+// end stops all live processes, and judges their output and the ledger.
 func (s *story) end() {
 	s.t.Helper()
 	for _, p := range s.every {
 		p.none("lost")
-		p.none("error") // from here on there may be some: the last to unlock finds no voter any more
+		p.none("error") // checked now, since the last nodes to unlock find no voter any more
 		p.none("unreadable")
 	}
 	for _, name := range s.nodes {
@@ -186,7 +192,7 @@ func (s *story) must(err error) {
 	}
 }
 
-// unexplained complains about a lease that was cut short, but not by a kill.
+// unexplained returns an error for a lease cut short without a kill of its holder.
 func unexplained(leases []holding, cut []int, kills []killing) error {
 	for _, i := range cut {
 		h, next := leases[i], leases[i+1].began
@@ -197,7 +203,7 @@ func unexplained(leases []holding, cut []int, kills []killing) error {
 	return nil
 }
 
-// tail is the end of a text, from the beginning of a line on.
+// tail returns the end of a text, from the beginning of a line on.
 func tail(text string, most int) string {
 	if len(text) <= most {
 		return text

@@ -7,8 +7,8 @@ import (
 	"syscall"
 )
 
-// halt stops the process, as kill -STOP does, and returns once it has stopped: threads of a process
-// that was sent the signal run on for a moment, and may answer a message.
+// halt stops the process, as kill -STOP does, and returns once the process has stopped: after the
+// signal was sent, the threads of a process run on for a moment, and may answer a message.
 func (p *process) halt() {
 	p.t.Helper()
 	p.must(p.cmd.Process.Signal(syscall.SIGSTOP))
@@ -25,7 +25,7 @@ func (p *process) halt() {
 	}
 }
 
-// resume lets a process go on that was stopped.
+// resume lets a stopped process go on.
 func (p *process) resume() {
 	p.t.Helper()
 	p.must(p.cmd.Process.Signal(syscall.SIGCONT))

@@ -5,14 +5,16 @@ import (
 	"time"
 )
 
-// The next waiter gets the lock of a killed holder by itself: not before the lease has ended, and soon after.
+// The next waiter gets the lock of a killed holder without any command: soon after the lease has
+// ended, and not before.
 func TestTheWaiterTakesOverFromAKilledHolder(t *testing.T) {
 	t.Parallel()
 	m := startMesh(t, abc)
 	holder, waiter := m.procs["a"], m.procs["b"]
 	dead := holder.lock("k")
 	waiter.queued("k")
-	holder.renewed("k", 3) // so that the lease is older than its first deadline, and lives by its renewals
+	// The lease is now older than its first deadline, and lives by its renewals.
+	holder.renewed("k", 3)
 	killed := holder.kill()
 	ends := holder.lastDeadline(dead.Token)
 	granted := waiter.awaitEvent("granted", "k")
@@ -22,7 +24,8 @@ func TestTheWaiterTakesOverFromAKilledHolder(t *testing.T) {
 	report(t, "takeover from a killed holder: since its lease's end", granted.At.Sub(ends), time.Second)
 }
 
-// A voter that is killed and starts again at once under its name is let in, is quiet, and votes again. Nobody else notices.
+// A voter is killed and restarted at once under the same name. The mesh lets the voter in; the
+// voter is quiet, and votes again. The other nodes lose nothing.
 func TestAVoterIsKilledAndRestartedAtOnce(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct{ name, bind string }{{"on its old port", ""}, {"on a port that the system chooses", "127.0.0.1:0"}} {
@@ -43,7 +46,8 @@ func TestAVoterIsKilledAndRestartedAtOnce(t *testing.T) {
 			report(t, "a restarted voter counts, since it was seen quiet", counts.At.Sub(quiet.At), ttl+time.Second)
 			a.awaitVoter("c", "reachable")
 
-			// Now c is needed for a majority. It must know of the lease that began before its restart, and vote for the next.
+			// With b killed, c is needed for a majority. c must respect the lease from before its
+			// restart, and vote for the next request.
 			b.kill()
 			a.awaitVoter("b", "unreachable")
 			a.renewed("k", 6)
@@ -59,10 +63,11 @@ func TestAVoterIsKilledAndRestartedAtOnce(t *testing.T) {
 	}
 }
 
-// When all have restarted, nobody remembers which leases there were. So nothing is granted until the last of them has ended.
+// After a restart of all nodes, no node remembers the leases of the time before. So no lock is
+// granted until the last of the old leases has ended.
 func TestAllAreKilledAndRestarted(t *testing.T) {
 	t.Parallel()
-	const quiet = ttl // longer than the second for which voters ask each other for tokens
+	const quiet = ttl // longer than the token query timeout of a second
 	m := startMesh(t, abc)
 	dead := m.procs["a"].lock("k")
 	m.procs["a"].renewed("k", 2)
@@ -83,7 +88,8 @@ func TestAllAreKilledAndRestarted(t *testing.T) {
 		notBefore(t, granted, ends, "the dead lease had not ended")
 		larger(t, granted, last)
 		if i == 0 {
-			// No voter remembers a token, so each asks for a second before it trusts its own clock.
+			// No voter remembers a token, so each queries the others for a second before it trusts
+			// its own clock.
 			report(t, "first lease, since all were restarted", granted.At.Sub(first), quiet+2*time.Second)
 		}
 		last = granted

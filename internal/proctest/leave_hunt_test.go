@@ -4,7 +4,8 @@ package proctest
 
 import "testing"
 
-// A voter that leaves is voted out before it goes. It may come back with its directory, and is voted in.
+// A voter that leaves is voted out before its process ends. The node may come back with its
+// directory, and is voted in.
 func TestAVoterThatLeavesIsVotedOutAndMayComeBack(t *testing.T) {
 	t.Parallel()
 	m := startFollowing(t, abc)

@@ -5,10 +5,11 @@ import (
 	"time"
 )
 
-// A node that says goodbye gives its leases back at once, so that waiters elsewhere needn't wait for them to end.
+// A node that leaves releases its leases at once, so waiters on other nodes needn't wait for the
+// leases to end by time.
 func TestAGoodbyeServesTheWaitersAtOnce(t *testing.T) {
 	t.Parallel()
-	m := startMesh(t, abc, "-max-ttl", "10s") // so that a lease that isn't given back ends far later
+	m := startMesh(t, abc, "-max-ttl", "10s") // so a lease that isn't released ends far later
 	a, b, c := m.procs["a"], m.procs["b"], m.procs["c"]
 	first, second := a.lock("first"), a.lock("second")
 	b.queued("first")

@@ -17,18 +17,19 @@ func (m *mesh) with(voters ...string) []string {
 	return args
 }
 
-// startWith starts a node that has another list of voters than the rest.
+// startWith starts a node with another list of voters than the rest.
 func (m *mesh) startWith(name string, voters ...string) *process {
 	m.t.Helper()
 	m.procs[name] = launch(m.t, name, secret, append(m.with(voters...), "-bind", m.addrs[name])...)
 	return m.procs[name]
 }
 
-// Each of some nodes has itself alone on its list of voters, as happens where a list is made of the host's name. By its own list each would be a
-// majority.
+// Several nodes each list only themselves as voters, as happens where a list is made of the host's
+// name. By its own list each node alone would be a majority.
 func TestNodesWithAListEachNeverServe(t *testing.T) {
 	t.Parallel()
-	m := newMesh(t, abc, "-max-ttl", "8s") // all must be up before the first counts, on a busy machine too
+	// All must be up before the first counts, on a busy machine too.
+	m := newMesh(t, abc, "-max-ttl", "8s")
 	for _, name := range abc {
 		m.startWith(name, name)
 	}
@@ -41,7 +42,8 @@ func TestNodesWithAListEachNeverServe(t *testing.T) {
 			}
 		}
 	}
-	time.Sleep(12 * ttl) // nothing is to happen, however long one waits: longer than a node with a list of its own needs to count
+	// Nothing may happen within a time longer than a node with a list of its own needs to count.
+	time.Sleep(12 * ttl)
 	for _, name := range abc {
 		p := m.procs[name]
 		p.tell("lock k")
@@ -57,7 +59,7 @@ func TestNodesWithAListEachNeverServe(t *testing.T) {
 			t.Errorf("%s: refused peers %+v, ready %v", name, st.Refused, st.Electorate.Ready)
 		}
 	}
-	// They are given one list, one after the other, as one does it. That ends it.
+	// An operator corrects the lists, node by node. Then the nodes serve.
 	for _, name := range abc {
 		m.procs[name].kill()
 		m.start(name, m.addrs[name])
@@ -68,8 +70,8 @@ func TestNodesWithAListEachNeverServe(t *testing.T) {
 	m.procs["a"].lock("k")
 }
 
-// The list of voters grows from three to five by restarting one node after the other, the last one first, as a StatefulSet does it. Workers on all nodes
-// contend for one lock meanwhile.
+// The list of voters grows from three to five by restarting the nodes in turn, the last node first,
+// as a StatefulSet does. Meanwhile workers on all nodes contend for a lock.
 func TestAListGrownNodeByNodeNeverHasTwoHolders(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "ledger")
@@ -92,7 +94,7 @@ func TestAListGrownNodeByNodeNeverHasTwoHolders(t *testing.T) {
 		m.startWith(name, abcde...)
 		if name != "b" {
 			m.procs[name].reached("listening")
-			time.Sleep(3 * ttl) // for as long as whoever has the wrong idea needs to count
+			time.Sleep(3 * ttl) // long enough for a node with a wrong list to count
 		}
 		if name == "c" {
 			for _, waits := range []string{"c", "d", "e"} {
@@ -127,14 +129,15 @@ func TestAListGrownNodeByNodeNeverHasTwoHolders(t *testing.T) {
 	t.Logf("%d leases; the longest pause between two was %v, with a MaxTTL of %v", len(leases), pause.Round(time.Millisecond), ttl)
 }
 
-// A node whose list has a mistake stands in nobody's way but its own: not at the first start, not while the others run, and not while they are restarted
-// one after the other.
+// A node with a mistake in its list hinders no other node: not at the first start, not while the
+// others run, and not while the others are restarted in turn.
 func TestOneMisconfiguredNodeStopsNobody(t *testing.T) {
 	t.Parallel()
-	for _, wrong := range []string{"c", "m"} { // one of the voters, and another
+	for _, wrong := range []string{"c", "m"} { // a voter, and a node that isn't a voter
 		t.Run(wrong, func(t *testing.T) {
 			t.Parallel()
-			m := newMesh(t, abc, "-max-ttl", "3s") // the wrong one must meet the others before it counts, on a busy machine too
+			// The misconfigured node must meet the others before it counts, on a busy machine too.
+			m := newMesh(t, abc, "-max-ttl", "3s")
 			right := abc
 			if wrong == "c" {
 				right = abc[:2]
@@ -147,7 +150,9 @@ func TestOneMisconfiguredNodeStopsNobody(t *testing.T) {
 			for _, name := range right {
 				m.procs[name].reached("listening")
 			}
-			m.startWith(wrong, wrong) // last: alone for a MaxTTL it would count, and who counts goes on
+			// The misconfigured node starts last: alone for a MaxTTL this node would count, and a
+			// node that counts goes on.
+			m.startWith(wrong, wrong)
 			for _, name := range right {
 				m.procs[name].reached("ready")
 			}

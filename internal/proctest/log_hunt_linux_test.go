@@ -8,12 +8,13 @@ import (
 	"time"
 )
 
-// cutLasts is for how long the cut of the test of logs lasts: long enough for a line that gossip
-// repeats each minute to come twice.
+// cutLasts is the length of the cut: long enough for a line repeated by gossip each minute to be
+// logged twice.
 const cutLasts = 2 * time.Minute
 
-// What five real processes log, gossip's lines among it: in a first start, while one after the other is killed and restarted, and in a cut. meshtest has a test of two
-// simulated minutes of a cut and of a calm hour, line by line.
+// Bounds the number of lines logged by five real processes, gossip's lines included: in a first
+// start, in a rolling restart after kills, and in a cut. Package meshtest checks the log line by
+// line, for two simulated minutes of a cut and for a calm hour.
 func TestTheLogOfRealProcessesIsWorthReading(t *testing.T) {
 	t.Parallel()
 	h := newNetwork(t)
@@ -26,8 +27,8 @@ func TestTheLogOfRealProcessesIsWorthReading(t *testing.T) {
 		procs[i] = start(i)
 	}
 	every := append([]*process(nil), procs...) // killed processes as well
-	// expect bounds what was logged since the last call: the lines of each level by the arguments,
-	// and gossip's complaints by one for each node and each minute begun.
+	// expect bounds the log since the last call: the lines of each level by the arguments, and
+	// gossip's complaints by a line for each node and each minute begun.
 	last := time.Now()
 	expect := func(what string, infos, warns, errors int) {
 		t.Helper()
@@ -75,7 +76,8 @@ func TestTheLogOfRealProcessesIsWorthReading(t *testing.T) {
 		settled()
 		for j, p := range procs {
 			if j != i {
-				p.awaitLog("counts again", "voter="+names[i]) // otherwise it may be counted as of the next step
+				// Otherwise the line may be counted in the next step.
+				p.awaitLog("counts again", "voter="+names[i])
 			}
 		}
 	}

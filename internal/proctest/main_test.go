@@ -25,7 +25,8 @@ func runAll(m *testing.M) int {
 		return 1
 	}
 	defer func() { _ = os.RemoveAll(dir) }()
-	program = filepath.Join(dir, "locknode.exe") // the ending is for Windows, and does no harm elsewhere
+	// The ending is for Windows, and harmless elsewhere.
+	program = filepath.Join(dir, "locknode.exe")
 	args := []string{"build", "-o", program}
 	if sampled.Raced {
 		args = append(args, "-race")

@@ -8,10 +8,11 @@ import (
 	"time"
 )
 
-// The maximum TTL of three processes with state directories is raised and lowered again: each is
-// restarted with the other value as soon as the one before is settled, while all of them take one
-// lock over and over, and each but the one that is restarted holds a lease. No lease is lost, and
-// no lock is unserved for over a second more than the machine itself was.
+// The maximum TTL of three processes with state directories is raised and lowered again: each
+// process is restarted with the new value as soon as the process before is settled. Meanwhile all
+// processes take the same lock over and over, and each process holds a lease of its own except
+// while it is restarted. No lease is lost, and no process waits for a lock for over a second longer
+// than the machine itself stood still.
 func TestMaxTTLIsChangedUnderLoad(t *testing.T) {
 	names := []string{"a", "b", "c"}
 	m := newMesh(t, names, "-lock", "k", "-hold", "5ms", "-pause", "5ms", "-max-ttl", rollTTL.String())
@@ -35,7 +36,7 @@ func TestMaxTTLIsChangedUnderLoad(t *testing.T) {
 			p.reached("settled")
 			p.lock(kept(name))
 		}
-		// a is restarted first, so it is there when the voters decide.
+		// a is restarted first, so a is there when the voters decide.
 		m.procs["a"].onLog("the other MaxTTL", func(text string) bool {
 			return strings.Contains(text, "the electorate has changed") && strings.Contains(text, "joint=false") && strings.Contains(text, "max_ttl="+maxTTL.String())
 		})

@@ -10,22 +10,22 @@ import (
 	"github.com/lockmesh/lockmesh/internal/freeport"
 )
 
-// ttl is the MaxTTL and TTL of the meshes here, unless a test says otherwise: a lease must not be lost
+// ttl is the MaxTTL and TTL of the meshes here, unless a test sets another: no lease may be lost
 // when the machine is so busy that a process doesn't run for seconds.
 const ttl = 10 * time.Second
 
 const secret = "0123456789abcdef of these tests"
 
-// mesh is some processes that know each other's addresses.
+// mesh is a set of processes with knowledge of each other's addresses.
 type mesh struct {
 	t     *testing.T
-	names []string // the voters; the founders, where the electorate follows the living
-	nodes []string // those whose addresses are given to who starts
+	names []string // the voters; with dynamic membership the founders
+	nodes []string // the nodes listed as peers of each started process
 	addrs map[string]string
 	procs map[string]*process
-	extra []string // further arguments of all
-	dirs  string   // where each node has a state directory of its own; empty: the electorate is fixed
-	runs  string   // the locknode that is started; empty: the one of this version
+	extra []string // further arguments of all processes
+	dirs  string   // parent of the state directories; empty: the electorate is fixed
+	runs  string   // the locknode to start; empty: of this version
 }
 
 // startMesh starts a mesh of the named voters on ports of their own.
@@ -44,7 +44,7 @@ func startMesh(t *testing.T, names []string, extra ...string) *mesh {
 	return m
 }
 
-// newMesh has ports for the named voters, who aren't started yet.
+// newMesh reserves ports for the named voters, without starting the voters.
 func newMesh(t *testing.T, names []string, extra ...string) *mesh {
 	t.Helper()
 	m := &mesh{t: t, names: names, addrs: make(map[string]string), procs: make(map[string]*process), extra: extra}
@@ -54,14 +54,14 @@ func newMesh(t *testing.T, names []string, extra ...string) *mesh {
 	return m
 }
 
-// admit gives a node a port, and has those who start after it told of it.
+// admit gives a node a port, and lists the node as a peer of all processes started later.
 func (m *mesh) admit(name string) {
 	m.t.Helper()
 	m.addrs[name] = freeport.Address(m.t)
 	m.nodes = append(m.nodes, name)
 }
 
-// args are the arguments that all nodes of the mesh agree on, and where the first ones listen.
+// args returns the arguments common to all nodes of the mesh, and the addresses of the peers.
 func (m *mesh) args() []string {
 	var peers []string
 	for _, name := range m.nodes {
@@ -71,7 +71,8 @@ func (m *mesh) args() []string {
 	return append(args, m.extra...)
 }
 
-// start starts a process of a name, in the place of the one that had it before; with the same state directory, if it has one.
+// start starts a process under a name, in place of the earlier process of this name, and with the
+// same state directory if the mesh has directories.
 func (m *mesh) start(name, bind string, more ...string) *process {
 	m.t.Helper()
 	args := append(m.args(), "-bind", bind)
@@ -82,11 +83,11 @@ func (m *mesh) start(name, bind string, more ...string) *process {
 	return m.procs[name]
 }
 
-// stateDir is the state directory of a node.
+// stateDir returns the state directory of a node.
 func (m *mesh) stateDir(name string) string { return filepath.Join(m.dirs, name) }
 
-// report tells how long something took beside what is promised for an idle machine. It fails nothing: a
-// busy machine takes longer, and what hangs is ended by the wait for it.
+// report logs how long a step took, beside the time promised for an idle machine. report fails
+// nothing: a busy machine takes longer, and a hang ends in the wait for the step.
 func report(t *testing.T, what string, took, promised time.Duration) {
 	t.Helper()
 	t.Logf("%s: %v (promised: %v)", what, took.Round(100*time.Microsecond), promised)
@@ -100,7 +101,7 @@ func larger(t *testing.T, later, earlier line) {
 	}
 }
 
-// notBefore fails the test when a lease began before a moment.
+// notBefore fails the test when a lease began before an instant.
 func notBefore(t *testing.T, granted line, earliest time.Time, why string) {
 	t.Helper()
 	if granted.At.Before(earliest) {

@@ -17,26 +17,28 @@ import (
 	"github.com/lockmesh/lockmesh/internal/sampled"
 )
 
-// network connects processes that have a network namespace each. All their packets pass through this process, which can drop them. Making
-// one needs the right to make namespaces, which root has.
+// network connects processes with a network namespace each. All their packets pass through the
+// test's process, which can drop packets. To create a network takes the right to create namespaces,
+// which root has.
 type network struct {
 	t       *testing.T
-	longest int // packets of more bytes, headers included, vanish without a word; 0: none do
+	longest int // longer packets, headers included, are dropped; 0: no limit
 
 	mu    sync.Mutex
 	ports map[byte]*os.File // by the last byte of the address
-	cuts  map[way]bool      // packets that go this way vanish
+	cuts  map[way]bool      // packets in these directions are dropped
 
-	lost atomic.Int64 // packets that were too long
-	most atomic.Int64 // the longest packet's bytes
+	lost atomic.Int64 // packets over the limit
+	most atomic.Int64 // bytes of the longest packet
 }
 
-// way is from one node to another, by the last bytes of their addresses.
+// way is a direction from node to node, by the last bytes of their addresses.
 type way struct{ from, to byte }
 
-// newNetwork returns a network whose nodes can all reach each other.
+// newNetwork returns a network in which all nodes reach each other.
 //
-// Under the race detector the packets of all processes, which pass through this one, take so long that leases are lost: the tests are for the other run.
+// Under the race detector the test's process forwards packets so slowly that leases are lost: then
+// the tests are skipped, and the run without the detector has them.
 func newNetwork(t *testing.T) *network {
 	t.Helper()
 	if sampled.Raced {
@@ -45,10 +47,10 @@ func newNetwork(t *testing.T) *network {
 	return &network{t: t, ports: make(map[byte]*os.File), cuts: make(map[way]bool)}
 }
 
-// address is where the node of a number listens.
+// address returns the listen address of a node, by the node's number.
 func address(n byte) string { return fmt.Sprintf("10.77.0.%d:7950", n) }
 
-// addresses are those of the first n nodes, as an argument.
+// addresses returns the addresses of the first n nodes, as an argument.
 func addresses(n byte) string {
 	var all []string
 	for i := range n {
@@ -57,7 +59,8 @@ func addresses(n byte) string {
 	return strings.Join(all, ",")
 }
 
-// launch starts a locknode in a namespace of its own, of the nth address. It skips the test where this process may not make one.
+// launch starts a locknode in a namespace of its own, at the nth address. The test is skipped where
+// its process may not create a namespace.
 func (h *network) launch(n byte, name string, args ...string) *process {
 	h.t.Helper()
 	var (
@@ -67,7 +70,8 @@ func (h *network) launch(n byte, name string, args ...string) *process {
 	)
 	go func() {
 		defer close(done)
-		runtime.LockOSThread() // and the thread ends with the goroutine: its network isn't that of the others
+		// The thread is never unlocked: with its own network, it ends with the goroutine.
+		runtime.LockOSThread()
 		if err = h.plug(n); err == nil {
 			p = launch(h.t, name, secret, append([]string{"-bind", address(n)}, args...)...)
 		}
@@ -88,13 +92,13 @@ func (h *network) launch(n byte, name string, args ...string) *process {
 		h.carry(port)
 	}()
 	h.t.Cleanup(func() {
-		_ = port.Close() // it may be closed already
+		_ = port.Close() // the port may be closed already
 		<-ended
 	})
 	return p
 }
 
-// unplug ends the namespace of a node that has ended, so that its address can be used again.
+// unplug ends the namespace of a dead node, so that the address can be used again.
 func (h *network) unplug(n byte) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -102,7 +106,7 @@ func (h *network) unplug(n byte) {
 	delete(h.ports, n)
 }
 
-// cut has packets vanish that go one of some ways.
+// cut drops packets in the given directions.
 func (h *network) cut(ways ...way) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -111,7 +115,7 @@ func (h *network) cut(ways ...way) {
 	}
 }
 
-// split has packets vanish between two parts.
+// split drops packets between two groups of nodes.
 func (h *network) split(one, other []byte) {
 	for _, a := range one {
 		for _, b := range other {
@@ -140,8 +144,9 @@ func control(fd int, what uintptr, r *ifreq) error {
 	return nil
 }
 
-// plug gives the calling thread, which must be locked and never used again, a network of its own, with one interface of MTU 1,500 and the
-// address 10.77.0.n. What is started from it has that network too.
+// plug gives the calling thread a network of its own, with a single interface of MTU 1,500 and the
+// address 10.77.0.n. The thread must be locked and never used again; processes started from it
+// share the network.
 func (h *network) plug(n byte) error {
 	if err := syscall.Unshare(syscall.CLONE_NEWNET); err != nil {
 		return fmt.Errorf("a network namespace: %w", err)
@@ -190,7 +195,8 @@ func (h *network) plug(n byte) error {
 	return nil
 }
 
-// carry passes on what comes from a node, unless that is cut or too long, until its interface is closed.
+// carry forwards the packets of a node, unless a packet is cut or too long, until the node's
+// interface is closed.
 func (h *network) carry(from *os.File) {
 	b := make([]byte, 2000)
 	for {

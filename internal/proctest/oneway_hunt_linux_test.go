@@ -8,10 +8,12 @@ import (
 	"time"
 )
 
-// A holder is cut off in one direction: it is heard and hears nothing, or it hears and isn't heard, at all voters or at a majority of them. In each case its
-// lease ends by time, as after a crash, and a waiter has the key soon after and not before. TCP and gossip meanwhile believe various things.
-// How soon is only reported here, since a busy machine takes longer; TestFault69AHolderIsCutOffInAnyDirection of package sim asserts the time, simulated,
-// for the same ways to be cut off.
+// A holder is cut off in a single direction, to or from all voters or a majority of the voters:
+// either it can send and can't receive, or it can receive and can't send. In each case the lease
+// ends by time, as after a crash, and a waiter has the key soon after and not before, whatever TCP
+// and gossip believe. How soon is only reported here, since a busy machine takes longer;
+// TestFault69AHolderIsCutOffInAnyDirection of package sim asserts the simulated time for the same
+// cuts.
 func TestAOneWayCutFreesTheKeyAfterTheTTL(t *testing.T) {
 	t.Parallel()
 	const a, b, c, d = 1, 2, 3, 4 // d doesn't vote
@@ -44,13 +46,14 @@ func TestAOneWayCutFreesTheKeyAfterTheTTL(t *testing.T) {
 			granted := waiter.awaitEvent("granted", "k")
 			larger(t, granted, held)
 			notBefore(t, granted, holder.lastDeadline(held.Token), "the holder's lease had not ended")
-			if granted.At.Before(lost.At.Add(-ttl / 10)) { // two processes read one clock, and print a little later
+			// Two processes read the same clock, and print a little later.
+			if granted.At.Before(lost.At.Add(-ttl / 10)) {
 				t.Errorf("the next was granted the key %v before the holder knew", lost.At.Sub(granted.At))
 			}
 			report(t, "the key is granted again, since the cut", granted.At.Sub(at), ttl+ttl/4)
 
 			h.heal()
-			for _, name := range abc { // a TryLock before that would be told that no majority answers
+			for _, name := range abc { // before, a TryLock would report that no majority answers
 				holder.awaitVoter(name, "reachable")
 			}
 			holder.queued("k")
@@ -61,7 +64,8 @@ func TestAOneWayCutFreesTheKeyAfterTheTTL(t *testing.T) {
 	}
 }
 
-// A holder that one of three voters alone doesn't hear, or that doesn't hear one of them, keeps its lease.
+// A holder keeps its lease if a single voter of three can't receive from the holder, or can't send
+// to the holder.
 func TestAOneWayCutToOneVoterHarmsNobody(t *testing.T) {
 	t.Parallel()
 	const a, b, c, d = 1, 2, 3, 4

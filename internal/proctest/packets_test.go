@@ -10,8 +10,8 @@ import (
 
 const noAnswer = "connected, but the handshake has no answer: packet size?"
 
-// swallow opens a port that takes connections and all that is said on them, and never answers: what a path looks like to a dialer
-// that drops long packets.
+// swallow opens a port that accepts connections and all data, and never answers. A path that drops
+// long packets looks like this port to a dialer.
 func swallow(t *testing.T) (addr string) {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -34,7 +34,8 @@ func swallow(t *testing.T) (addr string) {
 	return l.Addr().String()
 }
 
-// Peers that can be connected to but never answer are not unknown: it is said where, and what to look for.
+// Peers that accept a connection but never answer are not unknown: logs, errors and Status name
+// their addresses, and the likely cause.
 func TestAHandshakeWithoutAnAnswerIsSaid(t *testing.T) {
 	t.Parallel()
 	b, c := swallow(t), swallow(t)

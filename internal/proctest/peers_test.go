@@ -7,7 +7,8 @@ import (
 	"testing"
 )
 
-// All nodes restart at once, and none of those that are configured as peers is left. They find each other by what their state directories have noted.
+// All nodes restart at once, and no configured peer is left. The nodes find each other by the
+// addresses saved in their state directories.
 func TestNodesFindEachOtherByTheirStateDirectories(t *testing.T) {
 	t.Parallel()
 	m := startFollowing(t, abc)

@@ -5,7 +5,8 @@ import (
 	"testing"
 )
 
-// Nodes whose ports the system chooses find each other by the address of one of them, without a secret on loopback.
+// Nodes with ports chosen by the system find each other by the address of the first node, without a
+// secret on loopback.
 func TestPortsThatTheSystemChooses(t *testing.T) {
 	t.Parallel()
 	args := []string{"-bind", "127.0.0.1:0", "-voters", "a,b,c", "-max-ttl", ttl.String()}

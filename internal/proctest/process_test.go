@@ -16,10 +16,11 @@ import (
 	"github.com/lockmesh/lockmesh/internal/sampled"
 )
 
-// patience bounds every wait. Only what hangs takes so long, even under the race detector on a busy machine.
+// patience bounds every wait. Only a hang takes so long, even under the race detector on a busy
+// machine.
 const patience = 2 * time.Minute
 
-// line is one event as locknode prints it. What the tests don't look at is left out.
+// line is an event as printed by locknode, without the fields that no test reads.
 type line struct {
 	At       time.Time `json:"at"`
 	Event    string    `json:"event"`
@@ -53,37 +54,38 @@ type line struct {
 	} `json:"status"`
 }
 
-// secretUse is what a status says of a secret.
+// secretUse is the part of a status about a secret.
 type secretUse struct {
 	ID                 string
 	AcceptedBy, SentBy []string
 }
 
-// voterStatus is what a status says of a voter.
+// voterStatus is the part of a status about a voter.
 type voterStatus struct{ Name, Text string }
 
-// process is one locknode. Its methods are called by the test's goroutine.
+// process is a locknode. Its methods are called by the test's goroutine.
 type process struct {
 	t     *testing.T
 	name  string
 	start time.Time // before the process existed
 	cmd   *exec.Cmd
 	stdin io.WriteCloser
-	ended chan struct{} // closed when the process has ended and all that it printed is here
+	ended chan struct{} // closed when the process has ended and all its output is read
 
 	mu     sync.Mutex
 	lines  []line
 	log    strings.Builder
-	recent []shown       // the last lines of both, as they are shown when the test has failed
-	news   chan struct{} // closed and replaced when something was printed
-	seen   int           // lines before this one have been taken by await
+	recent []shown       // the last lines of events and log, for a failed test
+	news   chan struct{} // closed and replaced at each new output
+	seen   int           // lines before this index have been taken by await
 
-	logged int // bytes of the log before this one have been taken by said
+	logged int // bytes of the log before this index have been taken by said
 }
 
-// own makes a secret that of one test in one process, "" stays none. No two meshes of tests share a
-// secret: a node of one may be given the port of a node of the other that has ended, and whose peers
-// still look for it there. With one secret the two meshes would become one.
+// own makes a secret specific to the test and the process; "" stays no secret. No two meshes of
+// tests share a secret: a node may be given the port of a dead node of another mesh, while the
+// peers of the dead node still dial this port. With a common secret the two meshes would become a
+// single mesh.
 func own(t *testing.T, secret string) string {
 	if secret == "" {
 		return ""
@@ -92,7 +94,8 @@ func own(t *testing.T, secret string) string {
 	return fmt.Sprintf("%s, %s in process %d", secret, top, os.Getpid())
 }
 
-// launch starts a locknode that obeys commands and knows a secret of the test; "" is none. The test ends it at its own end, if it hasn't by then.
+// launch starts a locknode that obeys commands and has a secret of the test; "" is none. The
+// process is killed at the end of the test, at the latest.
 func launch(t *testing.T, name, secret string, args ...string) *process {
 	t.Helper()
 	return launchProgram(t, program, name, secret, args...)
@@ -116,9 +119,9 @@ func launchProgram(t *testing.T, program, name, secret string, args ...string) *
 	var readers sync.WaitGroup
 	readers.Go(func() { p.read(stdout, p.takeLine) })
 	readers.Go(func() { p.read(stderr, p.takeLog) })
-	go func() { // ends when the process has; cleanup waits for it
+	go func() { // ends with the process; cleanup waits for this goroutine
 		readers.Wait()
-		_ = p.cmd.Wait() // how it ended is read from ProcessState
+		_ = p.cmd.Wait() // the outcome is read from ProcessState
 		close(p.ended)
 		p.stir(func() {})
 	}()
@@ -137,7 +140,8 @@ func (p *process) read(r io.Reader, take func(string)) {
 	for s := bufio.NewScanner(r); s.Scan(); {
 		take(s.Text())
 	}
-	_, _ = io.Copy(io.Discard, r) // after a line too long for the scanner, so that the process isn't blocked
+	// Read on after a line too long for the scanner, so that the process isn't blocked.
+	_, _ = io.Copy(io.Discard, r)
 }
 
 func (p *process) takeLine(text string) {
@@ -147,7 +151,7 @@ func (p *process) takeLine(text string) {
 	}
 	p.stir(func() {
 		p.lines = append(p.lines, l)
-		if l.Event != "extended" { // a renewal, which comes all the time
+		if l.Event != "extended" { // renewals are too frequent
 			p.note(shown{text: l.text(), event: true})
 		}
 	})
@@ -160,7 +164,7 @@ func (p *process) takeLog(text string) {
 	})
 }
 
-// stir changes what is known of the process and wakes who waits for it.
+// stir changes the known state of the process and wakes the waiting test.
 func (p *process) stir(change func()) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -169,9 +173,10 @@ func (p *process) stir(change func()) {
 	p.news = make(chan struct{})
 }
 
-// cleanup ends the process, and shows its last lines if the test has failed.
+// cleanup ends the process, and logs its last lines if the test has failed.
 func (p *process) cleanup() {
-	_ = p.cmd.Process.Kill() // also one that is stopped; an error means that it has ended
+	// Kill ends a stopped process, too; an error means that the process has ended.
+	_ = p.cmd.Process.Kill()
 	<-p.ended
 	if !p.t.Failed() {
 		return
@@ -194,12 +199,12 @@ func lastOf(lines []shown) string {
 	return b.String()
 }
 
-// recentMost is how many of a process's last lines are shown when a test has failed. What the test
-// waited for comes first, and all that some ten processes print in a minute would bury it.
+// recentMost is the number of a process's last lines logged after a failure. The awaited condition
+// comes first, and the output of some ten processes in a minute would bury the condition.
 const recentMost = 40
 
-// note keeps a line of the process's output for the case that the test fails. Half of the lines are
-// events and half are of the log, if there are so many: neither is to bury the other.
+// note keeps a line of the process's output for a failed test. If there are many lines, half are
+// events and half are of the log, so that neither buries the other.
 func (p *process) note(l shown) {
 	if len(p.recent) == recentMost {
 		events := 0
@@ -214,7 +219,7 @@ func (p *process) note(l shown) {
 	p.recent = append(p.recent, l)
 }
 
-// text is how an event is shown when a test has failed.
+// text formats an event for a failed test.
 func (l line) text() string {
 	about := l.Text
 	if l.Event == "electorate" {
@@ -225,7 +230,7 @@ func (l line) text() string {
 		l.At.Format("15:04:05.000"), l.Event, l.Op, l.Key, l.Token, l.Is, l.Voters, about)
 }
 
-// said returns what a process has logged since the test last asked, line by line.
+// said returns the lines logged by the process since the last call.
 func (p *process) said() []string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -249,7 +254,7 @@ func (p *process) neverLogged(words string) {
 	}
 }
 
-// kill ends the process as kill -9 does, and returns when all that it printed has been read.
+// kill ends the process as kill -9 does, and returns when all output has been read.
 func (p *process) kill() time.Time {
 	p.t.Helper()
 	p.must(p.cmd.Process.Kill())
@@ -270,7 +275,7 @@ func (p *process) exitCode() int {
 	}
 }
 
-// tell gives the process a command, and returns when.
+// tell gives the process a command, and returns the time.
 func (p *process) tell(command string) time.Time {
 	p.t.Helper()
 	at := time.Now()
@@ -279,9 +284,8 @@ func (p *process) tell(command string) time.Time {
 	return at
 }
 
-// until waits until check, called with the process locked and at each change, is true. check looks
-// at nothing but what the process has printed: there is no other news that would have it called
-// again. See onDisk.
+// until waits until check returns true. check is called at each new output, with the process
+// locked, and must read nothing but the output: nothing else would cause another call. See onDisk.
 func (p *process) until(what string, check func() bool) {
 	p.t.Helper()
 	limit := time.NewTimer(patience)
@@ -295,7 +299,7 @@ func (p *process) until(what string, check func() bool) {
 		}
 		select {
 		case <-p.ended:
-			// All is here by now; whoever looked before it was looks once more.
+			// All output is here by now, so a last check decides.
 			p.mu.Lock()
 			ok = check()
 			p.mu.Unlock()
@@ -310,7 +314,7 @@ func (p *process) until(what string, check func() bool) {
 	}
 }
 
-// await returns the next line, after those that were awaited before, that is as wanted.
+// await returns the next line that matches, after the lines awaited before.
 func (p *process) await(what string, wanted func(line) bool) (found line) {
 	p.t.Helper()
 	p.until(what, func() bool {
@@ -325,21 +329,21 @@ func (p *process) await(what string, wanted func(line) bool) (found line) {
 	return found
 }
 
-// forget leaves out everything that the process has printed until now: what is awaited next is still to come.
+// forget skips all output until now: the next await finds later lines only.
 func (p *process) forget() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.seen = len(p.lines)
 }
 
-// awaitEvent returns the next event of a kind that is about key; "" is any.
+// awaitEvent returns the next event of a kind about a key; "" is any key.
 func (p *process) awaitEvent(event, key string) line {
 	p.t.Helper()
 	return p.await(fmt.Sprintf("event %q, key %q", event, key), func(l line) bool { return l.Event == event && (key == "" || l.Key == key) })
 }
 
-// onDisk waits for what a process writes to a file, which is no news of the process, so check is
-// called again and again.
+// onDisk waits for a file written by the process. A write isn't output of the process, so onDisk
+// polls check.
 func (p *process) onDisk(what string, check func() bool) {
 	p.t.Helper()
 	limit, again := time.NewTimer(patience), time.NewTicker(20*time.Millisecond)
@@ -356,8 +360,9 @@ func (p *process) onDisk(what string, check func() bool) {
 	}
 }
 
-// reached waits for what a process prints once in its life: "listening", "ready", "settled" or "left". The line is found
-// however old it is: when a process is ready and when it is granted a lock that it asked for before come in either order.
+// reached waits for an event that an incarnation prints once: "listening", "ready", "settled" or
+// "left". Old lines count as well: readiness, and the grant of a lock requested before, come in
+// either order.
 func (p *process) reached(event string) (found line) {
 	p.t.Helper()
 	p.until(fmt.Sprintf("event %q", event), func() bool {
@@ -370,7 +375,7 @@ func (p *process) reached(event string) (found line) {
 	return found
 }
 
-// awaitError returns the next error of an operation; "" is any.
+// awaitError returns the next error of an operation; "" is any operation.
 func (p *process) awaitError(op, is string) line {
 	p.t.Helper()
 	return p.await(fmt.Sprintf("error %q of %q", is, op), func(l line) bool {
@@ -378,7 +383,7 @@ func (p *process) awaitError(op, is string) line {
 	})
 }
 
-// awaitLog waits until one line of the log has all the words. Lines are looked at however old they are.
+// awaitLog waits until a line of the log has all the words. Old lines count as well.
 func (p *process) awaitLog(words ...string) {
 	p.t.Helper()
 	p.until(fmt.Sprintf("a line with %q in the log", words), func() bool {
@@ -391,7 +396,8 @@ func (p *process) awaitLog(words ...string) {
 	})
 }
 
-// awaitVoter waits until a voter looks so from this process. Lines are looked at however old they are; the newest one counts.
+// awaitVoter waits until this process sees a voter in a state. The newest line about voters counts,
+// however old.
 func (p *process) awaitVoter(name, state string) {
 	p.t.Helper()
 	p.until(fmt.Sprintf("voter %s %s", name, state), func() bool {
@@ -404,7 +410,8 @@ func (p *process) awaitVoter(name, state string) {
 	})
 }
 
-// awaitElectorate waits until those vote, by the newest electorate that the process knows of, and no change is under way. Lines are looked at however old they are.
+// awaitElectorate waits until the newest electorate known to the process has the named voters, and
+// isn't joint. The newest line about electorates counts, however old.
 func (p *process) awaitElectorate(names ...string) (found line) {
 	p.t.Helper()
 	p.until(fmt.Sprintf("electorate of %v", names), func() bool {
@@ -419,7 +426,7 @@ func (p *process) awaitElectorate(names ...string) (found line) {
 	return found
 }
 
-// dirID is the identity of the process's state directory.
+// dirID returns the identity of the process's state directory.
 func (p *process) dirID() uint64 {
 	p.t.Helper()
 	p.forget()
@@ -434,8 +441,8 @@ func (p *process) lock(key string) line {
 	return p.awaitEvent("granted", key)
 }
 
-// queued asks for a key that somebody else holds, and returns when the voters know of it: they have told so to a TryLock that was
-// sent later over the same ordered streams.
+// queued requests a key held by another node, and returns when the voters know the request: the
+// voters have answered a TryLock sent later over the same ordered streams.
 func (p *process) queued(key string) {
 	p.t.Helper()
 	p.tell("lock " + key)
@@ -444,7 +451,8 @@ func (p *process) queued(key string) {
 	p.awaitError("trylock", "held")
 }
 
-// renewed waits until a lease taken after the last awaited line was extended a few times, and returns its deadline so far.
+// renewed waits until a lease taken after the last awaited line was extended a few times, and
+// returns its deadline so far.
 func (p *process) renewed(key string, times int) (deadline time.Time) {
 	p.t.Helper()
 	for range times {
@@ -453,7 +461,8 @@ func (p *process) renewed(key string, times int) (deadline time.Time) {
 	return deadline
 }
 
-// lastDeadline returns the latest deadline that the process has told of a lease: the lease can't have ended before.
+// lastDeadline returns the latest deadline of a lease printed by the process: the lease can't have
+// ended before.
 func (p *process) lastDeadline(token uint64) (latest time.Time) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -7,10 +7,11 @@ import (
 	"time"
 )
 
-// fiveNodes are the voters of the tests that docs/restarting.md has its figures from.
+// fiveNodes are the voters of the tests behind the figures in docs/restarting.md.
 var fiveNodes = []string{"a", "b", "c", "d", "e"}
 
-// startFive starts five voters with the MaxTTL of docs/restarting.md, and waits until all are settled.
+// startFive starts five voters with the MaxTTL of docs/restarting.md, and waits until all are
+// settled.
 func startFive(t *testing.T, dynamic bool) *mesh {
 	t.Helper()
 	m := newMesh(t, fiveNodes, "-max-ttl", rollTTL.String())
@@ -27,8 +28,8 @@ func startFive(t *testing.T, dynamic bool) *mesh {
 	return m
 }
 
-// Five processes are killed at once and started at once, as by a power cut. No lock is granted until the voters'
-// quiet time is over; then all locks are served, without a command by hand.
+// Five processes are killed at once and started at once, as by a power cut. No lock is granted
+// until the startup quarantine is over; then all locks are served, without a command by hand.
 func TestAPowerCutOfAllFiveVoters(t *testing.T) {
 	for _, c := range []struct {
 		name    string
@@ -63,8 +64,9 @@ func TestAPowerCutOfAllFiveVoters(t *testing.T) {
 	}
 }
 
-// A voter's machine dies, and another one takes its place. In a fixed list it has the old one's name and another
-// address; with dynamic membership it has a name and a directory of its own, and was on standby or starts then.
+// A voter's machine dies, and a new machine takes the place. In a fixed list the new node has the
+// old name and another address; with dynamic membership the new node has a name and a directory of
+// its own, and was on standby before.
 func TestAMachineIsReplaced(t *testing.T) {
 	t.Run("fixed membership: the same name on another address", func(t *testing.T) {
 		t.Parallel()
@@ -83,7 +85,8 @@ func TestAMachineIsReplaced(t *testing.T) {
 		a.none("lost")
 	})
 
-	// changed tells when the electorate of all that live has changed to the named voters, and that no lease was lost.
+	// changed waits until all live nodes report the named voters, reports the time since from, and
+	// checks that no lease was lost.
 	changed := func(t *testing.T, m *mesh, what string, from time.Time, promised time.Duration, held line, voters ...string) {
 		t.Helper()
 		var last time.Time

@@ -5,7 +5,8 @@ import (
 	"testing"
 )
 
-// A node that must not take part is refused with a clear word, on both sides, and the mesh goes on undisturbed.
+// A node that must not take part is refused, with a clear message on both sides, and the mesh goes
+// on undisturbed.
 func TestWhoeverDiffersIsRefused(t *testing.T) {
 	t.Parallel()
 	m := startMesh(t, abc)
@@ -19,8 +20,8 @@ func TestWhoeverDiffersIsRefused(t *testing.T) {
 			name         string
 			node, secret string
 			args         []string
-			text         []string // what the error says
-			ours, theirs []string // what one line of the newcomer's log says, and one of the mesh's
+			text         []string // words of the error
+			ours, theirs []string // words of a line of the newcomer's log, and of the mesh's log
 		}{
 			{"a wrong secret", "e", "another secret of some length", nil, []string{"secret"}, []string{"secret"}, []string{"secret"}},
 			{"no secret", "g", "", nil, []string{"it has a secret, and this node has none"}, []string{"secret"}, []string{"it has no secret"}},

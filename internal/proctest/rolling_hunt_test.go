@@ -10,17 +10,18 @@ import (
 	"time"
 )
 
-// unservedMost is how long a process may wait for a lock at most, while nodes are restarted one
-// after the other.
+// unservedMost is how long a process may wait for a lock at most, while nodes are restarted in
+// turn.
 const unservedMost = time.Second
 
-// rollTTL is the MaxTTL of meshes that are rolled: long enough for a lease to outlive whatever a
-// busy machine does to its processes.
+// rollTTL is the MaxTTL of meshes in a rolling restart: long enough for a lease to outlive any stop
+// of a process on a busy machine.
 const rollTTL = 3 * time.Second
 
-// Five processes are restarted, each as soon as the one before is settled, while all of them take
-// one lock over and over, and each but the one that is restarted holds a lease. No lease is lost,
-// and no process waits for a lock for over a second longer than the machine itself stood still.
+// Five processes are restarted, each as soon as the process before is settled. Meanwhile all
+// processes take the same lock over and over, and each process holds a lease of its own except
+// while it is restarted. No lease is lost, and no process waits for a lock for over a second longer
+// than the machine itself stood still.
 func TestFault77FiveNodesAreRestartedOneAfterTheOther(t *testing.T) {
 	for _, c := range []struct {
 		name      string
@@ -67,13 +68,14 @@ func TestFault77FiveNodesAreRestartedOneAfterTheOther(t *testing.T) {
 
 func kept(name string) string { return "kept by " + name }
 
-// rolling is a mesh whose processes are restarted one after the other.
+// rolling is a mesh with processes restarted in turn.
 type rolling struct {
 	*mesh
 	machine *machine
-	every   []*process    // that ever was
-	crash   time.Duration // what a process that ends without a word may leave others unserved
-	hasty   []*process    // that may end before they are voted out
+	every   []*process // all processes, the dead included
+	// crash is how long a process that ends without a message may leave others unserved.
+	crash time.Duration
+	hasty []*process // processes that may end before the electorate votes them out
 }
 
 func (r *rolling) launch(name string, more ...string) *process {
@@ -83,8 +85,8 @@ func (r *rolling) launch(name string, more ...string) *process {
 	return p
 }
 
-// underLoad waits until all processes are settled, has each hold a lease, and shows what the mesh
-// is able to do while nothing is changed. It returns when that was over.
+// underLoad waits until all processes are settled, has each process hold a lease, and lets each
+// take the common lock 20 times, for comparison. underLoad returns the time of its end.
 func (r *rolling) underLoad() time.Time {
 	r.t.Helper()
 	for _, name := range r.names {
@@ -99,8 +101,8 @@ func (r *rolling) underLoad() time.Time {
 	return time.Now()
 }
 
-// judge ends the processes, and looks at all that they have printed: at waits that began before the
-// restarts, for comparison, and at those after.
+// judge ends the processes, and checks all their output: waits from before the restarts, for
+// comparison, and waits from after.
 func (r *rolling) judge(began time.Time) {
 	t := r.t
 	t.Helper()
@@ -117,7 +119,7 @@ func (r *rolling) judge(began time.Time) {
 		}
 		p.none("lost")
 		p.none("unreadable")
-		p.neverLogged("names must be unique") // a restarted process isn't a second one
+		p.neverLogged("names must be unique") // a restarted process isn't a duplicate name
 	}
 	usual, longest, count := time.Duration(0), time.Duration(0), 0
 	var all []wait
@@ -145,7 +147,7 @@ func (r *rolling) judge(began time.Time) {
 	}
 }
 
-// wait is one request for a lock, from when it was asked for to when it was granted.
+// wait is a request for a lock, from the request to the grant.
 type wait struct {
 	who      string
 	from, to time.Time
@@ -153,8 +155,8 @@ type wait struct {
 
 func (w wait) took() time.Duration { return w.to.Sub(w.from) }
 
-// waits returns the waits of a process for a key that began when it was ready: before that it looks
-// for the others, and not for the lock.
+// waits returns the waits of a process for a key, from readiness on: before, the process waits for
+// the other nodes, and not for the lock.
 func (p *process) waits(key string) (all []wait) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -176,15 +178,15 @@ func (p *process) waits(key string) (all []wait) {
 	return all
 }
 
-// machine notes when a goroutine of this process that wants to run every few milliseconds can't:
-// then the machine does something else, and nodes stand still, too.
+// machine records when a goroutine of the test that wants to run every few milliseconds can't: then
+// the machine is busy elsewhere, and nodes stand still, too.
 type machine struct {
 	mu    sync.Mutex
 	stops []wait
 }
 
-// tickEvery is how often the goroutine wants to run, and tickLate how late it must be for the
-// machine to have stood still.
+// tickEvery is the period of the goroutine, and tickLate the delay from which on the machine counts
+// as having stood still.
 const tickEvery, tickLate = 5 * time.Millisecond, 20 * time.Millisecond
 
 func watchMachine(t *testing.T) *machine {

@@ -26,9 +26,9 @@ import (
 // rollouts is how often all pods are replaced.
 const rollouts = 10
 
-// Pods of examples/service are replaced as a Deployment replaces them: one more than the replicas
-// at a time, none unavailable, and those that are being terminated not counted, so that more run
-// than the promise without a register allows for. Under load no lock is unserved for over a second,
+// Pods of examples/service are replaced as a Deployment replaces them: a single pod more than the
+// replicas at a time, none unavailable. Terminating pods aren't counted, so more pods run than the
+// promise without a register allows for. Under load no process waits for a lock for over a second,
 // no lease of a live pod is lost, and no key has two holders.
 func TestRolloutsOfADeployment(t *testing.T) {
 	service := filepath.Join(t.TempDir(), "service.exe")
@@ -58,14 +58,14 @@ type deployment struct {
 	t       *testing.T
 	program string
 	strategy
-	peers    string // a file with the addresses of all pods, as a headless service has them
+	peers    string // a file with the addresses of all pods, as of a headless service
 	register string
 	machine  *machine
 	pods     []*pod
-	every    []*pod // with the client
+	every    []*pod // the client and dead pods included
 	started  int
-	measure  time.Time // waits from here on are judged
-	most     int       // of the processes that ran at once
+	measure  time.Time // waits from this time on are judged
+	most     int       // the largest number of processes at a time
 }
 
 func newDeployment(t *testing.T, program string, s strategy) *deployment {
@@ -76,7 +76,7 @@ func newDeployment(t *testing.T, program string, s strategy) *deployment {
 	return d
 }
 
-// pod is one process of examples/service.
+// pod is a process of examples/service.
 type pod struct {
 	t     *testing.T
 	name  string
@@ -89,7 +89,7 @@ type pod struct {
 	log    []string
 }
 
-// serviceEvent is a line that the service prints.
+// serviceEvent is a line printed by the service.
 type serviceEvent struct {
 	At                           time.Time
 	Event, Addr, HTTP, Key, Text string
@@ -97,7 +97,7 @@ type serviceEvent struct {
 	Waited                       float64 `json:"waited_s"`
 }
 
-// start starts a process, and returns once it listens.
+// start starts a process, and returns once the process listens.
 func (d *deployment) start(name string, env ...string) *pod {
 	d.t.Helper()
 	p := &pod{t: d.t, name: name, view: podView{isNew: true}, cmd: exec.Command(d.program), ended: make(chan struct{})}
@@ -121,7 +121,7 @@ func (d *deployment) start(name string, env ...string) *pod {
 	})
 	go func() {
 		readers.Wait()
-		_ = p.cmd.Wait() // how it ended is read from ProcessState
+		_ = p.cmd.Wait() // the outcome is read from ProcessState
 		close(p.ended)
 	}()
 	d.t.Cleanup(p.cleanup)
@@ -150,7 +150,7 @@ func (p *pod) read(r io.Reader) {
 }
 
 func (p *pod) cleanup() {
-	_ = p.cmd.Process.Kill() // an error means that it has ended
+	_ = p.cmd.Process.Kill() // an error means that the process has ended
 	<-p.ended
 	if p.t.Failed() {
 		p.t.Logf("the last lines of %s (%v):\n%s", p.name, p.cmd.ProcessState, strings.Join(p.log[max(0, len(p.log)-recentMost):], "\n"))
@@ -169,7 +169,7 @@ func (p *pod) first(event string) serviceEvent {
 	return serviceEvent{}
 }
 
-// ready asks the pod's probe.
+// ready queries the pod's probe.
 func (p *pod) ready() bool {
 	client := &http.Client{Timeout: time.Second}
 	defer client.CloseIdleConnections()
@@ -201,7 +201,7 @@ func (d *deployment) until(what string, check func() bool) {
 	}
 }
 
-// publish writes the addresses of all pods that aren't being terminated.
+// publish writes the addresses of all pods that aren't terminating.
 func (d *deployment) publish() {
 	var all strings.Builder
 	for _, p := range d.pods {
@@ -218,7 +218,7 @@ func (d *deployment) publish() {
 	}
 }
 
-// roll replaces all pods, and returns when those that it has told to end have ended.
+// roll replaces all pods, and returns when all terminating pods have ended.
 func (d *deployment) roll(what string) {
 	d.t.Helper()
 	began := time.Now()
@@ -264,14 +264,14 @@ func (d *deployment) roll(what string) {
 	d.t.Logf("%s took %v", what, time.Since(began).Round(100*time.Millisecond))
 }
 
-// span is a lease as its holder saw it.
+// span is a lease as seen by its holder.
 type span struct {
 	who, key string
 	token    uint64
 	from, to time.Time
 }
 
-// judge ends all processes, and looks at all that they have printed.
+// judge ends all processes, and checks all their output.
 func (d *deployment) judge() {
 	t := d.t
 	for _, p := range d.every {
@@ -292,12 +292,12 @@ func (d *deployment) judge() {
 			case "granted":
 				held[e.Key] = span{p.name, e.Key, e.Token, e.At, e.At}
 				if e.Key == "shared" || e.At.Before(d.measure) {
-					break // its waits are those of a queue
+					break // waits for the shared key are waits in a queue
 				}
 				waited := time.Duration(e.Waited * float64(time.Second))
 				asked := e.At.Add(-waited)
 				if p.name != "client" && asked.Sub(p.first("listening").At) < time.Second {
-					break // the pod's first lock waits until it has joined
+					break // the pod's first lock waits until the pod has joined
 				}
 				count++
 				longest = max(longest, waited)

@@ -11,23 +11,22 @@ type podState uint8
 
 const (
 	podStarting    podState = iota
-	podReady                // its probe has answered
-	podTerminating          // it has been told to end; Kubernetes doesn't count it any more
+	podReady                // the probe has succeeded
+	podTerminating          // sent a signal to end; Kubernetes doesn't count the pod any more
 	podEnded
 )
 
-// podView is what the controller of a Deployment sees of a pod.
+// podView is a pod as seen by the controller of a Deployment.
 type podView struct {
-	isNew bool // it has the template that is rolled out
+	isNew bool // the pod has the new template
 	state podState
 }
 
-// strategy is that of a Deployment.
+// strategy is the strategy of a Deployment.
 type strategy struct{ replicas, maxSurge, maxUnavailable int }
 
-// next returns what the controller of a Deployment does: how many pods of the new template it
-// starts, and which of the old pods, by index, it ends. Pods that are being terminated count for
-// nothing.
+// next returns the next step of the controller of a Deployment: how many pods of the new template
+// to start, and which of the old pods, by index, to end. Terminating pods aren't counted.
 func (s strategy) next(pods []podView) (start int, end []int) {
 	all, fresh, available := 0, 0, 0
 	for _, p := range pods {
@@ -43,7 +42,7 @@ func (s strategy) next(pods []podView) (start int, end []int) {
 		}
 	}
 	start = max(min(s.replicas-fresh, s.replicas+s.maxSurge-all), 0)
-	// Old pods that aren't ready go first, since they serve no one.
+	// Old pods that aren't ready go first, since they serve no client.
 	for _, unready := range []bool{true, false} {
 		for i, p := range pods {
 			switch {
@@ -59,7 +58,7 @@ func (s strategy) next(pods []podView) (start int, end []int) {
 	return start, end
 }
 
-// In any order of events, a rollout keeps to its strategy, and comes to its end.
+// A rollout keeps to its strategy and comes to its end, in any order of events.
 func TestARolloutKeepsToItsStrategy(t *testing.T) {
 	for _, s := range []strategy{{3, 1, 0}, {3, 0, 1}, {5, 1, 0}, {5, 2, 1}, {4, 4, 0}} {
 		for seed := range uint64(50) {

@@ -12,7 +12,8 @@ import (
 // another is a second secret of these tests.
 const another = "another secret: 7hGq0Zs"
 
-// isComplete reports whether all nodes accept all of some secrets, and send the same one.
+// isComplete reports whether all nodes accept each of the given number of secrets, and all send the
+// same secret.
 func isComplete(all []secretUse, secrets int, names []string) bool {
 	sent := 0
 	for _, s := range all {
@@ -26,9 +27,9 @@ func isComplete(all []secretUse, secrets int, names []string) bool {
 	return len(all) == secrets && sent == 1
 }
 
-// The secret of three processes is changed in the three steps of docs/changing-the-secret.md, while
-// they run under load: no lease is lost, and no lock is unserved for over a second. Then a process
-// with the new secret joins, and one with the old secret doesn't.
+// The secret of three processes is changed in the three steps of docs/changing-the-secret.md, under
+// load: no lease is lost, and no process waits for a lock for over a second. Then a process with
+// the new secret joins, and a process with the old secret doesn't.
 func TestTheSecretIsChangedUnderLoad(t *testing.T) {
 	m := newMesh(t, []string{"a", "b", "c"}, "-lock", "k", "-hold", "5ms", "-pause", "5ms", "-max-ttl", rollTTL.String())
 	r := &rolling{mesh: m, machine: watchMachine(t)}
@@ -42,7 +43,7 @@ func TestTheSecretIsChangedUnderLoad(t *testing.T) {
 			m.procs[name].tell("secrets " + step)
 			m.procs[name].awaitEvent("secrets", "")
 		}
-		// The next step comes once this one is complete everywhere, by what each node shows.
+		// The next step begins once all nodes report this step as complete everywhere.
 		secrets := strings.Count(step, "|") + 1
 		for _, name := range m.names {
 			limit := time.Now().Add(patience)
@@ -57,7 +58,7 @@ func TestTheSecretIsChangedUnderLoad(t *testing.T) {
 			}
 		}
 	}
-	for _, name := range m.names { // each takes locks by the new secret alone
+	for _, name := range m.names { // each node takes locks by the new secret alone
 		for range 20 {
 			m.procs[name].awaitEvent("granted", "k")
 		}

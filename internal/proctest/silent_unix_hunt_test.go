@@ -9,8 +9,9 @@ import (
 	"testing"
 )
 
-// Two of three voters are stopped. A call for a key that nobody ever locked says that too few voters answer, and which, from the first call on; never that
-// another has the key. The status agrees before half a TTL has passed. When the voters go on, so do the locks.
+// Two of three voters are stopped. From the first call on, a call for a key never locked reports
+// that too few voters answer, and names the silent voters; no call reports the key as held. The
+// status agrees once a stopped voter is silent. When the voters go on, so do the locks.
 func TestWithTwoVotersStoppedNoKeyIsSaidToBeHeld(t *testing.T) {
 	t.Parallel()
 	m := startMesh(t, abc)

@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// A voter whose state directory was removed comes back as a new peer, is voted in again, and votes;
-// a lease that was held all the while is kept.
+// A voter with a removed state directory comes back as a new peer, is voted in again, and votes; a
+// lease held all the while is kept.
 func TestALostStateDirectory(t *testing.T) {
 	t.Parallel()
 	m := startFollowing(t, abc)
@@ -27,7 +27,7 @@ func TestALostStateDirectory(t *testing.T) {
 		t.Error("c votes in version 1, though it has lost the directory with which it founded it")
 	}
 	c.awaitVoter("c", "reachable")
-	m.procs["b"].kill() // so that a and the new c are the majority
+	m.procs["b"].kill() // so a and the new c are the majority
 	a.awaitVoter("b", "unreachable")
 	larger(t, c.lock("k"), held)
 	a.tell("use held throughout")

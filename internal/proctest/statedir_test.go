@@ -7,7 +7,8 @@ import (
 	"testing"
 )
 
-// startFollowing starts a mesh whose electorate follows the living, and waits until it is founded.
+// startFollowing starts a mesh with dynamic membership, and waits until the first electorate is
+// bootstrapped.
 func startFollowing(t *testing.T, founders []string) *mesh {
 	t.Helper()
 	m := newMesh(t, founders)
@@ -32,8 +33,9 @@ func says(t *testing.T, text string, words ...string) {
 	}
 }
 
-// A state directory that isn't this node's alone, or can't be trusted, ends the node before it
-// takes part. The error says what to do; TestALostStateDirectory does it, in the hunt.
+// A state directory that is shared with another node, or can't be trusted, ends the node before the
+// node takes part. The error names the remedy, and TestALostStateDirectory, in the hunt, applies
+// the remedy.
 func TestStateDirectoriesThatCantBeUsed(t *testing.T) {
 	t.Parallel()
 	m := startFollowing(t, abc)
@@ -85,7 +87,8 @@ func TestStateDirectoriesThatCantBeUsed(t *testing.T) {
 	})
 }
 
-// All founders found the electorate, or nobody does: most of them may be a mesh that was founded before and has lost its directories.
+// The founders bootstrap the electorate all together, or not at all: most of them may be a mesh
+// founded before, with lost directories.
 func TestMostFoundersDontFound(t *testing.T) {
 	t.Parallel()
 	m := newMesh(t, abc)
@@ -100,7 +103,7 @@ func TestMostFoundersDontFound(t *testing.T) {
 	for _, p := range found {
 		waitFor(p, "c (not reached)")
 	}
-	c := m.start("c", m.addrs["c"]) // it isn't told to found
+	c := m.start("c", m.addrs["c"]) // without the flag to bootstrap
 	for _, p := range found {
 		waitFor(p, "c (started without Bootstrap)")
 		p.tell("trylock k")
@@ -125,7 +128,7 @@ func TestMostFoundersDontFound(t *testing.T) {
 	}
 }
 
-// Founders that are still told to found are warned, now and at each start.
+// Founders that still have Bootstrap set log a warning, now and at each start.
 func TestFoundLeftInTheConfigurationWarns(t *testing.T) {
 	t.Parallel()
 	m := startFollowing(t, abc)
@@ -148,7 +151,7 @@ func TestFoundLeftInTheConfigurationWarns(t *testing.T) {
 	}
 }
 
-// In one mesh all electorates follow the living, or all are fixed.
+// In a mesh all electorates are dynamic, or all are fixed.
 func TestAFixedNodeIsRefusedByAMeshThatFollows(t *testing.T) {
 	t.Parallel()
 	m := startFollowing(t, abc)
@@ -156,7 +159,8 @@ func TestAFixedNodeIsRefusedByAMeshThatFollows(t *testing.T) {
 	a.lock("held throughout")
 	x := launch(t, "x", secret, append(m.args(), "-bind", "127.0.0.1:0")...)
 	x.tell("lock k")
-	says(t, x.awaitError("lock", "refused").Text, "the electorate is dynamic at ", " and is fixed at x") // at two of them, which are a majority
+	// Two voters are a majority.
+	says(t, x.awaitError("lock", "refused").Text, "the electorate is dynamic at ", " and is fixed at x")
 	for _, name := range abc {
 		x.awaitLog("is fixed at x", "is dynamic at "+name)
 		m.procs[name].awaitLog("is fixed at x", "is dynamic at "+name)

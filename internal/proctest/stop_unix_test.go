@@ -7,7 +7,8 @@ import (
 	"testing"
 )
 
-// A holder that is stopped beyond its deadline finds its lease lost before it does anything by it. Others went on meanwhile.
+// A holder stopped beyond its deadline finds its lease lost before any use of the lease. Meanwhile
+// another client was granted the key.
 func TestAStoppedHolderFindsItsLeaseLost(t *testing.T) {
 	t.Parallel()
 	m := startMesh(t, abc)
@@ -20,7 +21,7 @@ func TestAStoppedHolderFindsItsLeaseLost(t *testing.T) {
 	granted := waiter.awaitEvent("granted", "k")
 	notBefore(t, granted, holder.lastDeadline(held.Token), "the lease of the stopped holder had not ended")
 	larger(t, granted, held)
-	holder.tell("use k") // the first thing that it reads when it goes on
+	holder.tell("use k") // the first command read after the stop
 	holder.resume()
 
 	answer := holder.await("an answer to use", func(l line) bool { return l.Event == "used" || l.Event == "error" && l.Op == "use" })
@@ -30,7 +31,7 @@ func TestAStoppedHolderFindsItsLeaseLost(t *testing.T) {
 	holder.none("used")
 	waiter.none("lost")
 
-	// It is a node like any other again.
+	// The stopped node is a node like any other again.
 	holder.queued("k")
 	waiter.tell("unlock k")
 	larger(t, holder.awaitEvent("granted", "k"), granted)

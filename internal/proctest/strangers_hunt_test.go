@@ -10,8 +10,9 @@ import (
 	"time"
 )
 
-// besiege keeps so many connections open to an address, from four addresses of loopback, that of the mesh among them. They say the words
-// and then nothing, and each is opened anew when it is closed, until the test ends.
+// besiege keeps a number of connections open to an address, from four addresses of loopback, the
+// mesh's own address among them. Each connection sends the words and then nothing, and is opened
+// again when closed, until the test ends.
 func besiege(t *testing.T, addr string, many int, words string) {
 	t.Helper()
 	stop := make(chan struct{})
@@ -33,7 +34,9 @@ func besiege(t *testing.T, addr string, many int, words string) {
 					return
 				default:
 				}
-				if err != nil { // the process is being restarted, or other addresses than 127.0.0.1 aren't loopback's on this system
+				// The process is being restarted, or the system has no loopback address but
+				// 127.0.0.1.
+				if err != nil {
 					mu.Unlock()
 					from = nil
 					time.Sleep(10 * time.Millisecond)
@@ -58,8 +61,8 @@ func besiege(t *testing.T, addr string, many int, words string) {
 	})
 }
 
-// Strangers who say nothing hold as many connections to each voter as they can, for ever. A voter that restarts and a node that is new
-// get in all the same, and it is told who is at the door.
+// Silent strangers hold as many connections to each voter as possible, indefinitely. A restarted
+// voter and a new node get in nevertheless, and the voters log the strangers' addresses.
 func TestStrangersKeepNobodyOut(t *testing.T) {
 	t.Parallel()
 	m := startMesh(t, abc)

@@ -13,8 +13,9 @@ import (
 	"github.com/lockmesh/lockmesh/internal/freeport"
 )
 
-// translate has a free address of loopback stand for another, as address translation does: what is sent to it arrives at the other, and comes from an
-// address that no node has. It returns the address.
+// translate has a free address of loopback stand for another, as address translation does: data
+// sent to the free address arrives at the other, from an address that no node has. translate
+// returns the free address.
 func translate(t *testing.T, to string) string {
 	t.Helper()
 	at := freeport.Address(t)
@@ -97,7 +98,8 @@ func translate(t *testing.T, to string) string {
 						switch {
 						case err == nil:
 							_, _ = udp.WriteTo(answer[:n], from) // a packet may be lost
-						case strings.Contains(err.Error(), "refused"): // the node isn't up
+						case strings.Contains(err.Error(), "refused"):
+							// The node isn't up.
 						default:
 							return
 						}
@@ -110,7 +112,8 @@ func translate(t *testing.T, to string) string {
 	return at
 }
 
-// reach connects to a node that may be starting; nil if it is down. (What translates in a kernel refuses such a connection, which a listener can't.)
+// reach connects to a node that may be starting; nil if the node is down. (Translation in a kernel
+// refuses such a connection; a listener can't.)
 func reach(addr string) net.Conn {
 	for range 20 {
 		if c, err := net.Dial("tcp", addr); err == nil {
@@ -121,10 +124,12 @@ func reach(addr string) net.Conn {
 	return nil
 }
 
-// Nodes behind address translation are known by addresses that they don't have themselves: each is told its own by Advertise. They find each other, lock, survive
-// the restart of one, and log nothing that isn't so of other nodes.
+// Nodes behind address translation are known by addresses other than their own listen addresses:
+// each node learns its public address from Advertise. The nodes find each other, lock, survive the
+// restart of a node, and log no false claim about other nodes.
 func TestNodesBehindAddressTranslation(t *testing.T) {
-	// Not in parallel: this process carries all that the nodes say, and the other tests keep both processors busy.
+	// Not in parallel: the test's process carries all messages of the nodes, and the other tests
+	// keep both processors busy.
 	m := newMesh(t, abc)
 	bind := make(map[string]string)
 	for _, name := range abc {
@@ -165,7 +170,8 @@ func TestNodesBehindAddressTranslation(t *testing.T) {
 	a.tell("unlock k")
 	larger(t, b.awaitEvent("granted", "k"), held)
 	a.none("lost")
-	quietly("a lease of ten TTLs", 3) // none on a quiet machine; what this is about is two a second
+	// There are none on a quiet machine; the fault in question logs two a second.
+	quietly("a lease of ten TTLs", 3)
 
 	m.procs["c"].kill()
 	a.awaitLog("doesn't count", "voter=c")
@@ -175,5 +181,7 @@ func TestNodesBehindAddressTranslation(t *testing.T) {
 		m.procs[name].awaitVoter("c", "reachable")
 	}
 	c.lock("after a restart")
-	quietly("a restart", 4) // the voter that doesn't count, and perhaps its address where connections are taken and closed
+	// The lines are about the voter that doesn't count, and perhaps about its address, where
+	// connections are accepted and closed.
+	quietly("a restart", 4)
 }

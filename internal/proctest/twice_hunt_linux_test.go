@@ -9,9 +9,11 @@ import (
 	"time"
 )
 
-// A voter's name is started elsewhere while its first process is cut off, together with a holder: a virtual machine fails over. By a fixed list both
-// sides have a majority, and one key has two holders: names are an assumption there, as README says. When the two processes meet, the newer gives way at
-// once, both logs say since when locks may have had two holders, and the older side goes on undisturbed.
+// A second process starts under a voter's name while the first process is cut off together with a
+// holder: a virtual machine fails over. By a fixed list both sides have a majority, and a key has
+// two holders: as the README states, unique names are an assumption. When the two processes meet,
+// the newer withdraws at once, both log since when locks may have had two holders, and the older
+// side goes on undisturbed.
 func TestANameStartedTwiceOverACut(t *testing.T) {
 	t.Parallel()
 	const a, b, c, other = 1, 2, 3, 4
@@ -49,14 +51,15 @@ func TestANameStartedTwiceOverACut(t *testing.T) {
 	first["a"].none("lost")
 	first["c"].none("lost")
 
-	// The name's second process ends, as the alarm demands, and the mesh is what it was.
+	// The second process of the name ends, as the alarm demands, and the mesh is as before.
 	second.kill()
 	first["a"].tell("unlock k")
 	first["a"].awaitEvent("released", "k")
 	larger(t, first["b"].lock("k"), held)
 }
 
-// The same with state directories: there a voter is a name and a directory, so the second process is no voter, and its side grants nothing.
+// The same cut with state directories: a voter is a name and a directory, so the second process is
+// no voter, and its side grants nothing.
 func TestANameStartedTwiceOverACutWithDirectories(t *testing.T) {
 	t.Parallel()
 	const a, b, c, other = 1, 2, 3, 4
@@ -77,7 +80,8 @@ func TestANameStartedTwiceOverACutWithDirectories(t *testing.T) {
 	second.reached("listening")
 	first["b"].awaitVoter("a", "unreachable")
 	first["b"].tell("lock k")
-	time.Sleep(5 * ttl) // nothing is to happen, however long one waits: longer than a new voter's quiet time and a lease
+	// Nothing may happen within a time longer than a new voter's startup quarantine and a lease.
+	time.Sleep(5 * ttl)
 	first["b"].tell("trylock k")
 	first["b"].awaitError("trylock", "noquorum")
 	second.none("ready")

@@ -13,10 +13,10 @@ import (
 
 const (
 	// versionWithoutConversions is the last commit before the newest change of a wire or state
-	// format: the handshake has one more element, and gossip a tag, of converting nodes.
+	// format: for converting nodes the handshake has a further element, and gossip a further tag.
 	versionWithoutConversions = "a6dd838"
 
-	// versionWithoutMaxTTL is the last commit before wire version 2, whose electorates have a
+	// versionWithoutMaxTTL is the last commit before wire version 2, in which electorates have a
 	// maximum TTL.
 	versionWithoutMaxTTL = "eb84a35"
 
@@ -25,7 +25,7 @@ const (
 	versionWithoutBirths = "bb5cf52"
 )
 
-// buildOf builds the locknode of a commit. It needs the history of the repository.
+// buildOf builds the locknode of a commit, which takes the history of the repository.
 func buildOf(t *testing.T, commit string) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -51,10 +51,10 @@ func buildOf(t *testing.T, commit string) string {
 	return old
 }
 
-// Three processes of the version before are replaced by processes of this one, one after the other,
-// as each is settled; and then this version's by the one before. All the while both kinds are one
-// mesh, under load: no lease is lost, and no lock is unserved for over a second more than the
-// machine was.
+// Three processes of an earlier version are replaced by processes of this version in turn, each as
+// soon as the process before is settled, and then back by the earlier version. All the while both
+// versions form a single mesh, under load: no lease is lost, and no process waits for a lock for
+// over a second longer than the machine itself stood still.
 func TestTwoVersionsAreOneMesh(t *testing.T) {
 	newest, earlier := buildOf(t, versionWithoutConversions), buildOf(t, versionWithoutMaxTTL)
 	for _, c := range []struct {
@@ -88,7 +88,8 @@ func TestTwoVersionsAreOneMesh(t *testing.T) {
 				m.runs = runs
 				stop := "leave"
 				switch {
-				case c.dynamic && runs == program && before == earlier: // the ending process knows no "stop"
+				case c.dynamic && runs == program && before == earlier:
+					// The ending process doesn't know "stop".
 					stop = "close"
 				case c.dynamic:
 					stop = "stop"
@@ -112,9 +113,10 @@ func TestTwoVersionsAreOneMesh(t *testing.T) {
 	}
 }
 
-// Processes of two versions are one mesh that is born by count: three of the version before found
-// it, and are replaced by processes of this one, each started beside the others and waited for; and
-// then those by the version before. No more than four run at a time, the bound of the promise.
+// Processes of two versions form a mesh born by count: three processes of the earlier version found
+// the mesh. Each is replaced by a process of this version, started beside the others and awaited;
+// then the earlier version replaces this version in the same way. No more than four processes run
+// at a time, the bound of the promise.
 func TestTwoVersionsAreOneMeshBornByCount(t *testing.T) {
 	for _, c := range []struct{ name, commit string }{
 		{"the version before", versionWithoutConversions},
@@ -146,8 +148,8 @@ func TestTwoVersionsAreOneMeshBornByCount(t *testing.T) {
 					p.awaitEvent("released", kept(old))
 					p.tell("leave")
 					if runs == program {
-						// Without a state directory the version before gives itself 5 s to leave, and a
-						// little more may be needed. It has released its leases by then.
+						// Without a state directory the process gives itself 5 s to leave, and a
+						// little more may be needed. By then the process has released its leases.
 						r.hasty = append(r.hasty, p)
 					}
 					if code := p.exitCode(); code != 0 && runs == before {
@@ -164,8 +166,8 @@ func TestTwoVersionsAreOneMeshBornByCount(t *testing.T) {
 	}
 }
 
-// What a version doesn't know it refuses, and names: a mesh that is born by count is unknown to the
-// version without births, and one with a fixed list is another kind to this one.
+// A version refuses, and names, a setting unknown to it: the version without births doesn't know a
+// mesh born by count, and for this version a fixed list is a mesh of another kind.
 func TestAVersionWithoutBirthsAndAMeshBornByCount(t *testing.T) {
 	before := buildOf(t, versionWithoutBirths)
 	f := newFleet(t, 2*time.Second)
@@ -180,9 +182,9 @@ func TestAVersionWithoutBirthsAndAMeshBornByCount(t *testing.T) {
 	x.onLog("the other kind", func(text string) bool { return strings.Contains(text, "Expect is 3") })
 	f.procs["a"].onLog("the other kind", func(text string) bool { return strings.Contains(text, "Expect is 3") })
 	f.serves("a", "b", "c")
-	// Beside a mesh that counts, another kind of the same name and secret doesn't begin.
-	// Until x's voter knows that it waits, x is only quiet, as each voter is after its start; x may be
-	// refused by each peer that has answered so far, too.
+	// Beside a mesh that counts, a mesh of another kind with the same name and secret doesn't
+	// begin. Until x's voter knows that it waits, x is only quiet, as each voter is after its
+	// start; x may also be refused by each peer that has answered so far.
 	x.await("a refusal by a voter that waits", func(l line) bool {
 		return l.Event == "error" && l.Op == "ready" && strings.Contains(l.Text, "the voter of x waits")
 	})
@@ -190,8 +192,8 @@ func TestAVersionWithoutBirthsAndAMeshBornByCount(t *testing.T) {
 	x.awaitError("trylock", "refused")
 }
 
-// A mesh that this version has founded has a decided MaxTTL, of which the version before doesn't
-// know: it is refused, and told why.
+// A mesh founded by this version has a decided MaxTTL, unknown to the earlier version: the old
+// process is refused, and both sides log the reason.
 func TestTheVersionBeforeAndADecidedMaxTTL(t *testing.T) {
 	before := buildOf(t, versionWithoutMaxTTL)
 	m := newMesh(t, []string{"a", "b", "c"}, "-max-ttl", "2s")

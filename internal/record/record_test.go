@@ -33,7 +33,7 @@ func TestARecordIsDecodedAsItWasEncoded(t *testing.T) {
 	}
 }
 
-// One changed field after the other.
+// Each row changes a single field.
 func TestWhatIsNoRecordIsAnError(t *testing.T) {
 	r := aRecord(5)
 	good := string(Encode(&r))

@@ -49,7 +49,7 @@ func TestProcessesWithoutNamesFoundAMesh(t *testing.T) {
 	}
 }
 
-// A mesh of one process takes its first lock at once, and ends in each way.
+// A mesh of one process acquires its first lock at once, and ends in each way.
 func TestAMeshOfOneProcessEnds(t *testing.T) {
 	t.Parallel()
 	for name, end := range map[string]func(m *lockmesh.Mesh) error{
@@ -77,10 +77,10 @@ func TestAMeshOfOneProcessEnds(t *testing.T) {
 	}
 }
 
-// A survivor of a lost mesh that isn't among the founders of the next is voted in later, under its new
-// identity, which gossip has told the others. The founders meet the survivor only once they have
-// founded their mesh: on a machine so busy that the survivor is fresh again before all three have
-// started, it would be a founder itself. A node without a vote leads the two parts together.
+// A survivor of a lost mesh that isn't among the founders of the next mesh is voted in later, under
+// its new identity, which the other nodes learn by gossip. The founders meet the survivor only
+// after the founding: on a busy machine the survivor might be fresh before all three have started,
+// and would be a founder itself. A node without a vote leads the two parts together.
 func TestASurvivorIsVotedInUnderItsNewIdentity(t *testing.T) {
 	t.Parallel()
 	sampled.Waits(t)

@@ -9,8 +9,9 @@ import (
 	"github.com/lockmesh/lockmesh/locktest"
 )
 
-// TestAMeshKeepsEveryPromiseOverSockets examines all promises but those that cut clients off. Its TTL
-// is short, since the examination waits for about twenty: a busy machine may lose locks.
+// TestAMeshKeepsEveryPromiseOverSockets examines all promises except the promises about clients
+// that are cut off. The TTL is short, since the examination waits for about twenty TTLs: a busy
+// machine may lose locks.
 func TestAMeshKeepsEveryPromiseOverSockets(t *testing.T) {
 	const ttl = 500 * time.Millisecond
 	s := overSockets(t, ttl)

@@ -12,12 +12,12 @@ import (
 	"github.com/lockmesh/lockmesh/locktest"
 )
 
-// TestAMeshKeepsItsPromisesOverSockets leaves out the promises for which a client crashes, leaves or
-// is cut off, or a lock outlives its TTL: those wait for TTLs, which are long here, so that no lock is
-// lost on a busy machine. And it leaves out the order of waiters: a waiter that doesn't get to run
-// for a proposal timeout, 20 ms, is passed over (protocol.md, Voting), which was seen beside two
-// busy processes. In the bubble, where no goroutine is late, and in the hunt all promises are
-// examined.
+// TestAMeshKeepsItsPromisesOverSockets leaves out the promises for which a client crashes, leaves
+// or is cut off, or a lock outlives its TTL: these promises wait for TTLs, and the TTL is long
+// here, so that no lock is lost on a busy machine. The order of waiters is left out, too: a waiter
+// that doesn't get to run for a proposal timeout, 20 ms, is passed over (protocol.md, Voting), as
+// seen beside two busy processes. All promises are examined in the bubble, where no goroutine is
+// late, and in the hunt.
 func TestAMeshKeepsItsPromisesOverSockets(t *testing.T) {
 	sampled.Waits(t)
 	t.Parallel()

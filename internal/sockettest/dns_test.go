@@ -16,7 +16,7 @@ import (
 	"github.com/lockmesh/lockmesh/internal/sampled"
 )
 
-// dnsServer is a name server on loopback whose answers a test changes.
+// dnsServer is a name server on loopback with answers set by the test.
 type dnsServer struct {
 	conn net.PacketConn
 
@@ -24,14 +24,15 @@ type dnsServer struct {
 	srv   map[string][]uint16 // ports of 127.0.0.1, by name
 	ips   map[string][]netip.Addr
 	lag   time.Duration
-	flaps int // how many more answers say that no name is known: every second one, until then
+	flaps int // how many more answers deny every name: every second answer, until then
 	asked int
 }
 
-// domain is the domain of the test's names. A trailing dot keeps the resolver from trying others.
+// domain is the domain of the test's names. The trailing dot keeps the resolver from trying other
+// domains.
 const domain = "mesh.test."
 
-// serveNames starts a name server, which all of this process uses from now on. The caller calls end.
+// serveNames starts a name server for the whole process. The caller calls end.
 func serveNames() (d *dnsServer, end func(), err error) {
 	conn, err := net.ListenPacket("udp", "127.0.0.1:0")
 	if err != nil {
@@ -101,7 +102,7 @@ func (d *dnsServer) answer(m *dnsmessage.Message, to net.Addr) {
 	if !found {
 		m.RCode = dnsmessage.RCodeNameError
 	}
-	time.Sleep(lag) // the network's, not the test's: nothing is asserted about it
+	time.Sleep(lag) // the delay of the network: the test asserts nothing about the delay
 	if b, err := m.Pack(); err == nil {
 		_, _ = d.conn.WriteTo(b, to)
 	}
@@ -122,9 +123,9 @@ func portOf(t *testing.T, m *lockmesh.Mesh) uint16 {
 	return at.Port()
 }
 
-// The names are empty when the nodes start, and come one by one; the server is slow, and at first
-// forgets every second time. If it did so without end, a node whose questions come in step with
-// those of others might never get an answer.
+// The names are empty when the nodes start, and are added one by one; the server is slow, and at
+// first denies the names in every second answer. Without an end of the denials, a node in step with
+// the queries of other nodes might never get an answer.
 func TestNodesFindEachOtherByNames(t *testing.T) {
 	t.Parallel()
 	sampled.Waits(t)

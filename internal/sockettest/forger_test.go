@@ -17,13 +17,13 @@ import (
 	"github.com/lockmesh/lockmesh/transport"
 )
 
-// absurd is a token that no clock shows and no voter knows.
+// absurd is a token far above every clock and unknown to every voter.
 const absurd = vote.MaxToken/2 - 5
 
-// forger is the network of a node that is broken: it names an absurd token wherever it names one at all.
+// forger is the network of a broken node that puts an absurd token into every message with a token.
 type forger struct{ *transport.Port }
 
-// Queue sends another message than it was told to.
+// Queue sends the message with forged tokens.
 func (f forger) Queue(c vote.Conn, m *vote.Message) {
 	forged := *m
 	switch m.Kind {
@@ -63,9 +63,9 @@ func forging() world.World {
 	return w
 }
 
-// TestOneVoterThatNamesAbsurdTokensStopsNoOther has one of three voters name a token near half of the
-// largest possible token in all its messages, over real sockets. The locks of all others go on with
-// sane tokens that rise, and an operator learns which node it is.
+// TestOneVoterThatNamesAbsurdTokensStopsNoOther has one of three voters send a token near half of
+// the largest possible token in all its messages, over real sockets. The locks of all other nodes
+// go on with sane, rising tokens, and an operator learns which node is broken.
 func TestOneVoterThatNamesAbsurdTokensStopsNoOther(t *testing.T) {
 	sampled.Waits(t)
 	t.Parallel()
@@ -87,7 +87,7 @@ func TestOneVoterThatNamesAbsurdTokensStopsNoOther(t *testing.T) {
 	for _, m := range []*lockmesh.Mesh{a, b, c, d} {
 		r.ready(m)
 	}
-	// The broken node asks for locks as any other; what becomes of its requests is its own business.
+	// The broken node requests locks like any other; the test ignores the outcome of its requests.
 	for i := range 3 {
 		broken := make(chan struct{})
 		key := fmt.Sprint("k", i)

@@ -40,8 +40,8 @@ func (s suite) Run() int {
 	return s.M.Run()
 }
 
-// count returns a number of rounds: the number in an environment variable if the variable is set, else
-// the first number under the race detector and the second without.
+// count returns a number of rounds: the number in an environment variable if the variable is set,
+// else the first number under the race detector and the second number without.
 func count(t *testing.T, variable string, slow, fast int) int {
 	t.Helper()
 	if text := os.Getenv(variable); text != "" {
@@ -64,7 +64,7 @@ func within(t *testing.T, d time.Duration) context.Context {
 	return ctx
 }
 
-// check ends the test with an error, if there is one.
+// check ends the test at an error.
 func check(t *testing.T, err error) {
 	t.Helper()
 	if err != nil {
@@ -94,7 +94,7 @@ func (l *logs) Write(b []byte) (int, error) {
 	return l.text.Write(b)
 }
 
-// count returns how many lines have all the words.
+// count returns the number of lines with all the words.
 func (l *logs) count(words ...string) (n int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

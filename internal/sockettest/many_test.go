@@ -23,20 +23,19 @@ import (
 	"github.com/lockmesh/lockmesh/transport"
 )
 
-// TestFault78ManyNodesStartAtOnce has many nodes of one process start at the same moment, with each
-// other's addresses; in the hunt, 100 of them (30 under the race detector) while all processors are
-// busy with other work.
-// Each gets ready, and no more dials are under way at any time than a process may have. How long it
-// takes is reported; LOCKMESH_MANY sets how many nodes there are. TestFault78OnlySoManyDialAtOnce of
-// the root package reaches the limit in simulated time.
+// TestFault78ManyNodesStartAtOnce starts many nodes of a process at the same moment, with each
+// other's addresses; in the hunt, 100 nodes (30 under the race detector) while all processors are
+// busy with other work. Each node gets ready, and the number of dials under way never exceeds the
+// limit of a process. The test reports the time; LOCKMESH_MANY sets the number of nodes.
+// TestFault78OnlySoManyDialAtOnce of the root package reaches the limit in simulated time.
 func TestFault78ManyNodesStartAtOnce(t *testing.T) {
 	sampled.Waits(t)
 	t.Parallel()
 	const maxTTL = 2 * time.Second // no lease is held
 	some, most := 24, 100          // some need two seconds of a processor
 	if sampled.Raced {
-		// A handshake takes several times as long, and the leases of other tests wait meanwhile. The
-		// gossip of a hundred nodes alone then takes more than the processors have.
+		// A handshake takes several times as long, and the leases of other tests wait meanwhile.
+		// The gossip of a hundred nodes alone then takes more than the processors have.
 		some, most = 6, 30
 	}
 	nodes := sampled.Count(some, most)
@@ -121,7 +120,7 @@ func (d *dialCounter) in(w world.World) world.World {
 	return w
 }
 
-// dial counts a dial until the function it returns is called, and whether the dial ended by time.
+// dial counts a dial until done is called, and whether the dial ended by its deadline.
 func (d *dialCounter) dial(ctx context.Context) (done func()) {
 	d.count.Add(1)
 	n := d.now.Add(1)
@@ -164,8 +163,8 @@ func compute(stop <-chan struct{}) {
 	}
 }
 
-// BenchmarkLockOfManyCallers is what a lock costs with 1,024 callers, each with a key of its own, alone and beside goroutines that
-// compute on every processor.
+// BenchmarkLockOfManyCallers measures the cost of a lock with 1,024 callers, each with a key of its
+// own, alone and beside goroutines that compute on every processor.
 func BenchmarkLockOfManyCallers(b *testing.B) {
 	for _, busy := range []int{0, 1} {
 		b.Run(fmt.Sprintf("busy=%d", busy), func(b *testing.B) {

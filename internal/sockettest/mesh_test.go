@@ -19,20 +19,21 @@ import (
 	"github.com/lockmesh/lockmesh/internal/sampled"
 )
 
-// The tests wait for conditions, and run in parallel, since waiting is most of what they do.
+// The tests wait for conditions, and run in parallel, since the tests mostly wait.
 
 const (
-	// loopTTL is for meshes on which no lease has to stay held: a busy machine may stop a process for longer.
+	// loopTTL is for meshes without leases that must stay held: a busy machine may stop a process
+	// for longer.
 	loopTTL = 500 * time.Millisecond
-	// calmTTL is for all others.
+	// calmTTL is for all other meshes.
 	calmTTL = 10 * time.Second
-	// patience bounds every wait. Only what hangs takes so long.
+	// patience bounds every wait. Only a hang takes so long.
 	patience = time.Minute
 )
 
-// ownSecret returns the secret of one mesh. No two meshes of tests share a secret: a node of one may
-// be given the port of a node of the other that has ended, and whose peers still look for it there.
-// With one secret the two meshes would become one, with two nodes of each name.
+// ownSecret returns the secret of a mesh. No two meshes of tests share a secret: a node may be
+// given the port of an ended node of another mesh, and the peers of the ended node still dial this
+// port. With a shared secret the two meshes would become one, with two nodes of each name.
 func ownSecret() []byte { return []byte(rand.Text()) }
 
 // onLoopback is a mesh of real nodes.
@@ -58,8 +59,8 @@ func loopback(t *testing.T, ttl time.Duration, voters ...string) *onLoopback {
 	return r
 }
 
-// calmMesh starts the mesh that tests share: three voters, which are quiet for calmTTL at first, and a
-// node that doesn't vote. All of these nodes go on. A test has keys of its own.
+// calmMesh starts the mesh shared by tests: three voters, which are quiet for calmTTL at first, and
+// a node without a vote. All of these nodes go on. A test has keys of its own.
 var calmMesh = sync.OnceValues(func() ([]*lockmesh.Mesh, error) {
 	r := &onLoopback{secret: calmSecret, ttl: calmTTL, voters: []string{"a", "b", "c"}}
 	for _, name := range []string{"a", "b", "c", "d"} {
@@ -77,13 +78,14 @@ var calmNodes []*lockmesh.Mesh
 
 func closeCalmMesh() {
 	for _, m := range calmNodes {
-		_ = m.Close() // whatever tests left there is theirs to judge
+		_ = m.Close() // the tests judge their own leftovers
 	}
 }
 
 var calmSecret = ownSecret()
 
-// calm returns the shared mesh when all its nodes are ready. Nodes that the test has join are its own.
+// calm returns the shared mesh when all its nodes are ready. Further nodes joined by the test
+// belong to the test.
 func calm(t *testing.T) *onLoopback {
 	t.Helper()
 	sampled.Waits(t)
@@ -231,7 +233,7 @@ func TestTheNextWaiterFollowsAHolderThatCrashed(t *testing.T) {
 		served <- lease
 	}()
 	eventually(t, "b waits", func() bool { return waits(b, "of the crashed") })
-	deadline := first.Deadline() // it may be extended before the crash, and then is later
+	deadline := first.Deadline() // the deadline may be extended before the crash, and then is later
 	if err := crashes.Close(); err != nil {
 		t.Fatal(err)
 	}
@@ -253,7 +255,7 @@ func TestTheNextWaiterFollowsAHolderThatCrashed(t *testing.T) {
 	}
 }
 
-// waits reports whether a node has asked for a key that it isn't granted yet.
+// waits reports whether a node waits for a key.
 func waits(m *lockmesh.Mesh, key string) bool {
 	return slices.ContainsFunc(m.Status().Waiting, func(w lockmesh.WaitStatus) bool { return w.Key == key })
 }
@@ -303,7 +305,7 @@ func TestLeaveHandsOverOverSockets(t *testing.T) {
 			t.Logf("b sees %+v", b.Status().Members)
 		}
 	}()
-	// gossip ignores the goodbye of a node that it doesn't know yet
+	// gossip ignores the leave message of a node that isn't known yet
 	eventually(t, "b knows the leaver", func() bool { return knows(b, "leaves", "alive") })
 	began := time.Now()
 	if err := leaves.Leave(within(t, patience)); err != nil {
@@ -408,7 +410,7 @@ func TestPeersThatCantBeLookedUpAreTriedOn(t *testing.T) {
 	}
 }
 
-// lineCount counts log lines that have a text.
+// lineCount counts log lines that contain a text.
 type lineCount struct {
 	want string
 	n    atomic.Int64
@@ -429,7 +431,8 @@ func (l *lineCount) WithGroup(string) slog.Handler { return l }
 
 func TestOnLoopbackThreeFoundAndAFourthTakesLocks(t *testing.T) {
 	sampled.Waits(t)
-	// A founder must know the address of another, so each but the first names those before it.
+	// A founder must know the address of another founder, so each founder but the first names the
+	// earlier founders.
 	t.Parallel()
 	r := &onLoopback{t: t, secret: ownSecret(), ttl: calmTTL, voters: []string{"a", "b", "c"}}
 	dirs := t.TempDir()

@@ -8,8 +8,8 @@ import (
 	"github.com/lockmesh/lockmesh/internal/sampled"
 )
 
-// The secret of a mesh is changed while it runs, in the three steps of docs/changing-the-secret.md.
-// Leases are held all the time, and locks are taken after each step.
+// The secret of a running mesh is changed in the three steps of docs/changing-the-secret.md. Leases
+// are held throughout, and locks are acquired after each step.
 func TestTheSecretIsChangedWhileLocksAreHeld(t *testing.T) {
 	t.Parallel()
 	sampled.Waits(t)
@@ -39,7 +39,7 @@ func TestTheSecretIsChangedWhileLocksAreHeld(t *testing.T) {
 			check(t, m.Ready(within(t, patience)))
 		}
 	}
-	// uses waits until every node knows of every node which secrets it accepts and sends.
+	// uses waits until every node knows the accepted and sent secrets of every node.
 	uses := func(sent lockmesh.Secret, accepted ...lockmesh.Secret) {
 		t.Helper()
 		all := []string{"a", "b", "c", "d"}
@@ -89,7 +89,7 @@ func TestTheSecretIsChangedWhileLocksAreHeld(t *testing.T) {
 	}
 }
 
-// idOf returns the id by which Status shows a secret: that of a node alone.
+// idOf returns the id of a secret in the Status of a node.
 func idOf(t *testing.T, secret lockmesh.Secret) string {
 	t.Helper()
 	r := &onLoopback{t: t, secret: secret, ttl: calmTTL, voters: []string{"alone"}}

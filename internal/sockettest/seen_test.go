@@ -12,18 +12,18 @@ import (
 	"github.com/lockmesh/lockmesh"
 )
 
-// seenRounds is how many looks of each kind are taken. LOCKMESH_SEEN makes it more.
+// seenRounds is the number of queries of each kind. LOCKMESH_SEEN sets another number.
 func seenRounds(t *testing.T) int {
 	t.Helper()
 	return count(t, "LOCKMESH_SEEN", 100, 150)
 }
 
-// looks counts the looks of each kind, and those that have missed what had returned.
+// looks counts the queries of each kind, and the queries that missed an effect of a returned call.
 type looks struct{ looked, missed map[string]int }
 
 func newLooks() *looks { return &looks{make(map[string]int), make(map[string]int)} }
 
-// saw counts a look, and reports the first looks of each kind that have missed what had returned.
+// saw counts a query, and reports the first queries of each kind that missed an effect.
 func (l *looks) saw(t *testing.T, what string, round int, seen bool, more any) {
 	t.Helper()
 	if l.looked[what]++; seen {
@@ -34,7 +34,7 @@ func (l *looks) saw(t *testing.T, what string, round int, seen bool, more any) {
 	}
 }
 
-// report reports how many looks of each kind there were, and how many of them missed.
+// report reports the numbers of queries and of misses of each kind.
 func (l *looks) report(t *testing.T, rounds int) {
 	t.Helper()
 	for what, n := range l.missed {
@@ -43,7 +43,8 @@ func (l *looks) report(t *testing.T, rounds int) {
 	t.Logf("the looks of each kind, in %d rounds: %v", rounds, l.looked)
 }
 
-// What has returned before a look begins is seen by the look, on any node, whether it votes or not: a lease, its end, a value, who leads, and how far a latch is.
+// A query on any node, with or without a vote, sees the effects of all calls that have returned
+// before: a lease, its end, a value, the leader of an election, and the count of a latch.
 func TestWhatHasReturnedIsSeenOnAnyNode(t *testing.T) {
 	t.Parallel()
 	r := calm(t)

@@ -14,14 +14,15 @@ import (
 	"github.com/lockmesh/lockmesh/internal/sampled"
 )
 
-// A process of a mesh that is born by count finds no other, and says why, for each kind of entry.
+// A process of a mesh that is born by count finds no other process, and reports why, for each kind
+// of entry.
 func TestAProcessThatFindsNoOtherSaysWhy(t *testing.T) {
 	t.Parallel()
 	sampled.Waits(t)
 	foreign := &onLoopback{t: t, secret: ownSecret(), ttl: loopTTL}
 	counted := func(c *lockmesh.Config) { c.Expect = 3 }
 	named := foreign.join("named", func(c *lockmesh.Config) { counted(c); c.Mesh = "another" })
-	const shut = 1 // no test is given this port
+	const shut = 1 // no test gets this port
 	nowhere := fmt.Sprintf("dns:nowhere.%s:7950", domain)
 	missing := "file:" + filepath.Join(t.TempDir(), "missing")
 	for _, test := range []struct {
@@ -59,8 +60,8 @@ func TestAProcessThatFindsNoOtherSaysWhy(t *testing.T) {
 	}
 }
 
-// A process that is started before the names have addresses finds out, too, that other nodes refuse
-// the process.
+// A process started before the names have addresses also finds out that other nodes refuse the
+// process.
 func TestARefusalIsFoundOnceANameHasAnAddress(t *testing.T) {
 	t.Parallel()
 	sampled.Waits(t)

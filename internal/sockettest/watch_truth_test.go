@@ -9,23 +9,23 @@ import (
 	"github.com/lockmesh/lockmesh"
 )
 
-// watchedLeases is how many leases are granted while it is watched. LOCKMESH_WATCHED makes it more.
+// watchedLeases is the number of leases granted under watch. LOCKMESH_WATCHED sets another number.
 func watchedLeases(t *testing.T) int {
 	t.Helper()
 	return count(t, "LOCKMESH_WATCHED", 500, 800)
 }
 
-// turnsAhead is how many leases are granted at most of which some watch hasn't told yet: so few that no reader has more events
-// waiting than a watch keeps.
+// turnsAhead is the largest number of granted leases that some watch hasn't reported yet: so few
+// that no reader has more events waiting than a watch keeps.
 const turnsAhead = 60
 
-// record is what happened to some keys, and how far the watches have told of it.
+// record has the leases of some keys, and how far the watches have reported the leases.
 type record struct {
 	mu     sync.Mutex
 	some   *sync.Cond
-	leases map[string][]lockmesh.Event // by key, in order: what is to be told of each
+	leases map[string][]lockmesh.Event // by key, in order: the expected events
 	many   int
-	told   []int // by watch: how many ends of leases it has told of
+	told   []int // by watch: the number of reported ends of leases
 }
 
 // granted notes a lease while it is held, and waits while a watch is far behind.
@@ -48,9 +48,10 @@ func (r *record) behind() bool {
 	return false
 }
 
-// follow holds what a watch tells against what happened, until it has told of the end of so many leases. A watch that tells of something else ends it.
+// follow compares the events of a watch with the record, until the watch has reported the ends of
+// so many leases. An unexpected event ends the watch's part.
 func (r *record) follow(t *testing.T, w *lockmesh.Watch, at, leases int) {
-	defer func() { // so that nobody waits for it
+	defer func() { // so that no goroutine waits for this watch
 		r.mu.Lock()
 		defer r.mu.Unlock()
 		r.told[at] = leases + turnsAhead
@@ -76,7 +77,8 @@ func (r *record) follow(t *testing.T, w *lockmesh.Watch, at, leases int) {
 		if held[e.Key] {
 			kind = lockmesh.Released
 		}
-		// A grant may be told before its client has noted it, and is looked at again when it ends.
+		// A grant may be reported before its client has recorded the lease; the end of the lease is
+		// then compared.
 		early := want.Token == 0 && e.Kind == lockmesh.Granted && kind == lockmesh.Granted
 		if !early && (e.Kind != kind || e.Token != want.Token || e.Node != want.Node || e.Mode != want.Mode || e.Current) {
 			t.Errorf("watch %d told %v after %d leases; want %v by %s, token %d", at, e, told, kind, want.Node, want.Token)
@@ -93,8 +95,9 @@ func (r *record) follow(t *testing.T, w *lockmesh.Watch, at, leases int) {
 	}
 }
 
-// On a healthy mesh whose readers are fast a watch tells of each lease once, in order, and of how it ended; without a gap, and of none as lost. So it
-// is where only callers of one node take turns, who would pass their leases on among themselves if nobody watched.
+// On a healthy mesh with fast readers a watch reports each lease and its end once, in order,
+// without a gap, and no lease as lost. The same holds if only callers of a single node take turns,
+// where unwatched leases would be handed off within the node.
 func TestAWatchIsATrueStory(t *testing.T) {
 	t.Parallel()
 	t.Run("a caller on each node", func(t *testing.T) {
@@ -105,7 +108,7 @@ func TestAWatchIsATrueStory(t *testing.T) {
 	})
 }
 
-// watchTurns watches callers take turns, some of four nodes' or several of one.
+// watchTurns watches callers that take turns, on four nodes or several on one node.
 func watchTurns(t *testing.T, prefix string, callers func([]*lockmesh.Mesh) []*lockmesh.Mesh) {
 	r := calm(t)
 	ctx, stop := context.WithCancel(within(t, 20*patience))

@@ -33,9 +33,9 @@ func firstState(t *testing.T, w *lockmesh.Watch) (state []lockmesh.Event) {
 	}
 }
 
-// A watch begins with what has returned before, on any node, whether the node votes or not: a lease
-// that was granted is part of the first state, before Synced and as Current, and a lease that was
-// given back is not. So is the state for a further watch of a topic that the node watches already.
+// A watch on any node, with or without a vote, begins with the effects of all calls that have
+// returned before: a granted lease is part of the first state, before Synced and as Current, and a
+// released lease is not. The same holds for a further watch of a topic already watched by the node.
 func TestAWatchBeginsWithWhatHasReturned(t *testing.T) {
 	t.Parallel()
 	r := calm(t)
@@ -59,7 +59,7 @@ func TestAWatchBeginsWithWhatHasReturned(t *testing.T) {
 		for _, w := range []struct {
 			what    string
 			watch   func(context.Context) (*lockmesh.Watch, error)
-			further bool // the node watches the same already
+			further bool // the node already has the same watch
 		}{
 			{"a watch", watchKey, false}, {"a further watch", watchKey, true},
 			{"a watch of a prefix", watchAll, false}, {"a further watch of a prefix", watchAll, true},

@@ -12,10 +12,10 @@ import (
 	"github.com/lockmesh/lockmesh"
 )
 
-// envWork says how many keys are in use beside the watches; make soak uses many.
+// envWork is the number of keys in use beside the watches; make soak uses many keys.
 const envWork = "LOCKMESH_WORK_KEYS"
 
-// keysHeld has a node hold keys, which it asks for on many goroutines.
+// keysHeld has a node hold keys, acquired on many goroutines.
 func (r *onLoopback) keysHeld(m *lockmesh.Mesh, prefix string, n int) []*lockmesh.Lease {
 	leases := make([]*lockmesh.Lease, n)
 	var work sync.WaitGroup
@@ -35,8 +35,9 @@ func (r *onLoopback) keysHeld(m *lockmesh.Mesh, prefix string, n int) []*lockmes
 	return leases
 }
 
-// What a node asks of the voters takes them away from nobody: while another node begins thirty watches of all keys that are in use,
-// no lease is lost. (With 60,000 keys all 500 were, before work was done in pieces.)
+// The queries of a node cost no other node a lease: while a node begins thirty watches of all keys
+// in use, no lease is lost. (With 60,000 keys all 500 leases were lost, before the voters worked in
+// pieces.)
 func TestOnLoopbackWatchesOfAllKeysLoseNobodysLease(t *testing.T) {
 	keys := 2000
 	if text := os.Getenv(envWork); text != "" {

@@ -54,7 +54,7 @@ func nonsense(st *vote.DiskState) string {
 
 func badElectorate(what string, e *vote.Electorate) string {
 	if e.Version == 0 {
-		if len(e.All()) > 0 || e.Lineage != 0 || e.Floor != 0 || e.Most != 0 || e.MaxTTL != 0 || e.OldMaxTTL != 0 {
+		if len(e.All()) > 0 || e.Lineage != 0 || e.MinToken != 0 || e.Most != 0 || e.MaxTTL != 0 || e.OldMaxTTL != 0 {
 			return what + " has no version, but isn't empty"
 		}
 		return ""
@@ -84,8 +84,8 @@ func badElectorate(what string, e *vote.Electorate) string {
 	// Vote counting has a place for each voter, old ones included.
 	case len(e.All()) > vote.MaxVoters:
 		return fmt.Sprintf("%s has %d voters with its old ones; at most %d can vote", what, len(e.All()), vote.MaxVoters)
-	case e.Floor > vote.MaxToken:
-		return fmt.Sprintf("%s: floor is %d, larger than every token", what, e.Floor)
+	case e.MinToken > vote.MaxToken:
+		return fmt.Sprintf("%s: floor is %d, larger than every token", what, e.MinToken)
 	}
 	return ""
 }

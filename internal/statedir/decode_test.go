@@ -20,11 +20,11 @@ func mustEncode(t testing.TB, st *vote.DiskState) []byte {
 	return data
 }
 
-// sealed is a file with a body, whatever it says, and the right checksum.
+// sealed returns a file with any body, and the right checksum.
 func sealed(body string) []byte { return seal([]byte(body)) }
 
-// The format is for ever: a file of this version must be read by all later ones. If this fails after a change of the words, or of Go, then
-// files that are out there are refused.
+// All later versions must read a file of this version. If this test fails after a change of the
+// words, or of Go, then existing files are refused.
 func TestTheFormatStaysWhatItIs(t *testing.T) {
 	const want = `lockmesh-state 1
 {
@@ -60,7 +60,7 @@ func TestTheFormatStaysWhatItIs(t *testing.T) {
 crc32c ec4876ac
 `
 	st := vote.DiskState{Mesh: "default", Name: "a<b>", Dir: 1<<64 - 1, Writes: 2,
-		Electorate: vote.Electorate{Version: 1, Lineage: 7, Voters: []vote.Elector{{Name: "ä", Dir: 12}}, Floor: 99}}
+		Electorate: vote.Electorate{Version: 1, Lineage: 7, Voters: []vote.Elector{{Name: "ä", Dir: 12}}, MinToken: 99}}
 	if got := string(mustEncode(t, &st)); got != want {
 		t.Errorf("writes\n%s\nwant\n%s", got, want)
 	}
@@ -70,8 +70,8 @@ crc32c ec4876ac
 	}
 }
 
-// A file that was written before an electorate had a limit, in the midst of a change and with a founder's
-// pledge, must be read: it has no "most" and no "pledge_most". A file with them stays what it is, too.
+// A file from before electorates had a limit, in the midst of a change and with a founder's pledge,
+// must be read: the file has no "most" and no "pledge_most". A file with both stays readable, too.
 func TestFilesOfBeforeTheLimitAreRead(t *testing.T) {
 	st := vote.DiskState{
 		Mesh: "m", Name: "a", Dir: 1, Writes: 9,
@@ -117,8 +117,9 @@ func TestTheLargestStateFits(t *testing.T) {
 	}
 	st := sample(1<<64 - 1)
 	most := vote.Ballot{Counter: 1<<64 - 1, By: 1<<64 - 1}
-	// More than there may be: both halves of both electorates are full, which is twice what can vote.
-	st.Electorate = vote.Electorate{Version: 1<<64 - 1, Lineage: 1<<64 - 1, Voters: voters, Old: others, Floor: vote.MaxToken}
+	// More than is possible: both halves of both electorates are full, twice the number of possible
+	// voters.
+	st.Electorate = vote.Electorate{Version: 1<<64 - 1, Lineage: 1<<64 - 1, Voters: voters, Old: others, MinToken: vote.MaxToken}
 	st.Mesh, st.Name, st.Promised, st.Accepted, st.Value, st.Pledge = string(voters[0].Name), voters[0].Name, most, most, st.Electorate, voters
 	if n := len(mustEncode(t, st)); n > maxSize || n < maxSize/4 {
 		t.Errorf("it has %d bytes, the limit is %d: it should be above, and not by much", n, maxSize)
@@ -238,7 +239,8 @@ func TestAnotherNodesStateIsRefused(t *testing.T) {
 	}
 }
 
-// Whatever the bytes are, they are refused with an error of this package, or they are exactly what encode writes for a state that makes sense.
+// All bytes are either refused with an error of this package, or are exactly the encoding of a
+// valid state.
 func FuzzLoad(f *testing.F) {
 	for _, st := range []*vote.DiskState{fresh(), sample(1)} {
 		good := mustEncode(f, st)
@@ -250,7 +252,8 @@ func FuzzLoad(f *testing.F) {
 	f.Add([]byte("lockmesh-state 2\n\n"))
 	f.Add([]byte("lockmesh-state 1\n{}\ncrc32c 826572ca\n"))
 	f.Fuzz(func(t *testing.T, data []byte) {
-		for _, data := range [][]byte{data, seal(bytes.Clone(data))} { // the checksum keeps out nearly all that is made up
+		// The checksum keeps out most invented bytes.
+		for _, data := range [][]byte{data, seal(bytes.Clone(data))} {
 			st, err := decode("state", data)
 			if err != nil {
 				if _, ok := err.(*Error); !ok {
@@ -281,7 +284,8 @@ func FuzzLoad(f *testing.F) {
 	})
 }
 
-// normal returns a state in which an empty list is none: that is the same in the file where a list may be left out.
+// normal returns a state with nil in place of empty lists, which are the same in a file where a
+// list may be left out.
 func normal(st vote.DiskState) vote.DiskState {
 	for _, list := range []*[]vote.Elector{&st.Electorate.Old, &st.Value.Old, &st.Pledge} {
 		if len(*list) == 0 {

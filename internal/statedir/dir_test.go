@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// These use the real disk; what fails on it is tried in memory.
+// These tests use the real disk; failures of the disk are tested in memory.
 
 func mustOpenReal(t *testing.T, path string) *Dir {
 	t.Helper()
@@ -56,7 +56,7 @@ func TestWhatWasSavedIsLoaded(t *testing.T) {
 		t.Errorf("the directory has %v, %v", entries, err)
 	}
 	if runtime.GOOS == "windows" {
-		return // which has no such modes
+		return // Windows has no such modes
 	}
 	for name, want := range map[string]os.FileMode{".": dirMode, "..": dirMode, stateFile: fileMode, lockFile: fileMode} {
 		info, err := os.Stat(filepath.Join(path, name))
@@ -146,7 +146,7 @@ func TestLoadSaysWhyItCannot(t *testing.T) {
 	}
 }
 
-// A link would be replaced by Save, and what it leads to would stay as it was; a pipe would never end.
+// Save would replace a link, and leave the link's target as before; reading a pipe would never end.
 func TestAStateThatIsNoPlainFileIsRefused(t *testing.T) {
 	for name, put := range map[string]func(path string) error{
 		"directory": func(path string) error { return os.Mkdir(path, 0o700) },

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// The directory of processes is one that can't be synced.
+// The directory of processes can't be synced.
 func TestADirectoryThatCannotBeSyncedIsTaken(t *testing.T) {
 	d, err := os.Open("/proc")
 	if err != nil {

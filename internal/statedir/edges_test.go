@@ -2,7 +2,7 @@ package statedir
 
 import "testing"
 
-// A last line that happens to be a number is no checksum: only one that says so is.
+// A last line that happens to be a number is no checksum without the prefix.
 func TestAFileWithoutAChecksumHasNone(t *testing.T) {
 	for _, row := range []struct {
 		file string

@@ -10,8 +10,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A lock that can't be had, as on a file system without locks, is no lock that another process has: an
-// operator who looked for that process would look for ever.
+// A failure to lock, as on a file system without locks, isn't reported as the lock of another
+// process: an operator would look for this process indefinitely.
 func TestALockThatCannotBeHadIsNoLockThatAnotherHas(t *testing.T) {
 	if err := lockError("lock", unix.EWOULDBLOCK); err != errHeld {
 		t.Errorf("a lock that another process has: %v", err)
@@ -22,7 +22,7 @@ func TestALockThatCannotBeHadIsNoLockThatAnotherHas(t *testing.T) {
 	}
 }
 
-// Some file systems can't sync a directory, and needn't. Any other failure is one.
+// Some file systems can't sync a directory, and needn't. Any other failure is reported.
 func TestOnlyAFileSystemThatNeedsNoSyncMayRefuseOne(t *testing.T) {
 	for err, needsNone := range map[error]bool{
 		unix.EINVAL: true, unix.ENOTSUP: true, unix.EIO: false, unix.ENOSPC: false,

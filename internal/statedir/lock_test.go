@@ -10,12 +10,12 @@ func TestASecondOpenFails(t *testing.T) {
 	d := mustOpenReal(t, path)
 	_, err := Open(path)
 	wantError(t, "second open", err, ErrLocked, path, "another process has it open, or another node of this process", adviceLocked)
-	mustOpenReal(t, t.TempDir()) // another directory is another's
+	mustOpenReal(t, t.TempDir()) // another directory is free
 	if err := d.Close(); err != nil {
 		t.Fatal(err)
 	}
 	again := mustOpenReal(t, path)
-	if err := d.Close(); err != nil { // must not give up the lock of the other
+	if err := d.Close(); err != nil { // must not release the new lock
 		t.Fatal(err)
 	}
 	_, err = Open(path)

@@ -12,26 +12,29 @@ import (
 
 var errStopped = errors.New("the process has been killed")
 
-// memory is a disk that tells what processes see from what a loss of power leaves. It stops after any step, as a killed process does, and
-// fails at any.
+// memory is a disk that keeps apart the data seen by processes and the data left by a power loss.
+// The disk stops after any step, as a killed process does, and fails at any step.
 type memory struct {
 	seen names // by processes
 	safe names // on the disk
 	held map[string]bool
 
-	steps  []string // what was done, in order
-	stopAt int      // the step that isn't done any more, nor any later one; negative: none. Of a write, half is done
+	steps []string // the steps done, in order
+	// stopAt is the first step not done any more, or half done if the step is a write; negative:
+	// all steps are done.
+	stopAt int
 
 	fail func(op, path string) error // nil: nothing fails
 }
 
-// names are a directory tree: a file has an inode, a directory none.
+// names are a directory tree: a file has an inode, a directory has none.
 type names map[string]*inode
 
 type inode struct {
 	seen []byte
 	safe []byte
-	bad  bool // a sync has failed: the system has dropped what wasn't safe from its list, and will say that all is well
+	// A sync has failed: the system has dropped the unsynced bytes, and later syncs report success.
+	bad bool
 }
 
 func newMemory() *memory {
@@ -52,7 +55,7 @@ func absolute(path string) string {
 	return abs
 }
 
-// step counts a step. It fails if the process was killed before, or the step is to fail.
+// step counts a step, and fails if the process was killed before, or if the step is to fail.
 func (m *memory) step(op, path string) error {
 	if m.stopAt >= 0 && len(m.steps) >= m.stopAt {
 		return errStopped
@@ -204,7 +207,7 @@ func (m *memory) syncDir(path string) error {
 	return nil
 }
 
-// fates are what may become of bytes that weren't synced when the power is lost.
+// fates are the possible fates of unsynced bytes in a power loss.
 var fates = map[string]func(n *inode) []byte{
 	"kept":   func(n *inode) []byte { return n.seen },
 	"lost":   func(n *inode) []byte { return n.safe },
@@ -212,8 +215,8 @@ var fates = map[string]func(n *inode) []byte{
 	"torn":   func(n *inode) []byte { return n.seen[:max(len(n.safe), len(n.seen)/3)] },
 }
 
-// restarts returns the disks that may be found after the process has been killed, and after a loss of power: a name that wasn't
-// synced is there or not, each for itself.
+// restarts returns the disks that may be found after a kill, and after a power loss: each unsynced
+// name is there or not, independently of the others.
 func (m *memory) restarts() map[string]*memory {
 	found := map[string]*memory{"killed": m.restart(m.seen, fates["kept"])}
 	var open []string
@@ -265,7 +268,7 @@ func (m *memory) restart(tree names, bytes func(*inode) []byte) *memory {
 	return after
 }
 
-// reachable reports whether all directories above a name are there.
+// reachable reports whether all directories above a name exist.
 func reachable(tree names, name string) bool {
 	for ; name != filepath.Dir(name); name = filepath.Dir(name) {
 		if !has(tree, name) {
@@ -297,7 +300,7 @@ func (i info) Size() int64 {
 	return int64(len(i.n.seen))
 }
 
-// left returns the names of a directory's files but the lock.
+// left returns the names of a directory's files, except the lock.
 func (m *memory) left(dir string) string {
 	var files []string
 	for name, n := range m.seen {

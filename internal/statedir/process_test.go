@@ -14,10 +14,11 @@ import (
 	"time"
 )
 
-// holdEnv makes the test's program a process that opens the directory it names, says what came of it, and waits for the end of its input.
+// holdEnv makes the test's program a process that opens the directory in the variable, prints the
+// outcome, and waits for the end of its input.
 const holdEnv = "LOCKMESH_TEST_HOLD_STATEDIR"
 
-// patience bounds every wait. Only what hangs takes so long.
+// patience bounds every wait. Only a hang takes so long.
 const patience = 30 * time.Second
 
 func TestMain(m *testing.M) {
@@ -29,12 +30,13 @@ func TestMain(m *testing.M) {
 }
 
 func hold(path string) {
-	_, err := Open(path) // never closed: it is the end of the process that must give the lock back
+	_, err := Open(path) // never closed: the end of the process must release the lock
 	fmt.Println(err)
 	_, _ = io.Copy(io.Discard, os.Stdin)
 }
 
-// holder starts another process that opens the directory. It returns the process and what it says about it.
+// holder starts another process that opens the directory. holder returns the process, and the
+// outcome printed by the process.
 func holder(t *testing.T, path string) (*exec.Cmd, string) {
 	t.Helper()
 	self, err := os.Executable()
@@ -44,7 +46,8 @@ func holder(t *testing.T, path string) (*exec.Cmd, string) {
 	cmd := exec.Command(self)
 	cmd.Env = append(os.Environ(), holdEnv+"="+path)
 	cmd.Stderr = os.Stderr
-	stdin, err := cmd.StdinPipe() // closed by the system if this process dies, so that the other ends, too
+	// The system closes stdin if this process dies, so the other process ends, too.
+	stdin, err := cmd.StdinPipe()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -81,9 +84,10 @@ func TestASecondProcessIsKeptOutUntilTheFirstIsKilled(t *testing.T) {
 	if err := first.Process.Kill(); err != nil {
 		t.Fatal(err)
 	}
-	_ = first.Wait() // it was killed, which is an error
+	_ = first.Wait() // an error, since the process was killed
 	var d *Dir
-	for began := time.Now(); ; time.Sleep(time.Millisecond) { // Windows gives a dead process's locks back when it comes to it
+	// Windows releases the locks of a dead process only after a while.
+	for began := time.Now(); ; time.Sleep(time.Millisecond) {
 		if d, err = Open(path); err == nil {
 			break
 		}

@@ -12,21 +12,21 @@ import (
 
 var where = absolute("/var/lib/lockmesh/a")
 
-// sample is a state in which a node may be after a few elections.
+// sample is a possible state of a node after a few elections.
 func sample(writes uint64) *vote.DiskState {
 	voters := []vote.Elector{{Name: "a", Dir: 11}, {Name: "b", Dir: 12}, {Name: "c", Dir: 13}}
 	grown := append(voters[:3:3], vote.Elector{Name: "d", Dir: 14})
 	return &vote.DiskState{
 		Mesh: "default", Name: "a", Dir: 11, Writes: writes,
-		Electorate: vote.Electorate{Version: 4, Lineage: 7, Voters: voters, Floor: 99},
+		Electorate: vote.Electorate{Version: 4, Lineage: 7, Voters: voters, MinToken: 99},
 		Promised:   vote.Ballot{Counter: 3, By: 12},
 		Accepted:   vote.Ballot{Counter: 2, By: 11},
-		Value:      vote.Electorate{Version: 5, Lineage: 7, Voters: grown, Old: voters, Floor: 99},
+		Value:      vote.Electorate{Version: 5, Lineage: 7, Voters: grown, Old: voters, MinToken: 99},
 		Pledge:     voters,
 	}
 }
 
-// fresh is the state of a node that knows nothing yet.
+// fresh is the state of a new node.
 func fresh() *vote.DiskState { return &vote.DiskState{Mesh: "default", Name: "a", Dir: 11, Writes: 1} }
 
 func mustOpen(t *testing.T, m *memory) *Dir {
@@ -80,7 +80,7 @@ func TestACrashAtAnyStepLeavesTheOldStateOrTheNew(t *testing.T) {
 			before := len(m.steps)
 			m.stopAt = before + k
 			err := d.Save(next)
-			done = len(m.steps) < m.stopAt // it came to its end before
+			done = len(m.steps) < m.stopAt // Save ended before the stop
 			if done && err != nil {
 				t.Fatal(err)
 			}
@@ -135,7 +135,7 @@ func TestACrashWhileOpenLeavesADirectoryThatOpens(t *testing.T) {
 	}
 }
 
-// A directory that was made, but is lost with the power, would take the state with it.
+// A new directory lost in a power loss would take the state with it.
 func TestAStateInADirectoryJustMadeOutlivesALossOfPower(t *testing.T) {
 	m, _ := started(t, fresh())
 	for label, after := range m.restarts() {
@@ -145,7 +145,8 @@ func TestAStateInADirectoryJustMadeOutlivesALossOfPower(t *testing.T) {
 	}
 }
 
-// Who makes the directory may be killed, or fail, before it is synced into the one above. The next one finds it there, and must not take that for safe.
+// The process that makes the directory may be killed, or fail, before the directory is synced into
+// its parent. The next process finds the directory, and must not take it for safe.
 func TestAStateInADirectoryMadeByAnEarlierTryOutlivesALossOfPower(t *testing.T) {
 	broken := errors.New("input/output error")
 	for k, done := 0, false; !done; k++ {
@@ -196,7 +197,8 @@ func TestAFailedSaveLeavesTheOldStateAndSavingAgainMendsIt(t *testing.T) {
 		{"rename", tempFile, broken, "the new state can't be put in the place of the old one"},
 		{"remove", tempFile, readOnly, "the new state can't be begun, since the temporary file of an earlier try can't be removed"},
 	} {
-		for _, stuck := range []bool{false, true} { // whether the temporary file can't be removed either
+		// stuck: the temporary file can't be removed either.
+		for _, stuck := range []bool{false, true} {
 			m, d := started(t, sample(1))
 			m.fail = func(op, path string) error {
 				if op == c.op && path == c.path || stuck && op == "remove" && m.seen[d.in(tempFile)] != nil {
@@ -305,7 +307,8 @@ func TestWhatMustNotBeSavedIsNot(t *testing.T) {
 	}
 }
 
-// wantError complains unless an error is one of this package's, for that reason alone, with these texts in it.
+// wantError fails the test unless the error is of this package, for the given reason alone, and has
+// these texts.
 func wantError(t *testing.T, at string, err, reason error, texts ...string) {
 	t.Helper()
 	var e *Error

@@ -38,7 +38,7 @@ type Electorate struct {
 	// is needed as well.
 	Old []Elector `json:"old,omitempty"`
 	// Floor bounds the tokens of all leases under earlier electorates without a voter in common.
-	Floor Token `json:"floor,omitempty"`
+	MinToken Token `json:"floor,omitempty"`
 	// Most is the maximum number of voters, as decided by the voters; zero if undecided.
 	Most int `json:"most,omitempty"`
 	// MaxTTL is the maximum TTL as decided by the voters, and OldMaxTTL that of the version before,
@@ -110,7 +110,7 @@ func (e *Electorate) Names(name NodeID) bool {
 
 // Equal reports whether both electorates are the same in all respects.
 func (e *Electorate) Equal(f *Electorate) bool {
-	return e.Version == f.Version && e.Lineage == f.Lineage && e.Floor == f.Floor && e.Most == f.Most && e.MaxTTL == f.MaxTTL && e.OldMaxTTL == f.OldMaxTTL && slices.Equal(e.Voters, f.Voters) && slices.Equal(e.Old, f.Old)
+	return e.Version == f.Version && e.Lineage == f.Lineage && e.MinToken == f.MinToken && e.Most == f.Most && e.MaxTTL == f.MaxTTL && e.OldMaxTTL == f.OldMaxTTL && slices.Equal(e.Voters, f.Voters) && slices.Equal(e.Old, f.Old)
 }
 
 // Check returns an error for an invalid electorate. Version zero means no electorate; the voters
@@ -125,8 +125,8 @@ func (e *Electorate) Check() error {
 		return errors.New("electorate 1 is joint, but there is none before it")
 	case e.Version > MaxVersion:
 		return fmt.Errorf("there is no electorate %d", e.Version)
-	case e.Floor > MaxToken:
-		return fmt.Errorf("the floor of electorate %d is no token", e.Version)
+	case e.MinToken > MaxToken:
+		return fmt.Errorf("the minimum token of electorate %d is no token", e.Version)
 	case e.Most < 0 || e.Most > MaxVoters:
 		return fmt.Errorf("electorate %d may have %d voters; at most %d can vote", e.Version, e.Most, MaxVoters)
 	case e.MaxTTL != 0 && (e.MaxTTL < MinTTL || e.MaxTTL > LongestTTL), e.OldMaxTTL != 0 && (e.OldMaxTTL < MinTTL || e.OldMaxTTL > LongestTTL):

@@ -16,10 +16,10 @@ const (
 	// clock with a later time is broken, and is read as LastClock.
 	LastClock Token = 1 << 55
 
-	// MaxFloor bounds the floor of an electorate, since no voter can refuse an electorate once it
-	// is decided. MaxFloor is a sixteenth of all tokens, so that the keys above the floor have room
-	// for 274,000 years.
-	MaxFloor = MaxToken / 16
+	// MaxMinToken bounds the minimum token of an electorate, since no voter can refuse an
+	// electorate once it is decided. MaxMinToken is a sixteenth of all tokens, so that the keys
+	// above the minimum token have room for 274,000 years.
+	MaxMinToken = MaxToken / 16
 )
 
 // TokenAt returns the token of a wall-clock time: zero for times before 1970, and at most

@@ -8,18 +8,18 @@ import (
 	"github.com/lockmesh/lockmesh/quorum"
 )
 
-// One voter hasn't heard that the earlier lease was granted, and another not that it was given
-// back.
+// One voter hasn't received the grant of the earlier lease, and another voter hasn't received its
+// release.
 func TestALeaseDoesntOvertakeTheOneBefore(t *testing.T) {
 	a, b := see(vote.Holding, vote.Exclusive, "a", 20), see(vote.Holding, vote.Exclusive, "b", 40)
 	over := see(vote.Released, vote.Exclusive, "a", 20)
 	r := newHarness(t, 3)
 	r.begin()
 	r.hear(2, b)
-	r.want("synced") // its word could be the first of many
+	r.want("synced") // this report could be the first of many
 	r.hear(0, a)
 	r.want()
-	r.hear(0, over, b) // a majority tells of b, and what was before it comes first
+	r.hear(0, over, b) // a majority reports b, but earlier events come first
 	r.want()
 	r.hear(1, a)
 	r.want("granted a20@20", "released a20@20", "granted b40@40")
@@ -29,15 +29,15 @@ func TestALeaseDoesntOvertakeTheOneBefore(t *testing.T) {
 	r.sure()
 }
 
-// What a voter has overheard doesn't count: it may still have a vote for the lease before, of whose
-// end it is yet to tell.
+// An overheard report doesn't count: the voter may still have a vote for the earlier lease, and has
+// yet to report the end of this lease.
 func TestAWordThatWasOverheardDoesntCount(t *testing.T) {
 	a, b := see(vote.Holding, vote.Exclusive, "a", 20), see(vote.Holding, vote.Exclusive, "b", 40)
 	heard := see(vote.GrantedElsewhere, vote.Exclusive, "b", 40)
 	r := newHarness(t, 3)
 	r.begin()
 	r.hear(2, b)
-	r.hear(1, heard) // and it has a vote for a
+	r.hear(1, heard) // while v1 has a vote for a
 	r.want("synced")
 	r.hear(1, a, see(vote.Released, vote.Exclusive, "a", 20))
 	r.hear(0, a, see(vote.Released, vote.Exclusive, "a", 20))
@@ -62,7 +62,8 @@ func TestTheEndOfALeaseIsWaitedFor(t *testing.T) {
 	r.doubted(queriesToSettle, c)
 	r.want("lost b40@40", "granted c60@60")
 	r.sure()
-	r.hear(1, see(vote.Holding, vote.Exclusive, "x", 50)) // never told, and over by now
+	// The lease of x was never reported, and is over by now.
+	r.hear(1, see(vote.Holding, vote.Exclusive, "x", 50))
 	r.want("gap", "granted! c60@60", "synced")
 }
 
@@ -76,19 +77,19 @@ func TestALeaseInDoubtIsSettled(t *testing.T) {
 	r.want("granted a20@20")
 	r.sure()
 	r.hear(0, see(vote.Ended, vote.Exclusive, "a", 20))
-	r.doubted(queriesToSettle, a) // its owner goes on at the others
+	r.doubted(queriesToSettle, a) // its owner still has the votes of the other voters
 	r.want()
 	r.sure()
 	r.hear(0, see(vote.Ended, vote.Exclusive, "a", 20))
 	r.doubted(queriesToSettle)
 	r.want("lost a20@20")
 	r.hear(0, b)
-	r.doubted(queriesToSettle) // one voter told of it, and nothing is left
+	r.doubted(queriesToSettle) // one voter reported b, and no lease is left
 	r.want("granted b40@40", "lost b40@40")
 	r.sure()
 }
 
-// A word that comes while a key is looked at is newer than the look.
+// A report that arrives during a query for the key is newer than the query.
 func TestAWordIsNewerThanALookUnderWay(t *testing.T) {
 	a := see(vote.Holding, vote.Exclusive, "a", 20)
 	r := newHarness(t, 3)
@@ -110,7 +111,8 @@ func TestAWordIsNewerThanALookUnderWay(t *testing.T) {
 	promised := see(vote.Promised, vote.Exclusive, "a", 20)
 	for range queriesToSettle {
 		doubts := r.merger.Doubts(0, 16)
-		r.merger.AddKeyResult(0, doubts[0], &quorum.QueryResult{Views: []vote.View{promised}}) // that says neither
+		// A promise is neither a lease nor an end.
+		r.merger.AddKeyResult(0, doubts[0], &quorum.QueryResult{Views: []vote.View{promised}})
 		doubts = r.merger.Doubts(0, 16)
 		r.merger.AddKeyResult(0, doubts[0], nil)
 	}
@@ -120,7 +122,7 @@ func TestAWordIsNewerThanALookUnderWay(t *testing.T) {
 	r.sure()
 }
 
-// A look at the doubted keys is bounded, and goes on where the one before ended.
+// The keys queried at a time are limited, and the next call goes on where the last call ended.
 func TestDoubtsAreBounded(t *testing.T) {
 	r := newHarness(t, 3)
 	r.begin()
@@ -152,8 +154,8 @@ func TestDoubtsAreBounded(t *testing.T) {
 	}
 }
 
-// With many keys in doubt a single look at all of them settles their doubts as well as looks at
-// each key do, and from time to time only. No gap is told.
+// With many keys in doubt, queries for all keys settle the doubts as well as queries for single
+// keys do, and such queries are rare. No gap is reported.
 func TestManyDoubtsAreSettledByLooksAtAllKeys(t *testing.T) {
 	r := newHarness(t, 3)
 	r.begin()
@@ -203,7 +205,7 @@ func TestManyDoubtsAreSettledByLooksAtAllKeys(t *testing.T) {
 	}
 }
 
-// The number of keys in doubt is bounded: with more there is a gap.
+// The number of keys in doubt is bounded: with more keys in doubt, the merger reports a gap.
 func TestTooManyDoubtsAreAGap(t *testing.T) {
 	r := newHarness(t, 3)
 	r.begin()
@@ -230,8 +232,8 @@ func TestTooManyDoubtsAreAGap(t *testing.T) {
 	r.want("granted! a20@20", "synced")
 }
 
-// To bury a lease forgets the oldest that is remembered, and maybe its key, which a look under way
-// has yet to come to.
+// A new tombstone drops the oldest tombstone, perhaps together with its key, before the result of a
+// query under way has come to this key.
 func TestALookMayForgetAKeyBeforeItComesToIt(t *testing.T) {
 	at := func(key vote.Key, token vote.Token) vote.View {
 		s := see(vote.Holding, vote.Exclusive, "a", token)

@@ -9,7 +9,7 @@ import (
 	"github.com/lockmesh/lockmesh/quorum"
 )
 
-// harness is a tale under test.
+// harness is a Merger under test.
 type harness struct {
 	t      *testing.T
 	merger *Merger
@@ -29,7 +29,7 @@ func newHarness(t *testing.T, voters int) *harness {
 	return &harness{t: t, merger: New(e)}
 }
 
-// begin has all voters tell, and shows a picture.
+// begin has all voters report, and answers the query with views.
 func (r *harness) begin(views ...vote.View) {
 	r.t.Helper()
 	for i := range r.merger.electorate.Size() {
@@ -48,12 +48,12 @@ func (r *harness) show(views ...vote.View) {
 
 func (r *harness) hear(place int, views ...vote.View) {
 	for i := range views {
-		views[i].Token += vote.BlockSize - 1 // voters know the last of a lease's run
+		views[i].Token += vote.BlockSize - 1 // voters know the last token of a token block
 	}
 	r.merger.AddReports(0, place, false, views)
 }
 
-// want checks what was told since the last time.
+// want compares the events since the last call.
 func (r *harness) want(words ...string) {
 	r.t.Helper()
 	var got []string
@@ -87,18 +87,18 @@ func see(what vote.State, mode vote.Mode, who string, token vote.Token) vote.Vie
 	return vote.View{State: what, Key: "k", Owner: vote.SessionID{Node: vote.NodeID(who), Incarnation: 1}, Number: vote.Number(token), Mode: mode, Token: token}
 }
 
-// hears has a majority of three say the same.
+// hears has a majority of three voters send the same reports.
 func (r *harness) hears(views ...vote.View) {
 	for place := range 2 {
 		r.hear(place, slices.Clone(views)...)
 	}
 }
 
-// doubted demands that a key is in doubt, once it has been for long enough, and shows what looks at
-// it show.
+// doubted demands that the key is in doubt, and for long enough, and answers queries for the key
+// with views.
 func (r *harness) doubted(looks int, views ...vote.View) {
 	r.t.Helper()
-	for _, d := range r.merger.Doubts(0, 16) { // that has been in doubt for a while
+	for _, d := range r.merger.Doubts(0, 16) { // keys in doubt for a while already
 		r.merger.AddKeyResult(0, d, nil)
 	}
 	for range looks {

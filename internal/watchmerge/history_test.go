@@ -11,13 +11,14 @@ import (
 	"github.com/lockmesh/lockmesh/quorum"
 )
 
-// history is a true history of one exclusive key, and what its voters have yet to tell of it.
+// history is the true history of one exclusive key, with the reports that voters have yet to
+// deliver.
 type history struct {
 	random *rand.Rand
 	n, q   int
 	news   [][]vote.View         // by voter, not delivered yet
-	gap    []bool                // what the voter tells next begins with a gap
-	known  []map[vote.Token]bool // by voter: leases that it has a vote for, and whether it has heard that they are held
+	gap    []bool                // the voter's next report begins with a gap
+	known  []map[vote.Token]bool // by voter: its votes; true if the voter knows of the grant
 	truth  []string
 	last   vote.Token
 }
@@ -29,7 +30,7 @@ func (h *history) some(least int) []int {
 
 func (h *history) report(place int, s vote.View) { h.news[place] = append(h.news[place], s) }
 
-// lease lets one lease come and go.
+// lease lets a lease begin and end.
 func (h *history) lease(before func()) {
 	token := h.last + vote.Token(20+h.random.IntN(20))
 	h.last = token
@@ -44,7 +45,7 @@ func (h *history) lease(before func()) {
 	}
 	for _, v := range voters {
 		if _, ok := h.known[v][token]; !ok {
-			continue // it has restarted
+			continue // the voter has restarted
 		}
 		h.known[v][token] = true
 		h.report(v, s(vote.Holding))
@@ -78,8 +79,8 @@ func (h *history) lease(before func()) {
 	}
 }
 
-// TestATaleOfManyHistories lets voters tell of a key with losses, restarts and all delays, and
-// holds what is told against what was.
+// TestATaleOfManyHistories has voters report on a key with losses, restarts and any delays, and
+// compares the events with the true history.
 func TestATaleOfManyHistories(t *testing.T) {
 	for seed := range uint64(1000) {
 		random := rand.New(rand.NewPCG(seed, 1))
@@ -100,7 +101,7 @@ func TestATaleOfManyHistories(t *testing.T) {
 				}
 			}
 			place := random.IntN(n)
-			if gaps && random.IntN(60) == 0 { // it restarts
+			if gaps && random.IntN(60) == 0 { // the voter restarts
 				h.gap[place], h.news[place], h.known[place] = true, nil, map[vote.Token]bool{}
 			}
 			if random.IntN(3) == 0 {
@@ -155,7 +156,7 @@ func TestATaleOfManyHistories(t *testing.T) {
 	}
 }
 
-// picture is what a majority sees now.
+// picture returns the present result of a query to a majority.
 func (h *history) picture() *quorum.QueryResult {
 	shown := &quorum.QueryResult{}
 	for _, v := range h.some(h.q) {
@@ -176,7 +177,7 @@ func (h *history) picture() *quorum.QueryResult {
 	return shown
 }
 
-// judge says what is wrong with what was told of one exclusive key.
+// judge returns the first fault in the events of one exclusive key.
 func judge(told []Event, truth []string, gaps bool) string {
 	held, last := vote.Token(0), vote.Token(0)
 	granted := 0

@@ -8,7 +8,8 @@ import (
 	"github.com/lockmesh/lockmesh/quorum"
 )
 
-// electorateOf returns an electorate whose voters stand at places in the order of their letters, among these.
+// electorateOf returns an electorate; places lists the voters, a letter each, in the order of
+// places.
 func electorateOf(version uint64, places, voters, old string) quorum.Electorate {
 	list := func(letters string) (all []vote.Elector) {
 		for _, l := range letters {
@@ -19,7 +20,8 @@ func electorateOf(version uint64, places, voters, old string) quorum.Electorate 
 	return quorum.NewElectorate(&vote.Electorate{Version: version, Lineage: 1, Voters: list(voters), Old: list(old)}, list(places))
 }
 
-// toldAll returns a tale of voters a, b and c that is synced and has one lease, of which all of them have told.
+// toldAll returns a synced merger of the voters a, b and c with a lease that all three have
+// reported.
 func toldAll(t *testing.T) (*Merger, vote.View) {
 	t.Helper()
 	tale := New(electorateOf(1, "abc", "abc", ""))
@@ -51,7 +53,8 @@ func kindsOf(told []Event) (kinds []Kind) {
 
 func TestATaleGoesOnWithoutAGapWhileEnoughOfItsVotersStay(t *testing.T) {
 	tale, s := toldAll(t)
-	// d comes in the place of a, and everyone after it moves: b, c, d stand at 1, 2, 3 of the joint electorate, and then at 0, 1, 2.
+	// d replaces a, and the other voters move: b, c and d are at places 1, 2 and 3 of the joint
+	// electorate, and then at 0, 1 and 2.
 	tale.Reconfigure(electorateOf(2, "abcd", "bcd", "abc"), []int{0, 1, 2})
 	tale.AddReports(3, 3, true, nil)
 	if !tale.WantsQuery() {
@@ -64,7 +67,7 @@ func TestATaleGoesOnWithoutAGapWhileEnoughOfItsVotersStay(t *testing.T) {
 	}
 	freed := s
 	freed.State = vote.Released
-	tale.AddReports(4, 2, false, []vote.View{freed}) // by d, which stands at 2 now
+	tale.AddReports(4, 2, false, []vote.View{freed}) // by d, now at place 2
 	if told := tale.Drain(nil); len(told) != 1 || told[0].Kind != Released {
 		t.Errorf("told %v, want the release", kindsOf(told))
 	}
@@ -84,7 +87,7 @@ func TestATaleWhoseVotersAreNoMajorityAnyMoreTellsOfAGapAndLooksAgain(t *testing
 		t.Fatalf("told %v, want a gap", kindsOf(told))
 	}
 	if tale.WantsQuery() {
-		tale.AddResult(4, nil) // begun before; of no use
+		tale.AddResult(4, nil) // this query began before the gap, and is of no use
 	}
 	for place := 1; place < 4; place++ {
 		tale.AddReports(4, place, true, nil)
@@ -107,7 +110,7 @@ func TestWhoHasToldOfALeaseMovesWithTheVoters(t *testing.T) {
 	tale.WantsQuery()
 	tale.AddResult(1, &quorum.QueryResult{})
 	s := vote.View{State: vote.Holding, Key: "k", Owner: vote.SessionID{Node: "n", Incarnation: 1}, Number: 1, Token: 16, Mode: vote.Exclusive, Time: 1}
-	tale.AddReports(2, 0, false, []vote.View{s}) // by a, which then goes
+	tale.AddReports(2, 0, false, []vote.View{s}) // by a, which then leaves
 	tale.Reconfigure(electorateOf(2, "abcd", "bcd", "abc"), []int{0, 1, 2})
 	tale.Reconfigure(electorateOf(3, "bcd", "bcd", ""), []int{-1, 0, 1, 2})
 	tale.Drain(nil)
@@ -121,7 +124,8 @@ func TestWhoHasToldOfALeaseMovesWithTheVoters(t *testing.T) {
 	}
 }
 
-// A lease that was granted under the electorate before may go on by a majority of that one: words of a majority of the newer one don't end it.
+// A lease granted under the previous electorate may go on by a majority of the previous electorate:
+// reports of a majority of the newer electorate don't end the lease.
 func TestALeaseOfTheElectorateBeforeIsNotLostByWordsAlone(t *testing.T) {
 	tale, s := toldAll(t)
 	tale.Reconfigure(electorateOf(2, "abc", "ab", ""), []int{0, 1, 2})

@@ -30,17 +30,18 @@ func TestAVotersEndIsOnlyThatVotersLoss(t *testing.T) {
 	r.want("synced", "granted a20@20")
 	r.hear(0, see(vote.Ended, vote.Exclusive, "a", 20))
 	r.want()
-	r.hear(0, see(vote.Holding, vote.Exclusive, "a", 20)) // stated anew
+	r.hear(0, see(vote.Holding, vote.Exclusive, "a", 20)) // listed in a new sync
 	r.hear(1, see(vote.Ended, vote.Exclusive, "a", 20))
 	r.want()
 	r.hear(0, see(vote.Ended, vote.Exclusive, "a", 20))
 	r.want("lost a20@20")
-	r.hear(2, see(vote.Holding, vote.Exclusive, "a", 20), see(vote.Ended, vote.Exclusive, "a", 20)) // late words
+	// Late reports.
+	r.hear(2, see(vote.Holding, vote.Exclusive, "a", 20), see(vote.Ended, vote.Exclusive, "a", 20))
 	r.want()
 }
 
-// A voter that was cut off tells of what it had promised before: a vote for the same request, which
-// lapsed.
+// A voter that was cut off reports the end of an earlier vote for the same request: the lease goes
+// on.
 func TestTheEndOfAVoteBeforeTheLeaseIsNoneOfTheLease(t *testing.T) {
 	a := see(vote.Holding, vote.Exclusive, "a", 40)
 	before := see(vote.Ended, vote.Exclusive, "a", 40)
@@ -56,8 +57,8 @@ func TestTheEndOfAVoteBeforeTheLeaseIsNoneOfTheLease(t *testing.T) {
 	r.want("lost a40@40")
 }
 
-// A writer that lets others in before it is told stands against what came before it, and not as a
-// reader that was told.
+// A writer that becomes a reader before its grant is reported is still ordered as a writer, behind
+// the earlier lease, and not as a reader.
 func TestAWriterThatLetsOthersInIsToldInItsTurn(t *testing.T) {
 	a, b := see(vote.Holding, vote.Exclusive, "a", 20), see(vote.Holding, vote.Exclusive, "b", 40)
 	r := newHarness(t, 3)
@@ -70,7 +71,8 @@ func TestAWriterThatLetsOthersInIsToldInItsTurn(t *testing.T) {
 	r.want("synced", "granted a20@20", "released a20@20", "granted b40@40")
 }
 
-// An upgrade that its node doesn't live to tell of leaves the reader's end to be told.
+// The node of an upgrade crashes after a single voter has learned of the upgrade. The end of the
+// reader's lease is still reported, as a change to the upgrade and the loss of the upgrade.
 func TestAnUpgradeThatComesToNothing(t *testing.T) {
 	a := see(vote.Holding, vote.Shared, "a", 20)
 	up := see(vote.Holding, vote.Exclusive, "a", 40)
@@ -86,7 +88,7 @@ func TestAnUpgradeThatComesToNothing(t *testing.T) {
 	r.sure()
 }
 
-// A look may show a lease that comes too late, as a word may.
+// A query may show a lease too late for the order of events, as a report may.
 func TestALookThatShowsAnOlderLeaseIsAGap(t *testing.T) {
 	a, b := see(vote.Holding, vote.Exclusive, "a", 20), see(vote.Holding, vote.Exclusive, "b", 40)
 	r := newHarness(t, 3)
@@ -101,8 +103,8 @@ func TestALookThatShowsAnOlderLeaseIsAGap(t *testing.T) {
 	r.want("gap", "granted! b40@40", "synced")
 }
 
-// Who begins to watch is told of what there is only when all is told that the look has shown, also
-// what a voter has told of since the look began.
+// The state of a new watch is complete only when all leases in the query's result are reported,
+// including the leases that a voter has reported since the query began.
 func TestWhatALookHasShownIsToldBeforeTheStateIsWhole(t *testing.T) {
 	a := see(vote.Holding, vote.Exclusive, "a", 20)
 	r := newHarness(t, 3)
@@ -124,7 +126,8 @@ func TestWhatALookHasShownIsToldBeforeTheStateIsWhole(t *testing.T) {
 	}
 }
 
-// A look at a key that comes while there is a gap says nothing: what all voters show is on its way.
+// The result of a query for a single key is ignored during a gap: the result for all keys is on its
+// way.
 func TestALookAtAKeyAmidAGapSaysNothing(t *testing.T) {
 	a := see(vote.Holding, vote.Exclusive, "a", 20)
 	r := newHarness(t, 3)
@@ -155,7 +158,8 @@ func TestALeaseBehindWhichAKeyRestsIsOver(t *testing.T) {
 	r.want("lost a20@20")
 }
 
-// What a picture shows as promised isn't held for it, though a voter has said so.
+// A lease that a result shows as promised isn't part of the state, even if a voter has reported a
+// grant.
 func TestALeaseThatIsOnlyPromisedIsNotPartOfTheState(t *testing.T) {
 	a := see(vote.Holding, vote.Exclusive, "a", 20)
 	r := newHarness(t, 3)
@@ -200,7 +204,7 @@ func TestReadersAndPermitsStandBesideEachOther(t *testing.T) {
 	r.want("granted a100@100", "granted b120@120")
 	r.hear(2, see(vote.Released, vote.Permit, "a", 100))
 	r.want("released a100@100", "granted c140@140")
-	p0 := see(vote.Holding, vote.Permit, "d", 90) // of slot 2, before b's, and over
+	p0 := see(vote.Holding, vote.Permit, "d", 90) // of slot 2, earlier than b's lease, and over
 	p0.Slot = 2
 	for place := range 3 {
 		r.hear(place, p0)
@@ -212,7 +216,8 @@ func TestAGapOfTheMeshIsAGapOfAMajority(t *testing.T) {
 	r := newHarness(t, 3)
 	r.begin(see(vote.Holding, vote.Exclusive, "a", 20), see(vote.Waiting, vote.Exclusive, "b", 40))
 	r.want("granted! a20@20", "waits! b40", "synced")
-	r.merger.AddReports(0, 1, true, nil) // one voter has restarted: what it would have told is looked at
+	// One voter has restarted: a query replaces the reports that the voter may have lost.
+	r.merger.AddReports(0, 1, true, nil)
 	r.want()
 	b := see(vote.Holding, vote.Exclusive, "b", 40)
 	r.show(b)
@@ -222,7 +227,8 @@ func TestAGapOfTheMeshIsAGapOfAMajority(t *testing.T) {
 	r.merger.AddReports(0, 2, true, nil)
 	r.want("gap")
 	r.hear(0, see(vote.Released, vote.Exclusive, "b", 40))
-	r.show(see(vote.Holding, vote.Exclusive, "b", 40), see(vote.Holding, vote.Exclusive, "c", 10)) // c's token is smaller: the voters have forgotten
+	// The token of c is smaller: the voters have forgotten the tokens before.
+	r.show(see(vote.Holding, vote.Exclusive, "b", 40), see(vote.Holding, vote.Exclusive, "c", 10))
 	r.want("granted! c10@10", "synced")
 }
 
@@ -259,7 +265,8 @@ func TestATalesMemoryIsBounded(t *testing.T) {
 	if n := len(r.merger.keys); n > maxTombstones+maxWaiters {
 		t.Errorf("it remembers %d keys", n)
 	}
-	if n := len(r.merger.Drain(nil)); n != 12*maxTombstones+1 { // granted, firm, released; another waits
+	// For each lease: granted, confirmed, released, and another request waits.
+	if n := len(r.merger.Drain(nil)); n != 12*maxTombstones+1 {
 		t.Errorf("it told %d things", n)
 	}
 }
@@ -279,7 +286,7 @@ func TestALeaseIsFirmWhenAMajorityHasSaidSo(t *testing.T) {
 		}
 	}
 	r.begin(see(vote.Holding, vote.Shared, "a", 20))
-	firm(0) // one voter may have said so, and late
+	firm(0) // perhaps a single voter shows the lease, and late
 	r.hear(0, see(vote.Holding, vote.Shared, "a", 20))
 	firm(0)
 	r.hear(2, see(vote.Changed, vote.Shared, "a", 20))
@@ -313,7 +320,7 @@ func TestTheEndOfALeaseMayBeReportedFirst(t *testing.T) {
 	r.want("granted a20@20", "released a20@20")
 }
 
-// A truncated view speaks of the keys up to its last key, this key included, and of no others.
+// A truncated result covers the keys up to its last key, this key included, and no other keys.
 func TestATruncatedViewSpeaksOfItsKeysOnly(t *testing.T) {
 	behind := see(vote.Holding, vote.Exclusive, "b", 20)
 	behind.Key = "l"
@@ -331,8 +338,8 @@ func TestATruncatedViewSpeaksOfItsKeysOnly(t *testing.T) {
 	r.want("lost a20@20")
 }
 
-// A writer that becomes a reader lets other readers in. A view of voters that have yet to hear of
-// the change shows the writer's lease as superseded by a reader's; the writer's lease isn't over.
+// A writer that becomes a reader lets other readers in. The result of voters without this change
+// shows the writer's lease as superseded by a reader's lease; the writer's lease isn't over.
 func TestASupersededLeaseMayStillBeHeld(t *testing.T) {
 	r := newHarness(t, 3)
 	r.begin()
@@ -351,9 +358,10 @@ func TestASupersededLeaseMayStillBeHeld(t *testing.T) {
 	r.want("changed a20@20", "granted b40@40")
 }
 
-// The mesh was cut, and the view that mends the gap is older than the newest reports. It shows as
-// held a lease that is over, whose tombstone is the oldest: to drop another lease of the view
-// forgets that tombstone, and with it all that the merger knows about the key.
+// The mesh was cut, and the result that ends the gap is older than the newest reports. The result
+// shows a lease as held although the lease is over and has a tombstone, the oldest of all. A
+// tombstone for another lease drops the oldest tombstone, and with the tombstone all knowledge
+// about its key.
 func TestAViewThatMendsAGapMayShowAForgottenKey(t *testing.T) {
 	at := func(key vote.Key, who string, token vote.Token) vote.View {
 		s := see(vote.Holding, vote.Exclusive, who, token)
@@ -381,7 +389,7 @@ func TestAViewThatMendsAGapMayShowAForgottenKey(t *testing.T) {
 	r.want("gap", fmt.Sprintf("granted! b%d@%[1]d", held+40), "synced")
 }
 
-// All voters have forgotten a lease and its token, and grant the next lease with a smaller one,
+// All voters have forgotten a lease and its token, and grant the next lease with a smaller token,
 // while the watch still has the gap.
 func TestAfterAGapALeaseMayHaveASmallerToken(t *testing.T) {
 	r := newHarness(t, 3)

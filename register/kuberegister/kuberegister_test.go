@@ -47,7 +47,7 @@ func TestAConfigMapComparesAndSets(t *testing.T) {
 	})
 }
 
-// An operator may make the ConfigMap, and give it labels and data of its own.
+// An operator may create the ConfigMap, with labels and data of its own.
 func TestWhatElseIsInTheConfigMapStays(t *testing.T) {
 	s := &registerserver.ConfigMaps{Version: 7, Objects: map[string]map[string]any{"locks": {
 		"apiVersion": "v1", "kind": "ConfigMap", "immutable": false, "binaryData": map[string]any{"b": "AAA="}, "data": map[string]any{"note": "by hand"},
@@ -219,7 +219,7 @@ func TestInCluster(t *testing.T) {
 	if record, _, err := c.Load(t.Context()); string(record) != "r" || err != nil {
 		t.Fatalf("%q, %v", record, err)
 	}
-	// The authorities may change while the pod runs. A server that they haven't signed for is refused.
+	// The authorities may change while the pod runs. A server without their signature is refused.
 	other := httptest.NewUnstartedServer(s)
 	other.TLS = &tls.Config{Certificates: []tls.Certificate{selfSigned(t, u.Hostname())}}
 	other.StartTLS()
@@ -237,7 +237,7 @@ func TestInCluster(t *testing.T) {
 	if _, _, err := c.Load(t.Context()); err != nil {
 		t.Errorf("after the authorities have changed: %v", err)
 	}
-	// A certificate of the authorities for another host is another server's.
+	// A certificate of the authorities for another host belongs to another server.
 	elsewhere := httptest.NewUnstartedServer(s)
 	elsewhere.TLS = &tls.Config{Certificates: []tls.Certificate{selfSigned(t, "192.0.2.1")}}
 	elsewhere.StartTLS()

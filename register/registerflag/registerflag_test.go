@@ -72,7 +72,7 @@ func TestURLsNameRegisters(t *testing.T) {
 	}
 }
 
-// A server may send the requests elsewhere, and the token isn't for whatever is there.
+// A server may redirect the requests, and the other host must not get the token.
 func TestARedirectToAnotherHostGetsNoToken(t *testing.T) {
 	got := make(chan string, 1)
 	other := serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -87,7 +87,7 @@ func TestARedirectToAnotherHostGetsNoToken(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		_, _, _ = r.Load(t.Context()) // whatever comes of it
+		_, _, _ = r.Load(t.Context()) // the outcome doesn't matter
 		if token := <-got; token != "" {
 			t.Errorf("%s: the other host gets %q", path, token)
 		}

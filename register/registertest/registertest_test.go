@@ -13,10 +13,10 @@ import (
 	"github.com/lockmesh/lockmesh/register"
 )
 
-// inChild names the fault of the register that a child process of the test holds against Run.
+// inChild names the fault of the register in a child process of the test.
 const inChild = "REGISTERTEST_FAULT"
 
-// broken is a register with a fault; without, it is right.
+// broken is a register with a fault; without a fault the register is right.
 type broken struct {
 	fault string
 

@@ -19,14 +19,14 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// database is a driver that knows no SQL: it notes the statements, and answers as told. Whether a
-// database answers so is tested with SQLite, in examples/fenced-writer.
+// database is a driver without SQL, which records the statements and returns the given answers. A
+// test with SQLite, in examples/fenced-writer, shows that a database answers so.
 type database struct {
 	said []string
-	row  []driver.Value // what a SELECT finds; nil: nothing
-	rows int64          // how many an INSERT or UPDATE changes
+	row  []driver.Value // the result of a SELECT; nil: no row
+	rows int64          // the number of rows changed by an INSERT or UPDATE
 	err  error
-	dumb bool // it doesn't tell how many rows have changed
+	dumb bool // doesn't report the number of changed rows
 }
 
 func (d *database) note(query string, args []driver.NamedValue) {

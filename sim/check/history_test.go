@@ -8,7 +8,7 @@ import (
 	"github.com/lockmesh/lockmesh/internal/vote"
 )
 
-// TestHistories gives the model histories by hand.
+// TestHistories checks histories written by hand.
 func TestHistories(t *testing.T) {
 	var a, b, c Lease
 	lock := func(r *Lease, token vote.Token, call, back int64) porcupine.Operation {

@@ -59,8 +59,8 @@ func TestPromises(t *testing.T) {
 	}
 }
 
-// TestPromisesOfOneMoment : a voter may promise a vote at the moment at which it receives the
-// release, since its timers come first; the vote binds it no longer.
+// TestPromisesOfOneMoment shows that a voter may promise a vote at the moment of the release, since
+// timers come first; the released vote no longer binds the voter.
 func TestPromisesOfOneMoment(t *testing.T) {
 	a, b := vote.SessionID{Node: "a", Incarnation: 1}, vote.SessionID{Node: "b", Incarnation: 2}
 	var f found
@@ -79,7 +79,7 @@ func TestSerials(t *testing.T) {
 	for _, s := range []vote.Serial{1, 3, 2, 4} { // messages may overtake each other
 		p.Promised(0, 0, a, lease(nil), s, 0, true)
 	}
-	p.Promised(0, 0, a, lease(nil), 4, 0, false) // a list of what is kept
+	p.Promised(0, 0, a, lease(nil), 4, 0, false) // a list of the votes kept
 	f.want(t)
 	p.Promised(0, 0, a, lease(nil), 2, 0, true)
 	f.want(t, RuleSerial)

@@ -130,7 +130,7 @@ func TestTokens(t *testing.T) {
 	}
 }
 
-// handedOff is the lease after r in the same block, for another caller of the node.
+// handedOff returns the lease after r in the same block, for another caller of the node.
 func handedOff(r *Lease, by vote.Token) *Lease {
 	o := *r
 	o.Number, o.Token, o.Asked, o.Had = r.Number+1, r.Token+by, r.Had, r.Had+time.Second

@@ -8,14 +8,15 @@ import (
 	"github.com/lockmesh/lockmesh/quorum"
 )
 
-// anyone takes its sessions' cover from whatever voters acknowledge, whether they have voted for a lease or not.
+// anyone extends its leases by the acknowledgements of any majority, even of voters without a vote
+// for the lease.
 type anyone struct {
 	Machine
 	quorum int
 	acked  map[vote.NodeID]vote.Instant
-	groups map[quorum.GroupID]vote.Instant // as last told
+	groups map[quorum.GroupID]vote.Instant // as last reported
 	order  []quorum.GroupID
-	stale  []vote.Number // lost, really
+	stale  []vote.Number // lost by the rules
 	now    vote.Now
 }
 
@@ -39,7 +40,7 @@ func (a *anyone) Tick(now vote.Now) {
 	a.Machine.Tick(now)
 }
 
-// until is the q-th largest cover of all.
+// until returns the q-th largest validity.
 func (a *anyone) until() vote.Instant {
 	all := make([]vote.Instant, 0, len(a.acked))
 	for _, i := range a.acked {
@@ -89,7 +90,8 @@ func (a *anyone) Drain(out []vote.Outbound, ev []quorum.Event) ([]vote.Outbound,
 	return out, ev
 }
 
-// late counts a vote that it has given back when another word of the vote's serial comes.
+// late counts a vote again after giving the vote back, if another message with the vote's serial
+// arrives.
 type late struct {
 	Machine
 	yielded map[promise]bool
@@ -114,17 +116,17 @@ func (l *late) Drain(out []vote.Outbound, ev []quorum.Event) ([]vote.Outbound, [
 func (l *late) Deliver(now vote.Now, conn vote.Conn, from vote.SessionID, m *vote.Message) {
 	if m.Kind == vote.KindConfirmed && l.yielded[promise{conn, m.Stream, m.Number, m.Serial, 0}] {
 		m.Kind = vote.KindPromise
-		m.Serial += 1 << 40 // to the genuine node the word is new
+		m.Serial += 1 << 40 // a serial that is new to the genuine node
 	}
 	l.Machine.Deliver(now, conn, from, m)
 }
 
-// glib says that it yields, and stops counting the vote only when time passes.
+// glib sends a yield, and stops counting the vote only when time passes.
 type glib struct {
 	Machine
 	won   map[vote.Number]bool
 	later []inquiry
-	owed  map[promise]bool // yields that were said before
+	owed  map[promise]bool // yields sent early
 	out   []vote.Outbound
 }
 

@@ -45,7 +45,7 @@ func TestGenuineNodesAreFine(t *testing.T) {
 	}
 }
 
-// TestAUsersTwoKeysAreHeldAtOnce shows that two keys don't stand in each other's way.
+// TestAUsersTwoKeysAreHeldAtOnce shows that locks of different keys are independent.
 func TestAUsersTwoKeysAreHeldAtOnce(t *testing.T) {
 	x, s := beginning(t, Options{Keys: 2, Locks: []int{2, 2}, Prompt: true, Keep: true})
 	s, v, err := x.replay(s, []string{"lock a k", "lock b l", "lock b k", "lock a l"})
@@ -136,7 +136,7 @@ func TestSeenRemembersEveryHash(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 1))
 	all := make([]uint64, 100_000)
 	for i := range all {
-		all[i] = rng.Uint64() &^ 0xff // they meet in few places
+		all[i] = rng.Uint64() &^ 0xff // all hashes fall into few places
 		if !s.add(all[i]) {
 			t.Fatalf("%x isn't new", all[i])
 		}
@@ -151,7 +151,7 @@ func TestSeenRemembersEveryHash(t *testing.T) {
 	}
 }
 
-// sharing are small spaces in which clients share keys, or their votes have times of their own.
+// sharing has small spaces in which clients share keys, or in which votes have times of their own.
 var sharing = map[string]Options{
 	"lengths":              {Locks: []int{1, 1}, Length: 2 * Tick, Ticks: 2, Breaks: 1, Prompt: true, Break: []string{"a-b", "b-c"}},
 	"delays":               {Locks: []int{1, 1}, Delay: Tick, MinHold: Tick, Ticks: 2, Crashes: 1, Prompt: true, Crash: []string{"a"}},
@@ -165,7 +165,8 @@ var sharing = map[string]Options{
 	"a downgrade":          {Locks: []int{1, 1}, Modes: readers[1:], Downgrade: true, Ticks: 1, Late: 1, Prompt: true, Apart: true},
 }
 
-// TestSharedKeys exhausts them, looks into voters, and has everyone served.
+// TestSharedKeys exhausts these spaces, checks the voters behind each lease, and demands that every
+// request is served.
 func TestSharedKeys(t *testing.T) {
 	sampled.Computes(t)
 	for i, name := range slices.Sorted(maps.Keys(sharing)) {

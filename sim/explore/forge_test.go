@@ -8,15 +8,16 @@ import (
 	"github.com/lockmesh/lockmesh/quorum"
 )
 
-// forger believes that a voter stands by votes that its answer doesn't list: of those that the requester has stated, the ones for
-// which keep holds. It stands between nodes, so a client that votes hears its own voter's genuine answers.
+// forger counts votes that a voter's answer doesn't list: the votes in the requester's sync for
+// which keep holds. A forger changes the messages between nodes only, so a client that is also a
+// voter receives its own voter's genuine answers.
 type forger struct {
 	Machine
 	keep    func(f *forger, e *vote.Entry, from vote.SessionID, answer *vote.Message) bool
 	streams map[vote.Conn]*forgedStream
-	lives   map[vote.NodeID]vote.Incarnation // that answered last
+	lives   map[vote.NodeID]vote.Incarnation // of the last answers
 	gens    map[vote.SessionID]vote.Generation
-	tokens  map[votedFor]vote.Token // that voters have named
+	tokens  map[votedFor]vote.Token // named by voters
 }
 
 type votedFor struct {
@@ -27,15 +28,16 @@ type votedFor struct {
 type forgedStream struct {
 	stream vote.Stream
 	stated []vote.Entry
-	said   uint64 // ordered messages after the statement
+	said   uint64 // ordered messages behind the sync
 	forged []forgedVote
 }
 
-// forgedVote is a vote that the voter doesn't know of. Acknowledgements are made to include it.
+// forgedVote is a vote that the voter doesn't know. Acknowledgements are changed to include the
+// vote.
 type forgedVote struct {
 	number vote.Number
 	serial vote.Serial
-	until  uint64 // the ordered message that takes it back; zero while none has
+	until  uint64 // the ordered message that gives the vote back; zero if there is none
 }
 
 func newForger(cfg node.Config, now vote.Now) (*forger, error) {
@@ -46,7 +48,7 @@ func newForger(cfg node.Config, now vote.Now) (*forger, error) {
 	}, err
 }
 
-// quietCounts counts what a quiet voter has only recorded.
+// quietCounts counts the votes that a quiet voter has only recorded.
 func quietCounts(cfg node.Config, now vote.Now) (Machine, error) {
 	f, err := newForger(cfg, now)
 	f.keep = func(_ *forger, e *vote.Entry, _ vote.SessionID, answer *vote.Message) bool {
@@ -55,7 +57,7 @@ func quietCounts(cfg node.Config, now vote.Now) (Machine, error) {
 	return f, err
 }
 
-// keepsVotes goes on counting the votes of a voter that has restarted since.
+// keepsVotes still counts the votes of a voter that has restarted.
 func keepsVotes(cfg node.Config, now vote.Now) (Machine, error) {
 	f, err := newForger(cfg, now)
 	f.keep = func(f *forger, e *vote.Entry, from vote.SessionID, _ *vote.Message) bool {
@@ -64,7 +66,8 @@ func keepsVotes(cfg node.Config, now vote.Now) (Machine, error) {
 	return f, err
 }
 
-// coversGenerations goes on counting the votes of a session that has ended at the voter and was made anew.
+// coversGenerations still counts the votes of a session that has ended at the voter and was created
+// anew.
 func coversGenerations(cfg node.Config, now vote.Now) (Machine, error) {
 	f, err := newForger(cfg, now)
 	f.keep = func(f *forger, e *vote.Entry, from vote.SessionID, answer *vote.Message) bool {
@@ -73,7 +76,7 @@ func coversGenerations(cfg node.Config, now vote.Now) (Machine, error) {
 	return f, err
 }
 
-// onlyAdds goes on counting votes that the answer to its statement doesn't list.
+// onlyAdds still counts votes that the voter's answer to a sync doesn't list.
 func onlyAdds(cfg node.Config, now vote.Now) (Machine, error) {
 	f, err := newForger(cfg, now)
 	f.keep = func(_ *forger, e *vote.Entry, _ vote.SessionID, _ *vote.Message) bool { return e.Serial != 0 }

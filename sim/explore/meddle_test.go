@@ -9,7 +9,7 @@ import (
 	"github.com/lockmesh/lockmesh/quorum"
 )
 
-// meddler is a voter in whose sessions words turn up that their owners haven't said.
+// meddler is a voter that processes messages never sent by the owners of its sessions.
 type meddler struct {
 	Machine
 	now      vote.Now
@@ -32,7 +32,8 @@ func newMeddler(cfg node.Config, now vote.Now) (*meddler, error) {
 	return &meddler{Machine: n, now: now, sessions: map[vote.SessionID]*meddled{}}, err
 }
 
-// buriesAlive takes the end of a connection for its owner's death, and a dead one's votes for free.
+// buriesAlive takes a broken connection for the crash of the session's owner, and frees the votes
+// of the session at once.
 func buriesAlive(cfg node.Config, now vote.Now) (Machine, error) {
 	d, err := newMeddler(cfg, now)
 	d.unlinked = func(d *meddler, conn vote.Conn) {
@@ -45,7 +46,7 @@ func buriesAlive(cfg node.Config, now vote.Now) (Machine, error) {
 	return d, err
 }
 
-// releasesAnyones lets a release end whatever vote stands for the key, whoever has it.
+// releasesAnyones lets a release end any vote for the key, even the vote of another session.
 func releasesAnyones(cfg node.Config, now vote.Now) (Machine, error) {
 	d, err := newMeddler(cfg, now)
 	d.hears = func(d *meddler, from vote.SessionID, m *vote.Message) {
@@ -60,7 +61,7 @@ func releasesAnyones(cfg node.Config, now vote.Now) (Machine, error) {
 	return d, err
 }
 
-// revokes takes a vote back whose owner it should only ask.
+// revokes takes back a vote where a voter may only inquire.
 func revokes(cfg node.Config, now vote.Now) (Machine, error) {
 	d, err := newMeddler(cfg, now)
 	d.says = func(d *meddler, o *vote.Outbound) {
@@ -124,7 +125,7 @@ func (d *meddler) Drain(out []vote.Outbound, ev []quorum.Event) ([]vote.Outbound
 	}
 }
 
-// speak says something in a session's name.
+// speak delivers a message in the name of a session's owner.
 func (d *meddler) speak(id vote.SessionID, m vote.Message) {
 	if s := d.sessions[id]; s != nil {
 		m.Stream = s.stream
@@ -133,21 +134,21 @@ func (d *meddler) speak(id vote.SessionID, m vote.Message) {
 	}
 }
 
-// releaseAll gives back all that a session has.
+// releaseAll releases all requests of a session.
 func (d *meddler) releaseAll(id vote.SessionID) {
 	for _, n := range slices.Sorted(maps.Keys(d.sessions[id].requests)) {
 		d.speak(id, vote.Message{Kind: vote.KindRelease, Number: n})
 	}
 }
 
-// sorted returns the sessions in an order that doesn't depend on a map's.
+// sorted returns the sessions in an order independent of the map.
 func (d *meddler) sorted() []vote.SessionID {
 	return slices.SortedFunc(maps.Keys(d.sessions), func(a, b vote.SessionID) int {
 		return vote.Stamp{Owner: a}.Compare(vote.Stamp{Owner: b})
 	})
 }
 
-// silent is a restarted voter that asks nobody and takes it that nobody knows of a token.
+// silent is a restarted voter that asks no other voter, and assumes that no voter knows a token.
 type silent struct {
 	Machine
 	now    vote.Now

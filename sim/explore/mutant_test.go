@@ -11,24 +11,28 @@ import (
 	"github.com/lockmesh/lockmesh/internal/vote"
 )
 
-// ahead is by how much some wall clocks are wrong: far more than S.
+// ahead is the error of some wall clocks: far more than S.
 const ahead = 10 * Tick
 
-// mutants are nodes that break one rule each, in limits in which that is found. The limits are as narrow as they can be, since the genuine
-// node must exhaust them; what happens in them is up to the search.
+// mutants are nodes that break one rule each, in limits in which the fault is found. The limits are
+// as narrow as possible, since the genuine node must exhaust the limits; the search chooses the
+// steps.
 var mutants = []struct {
 	name  string
 	build Builder
 	o     Options
-	// hint is what happens next in the short version of the test. LOCKMESH_EXPLORE_LONG leaves it to the search, too.
+	// hint has the next steps in the short version of the test. With LOCKMESH_EXPLORE_LONG the
+	// search finds these steps, too.
 	hint []string
 }{
 	{"no quiet time", hasty, Options{Locks: []int{1, 1}, Breaks: 2, Crashes: 1, Prompt: true, Crash: []string{"c"}}, []string{"break a b, a knows"}},
 	{"quiet votes that count", quietCounts, Options{
 		Locks: []int{1, 1}, Ticks: 4, Breaks: 2, Crashes: 1, Late: 1, Prompt: true, Keep: true, Break: []string{"a-b", "a-c"}, Crash: []string{"c"},
-		Begin: []string{"lock a k", "lock b k", "break a c, a knows"}, // without, it is found as well, but to exhaust the control takes many minutes
+		// Without these steps the mutant is found as well, but exhausting the control takes many
+		// minutes.
+		Begin: []string{"lock a k", "lock b k", "break a c, a knows"},
 	}, []string{"tick", "break a b, a knows"}},
-	{"votes kept across a voter's lives", keepsVotes, Options{
+	{"votes kept across a voter's incarnations", keepsVotes, Options{
 		Apart: true, Locks: []int{1, 1}, Ticks: 4, Breaks: 4, Crashes: 1, Prompt: true, Keep: true, Crash: []string{"b"}, Begin: acrossCuts,
 	}, []string{"lock y k", "tick", "lock x k"}},
 	{"an acknowledgement covers votes of another generation", coversGenerations, Options{
@@ -62,7 +66,7 @@ var mutants = []struct {
 		Begin: []string{"break x c, x knows", "break y b, y knows", "lock x k", "late x > b  [confirm #1 serial 1 token 1700000015000000]", "crash a"},
 	}, []string{"lock y k", "start a", "link-late x a"}},
 	{"yield before uncounting", yieldsFirst, Options{Locks: []int{1, 1}}, nil},
-	{"a tenure that revokes without the owner's word", revokes, Options{Locks: []int{1, 1}}, nil},
+	{"a proposal timeout that revokes without the owner's word", revokes, Options{Locks: []int{1, 1}}, nil},
 	{"hearsay of a death ends a session", buriesAlive, Options{Locks: []int{1, 1}, Ticks: 1, Breaks: 2, Prompt: true, Keep: true, Break: []string{"a-b", "a-c"}}, nil},
 	{"a voter that ignores modes", modeless, Options{
 		Apart: true, Locks: []int{1, 1, 1}, Modes: readers, Prompt: true, Served: true,
@@ -99,17 +103,18 @@ var (
 	permits = []vote.Mode{vote.Permit, vote.Permit, vote.Permit}
 )
 
-// acrossCuts leaves x with b, and y with c.
+// acrossCuts leaves x connected to b only, and y to c only.
 var acrossCuts = []string{"break y a, y knows", "break y b, y knows", "break x a, x knows", "break x c, x knows"}
 
-// hasty has no quiet time: its clock leaps over it. It asks for the highest token and counts as soon as it knows it.
+// hasty has no startup quarantine: its clock is ahead by the maximum TTL. The node asks for the
+// highest token, and counts as soon as the token is known.
 func hasty(cfg node.Config, now vote.Now) (Machine, error) {
 	now.Slow = now.Slow.Add(-cfg.MaxTTL)
 	return node.New(cfg, now)
 }
 
-// TestMutantsAreFound has each mutant found by what users see, two holders or tokens out of order, in limits which the genuine node exhausts
-// without a fault.
+// TestMutantsAreFound demands that each mutant is found by an effect visible to users, two holders
+// or tokens out of order, in limits that the genuine node exhausts without a fault.
 func TestMutantsAreFound(t *testing.T) {
 	sampled.Computes(t)
 	for i, m := range mutants {

@@ -13,8 +13,9 @@ import (
 	"github.com/lockmesh/lockmesh/sim/explore/internal/deep"
 )
 
-// TestLookingUpIsLivingThrough takes random walks in worlds that have been searched, and has nodes of flesh and blood live through
-// each of them beside: what is looked up must be what they do. It fails when the encoder leaves out something that matters.
+// TestLookingUpIsLivingThrough takes random walks in explored worlds, and has real nodes make the
+// same steps: the explorer's outcomes must match the nodes. A mismatch shows that the encoder
+// leaves out a field that matters.
 func TestLookingUpIsLivingThrough(t *testing.T) {
 	clocks := map[string]time.Duration{"a": ahead}
 	for name, o := range map[string]Options{
@@ -92,7 +93,7 @@ func (x *explorer) walkWithShadows(t *testing.T, s state, rng *rand.Rand, length
 		}
 		st := todo[rng.IntN(len(todo))]
 		if again := todo[rng.IntN(len(todo))]; st.kind == stepBreak || st.kind == stepCrash || st.kind == stepTick {
-			st = again // these are many, and use up their limits too early
+			st = again // these steps are many, and use up their limits too early
 		}
 		if wrong := x.apply(&s, st); wrong != "" {
 			t.Fatal(wrong)
@@ -104,7 +105,7 @@ func (x *explorer) walkWithShadows(t *testing.T, s state, rng *rand.Rand, length
 	return compared
 }
 
-// spaces are small, and between them everything happens.
+// spaces are small, and together contain every kind of step.
 var spaces = map[string]Options{
 	"orders":        {Locks: []int{1, 1}, Begin: []string{"lock a k"}},
 	"apart":         {Apart: true, Locks: []int{1, 0}, Ticks: 1, Late: 1},
@@ -124,8 +125,9 @@ var spaces = map[string]Options{
 	"downgrade":     {Locks: []int{1, 1}, Modes: readers[1:], Downgrade: true, Ticks: 1, Crashes: 1, Prompt: true, Crash: []string{"a", "c"}},
 }
 
-// TestReductionLosesNothing visits spaces twice: once as always, and once with voters never exchanged and every field of every node
-// told apart, its figures and its dead timers included. Up to what the reduction takes for equal, the states must be the same ones.
+// TestReductionLosesNothing visits spaces twice: first as usual, then without exchanging voters,
+// and with every field of every node told apart, counters and dead timers included. Both visits
+// must meet the same states, up to the reduction's equivalence.
 func TestReductionLosesNothing(t *testing.T) {
 	sampled.Computes(t)
 	for i, name := range slices.Sorted(maps.Keys(spaces)) {
@@ -186,8 +188,8 @@ func (x *explorer) collect(t *testing.T, hash func(*state) uint64) map[uint64]bo
 	return all
 }
 
-// TestExchangedVotersDoTheSame walks from one state along two ways that differ by an exchange of voters, and demands that the same can
-// happen next at all times, up to an exchange.
+// TestExchangedVotersDoTheSame walks from a state along two paths that differ by an exchange of
+// voters, and demands the same next states at all times, up to an exchange.
 func TestExchangedVotersDoTheSame(t *testing.T) {
 	sampled.Computes(t)
 	for i, c := range []struct {
@@ -215,7 +217,8 @@ func TestExchangedVotersDoTheSame(t *testing.T) {
 			}
 			rng := rand.New(rand.NewPCG(5, 6))
 			compared, apart := 0, 0
-			// Few of the steps are an exchange, and which are drawn depends on the hash of what a voter keeps, so it walks until it has seen enough.
+			// Few steps are an exchange, and the choice of steps depends on the hash of a voter's
+			// state, so the test walks until enough states are compared.
 			walks := 60
 			if sampled.Raced {
 				walks = 1
@@ -251,7 +254,7 @@ func TestExchangedVotersDoTheSame(t *testing.T) {
 	}
 }
 
-// successors returns what a state can become by one step, with all that is prompt or late, by hash.
+// successors returns the states after one step and all prompt or late messages, by hash.
 func (x *explorer) successors(s *state) map[uint64][]state {
 	next := map[uint64][]state{}
 	x.reached = func(s *state) { next[x.hash(s)] = append(next[x.hash(s)], *s) }
@@ -266,7 +269,7 @@ func (x *explorer) successors(s *state) map[uint64][]state {
 	return next
 }
 
-// TestRulesNameFields finds rules whose field has been renamed.
+// TestRulesNameFields finds rules for fields that have been renamed.
 func TestRulesNameFields(t *testing.T) {
 	names := map[string]bool{}
 	var visit func(t reflect.Type)

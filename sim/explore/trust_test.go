@@ -8,12 +8,13 @@ import (
 	"github.com/lockmesh/lockmesh/quorum"
 )
 
-// trusting takes the largest token that is proposed to it and doesn't wait until the others have confirmed it.
+// trusting takes the largest proposed token without waiting for the other voters to confirm the
+// token.
 type trusting struct {
 	Machine
 	now   vote.Now
 	peers map[vote.Conn]vote.SessionID
-	owed  map[promise]bool // confirmations that will come, and were counted already
+	owed  map[promise]bool // confirmations yet to come, and already counted
 }
 
 type promise struct {
@@ -69,7 +70,8 @@ func (c *trusting) Deliver(now vote.Now, conn vote.Conn, from vote.SessionID, m 
 	c.Machine.Deliver(now, conn, from, m)
 }
 
-// early asks for the highest token at the start of its quiet time, and is content with that at its end.
+// early asks for the highest token at the start of its quiet time, and uses these answers at the
+// end.
 type early struct {
 	Machine
 	life  vote.Incarnation
@@ -102,7 +104,7 @@ func (e *early) Deliver(now vote.Now, conn vote.Conn, from vote.SessionID, m *vo
 	if m.Kind == vote.KindTell && m.Counting && !slices.ContainsFunc(e.told, func(t told) bool { return t.from.Node == from.Node }) {
 		e.told = append(e.told, told{conn, from, *m})
 	}
-	e.Machine.Deliver(now, conn, from, m) // it isn't asking yet, or was answered already
+	e.Machine.Deliver(now, conn, from, m) // not asking yet, or answered already
 }
 
 func (e *early) Tick(now vote.Now) {

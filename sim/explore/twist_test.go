@@ -6,7 +6,7 @@ import (
 	"github.com/lockmesh/lockmesh/quorum"
 )
 
-// twister changes words on their way into a node and out of it. The functions keep nothing.
+// twister changes messages to and from a node. The functions keep no state.
 type twister struct {
 	Machine
 	in, out func(m *vote.Message)
@@ -35,7 +35,7 @@ func (w *twister) Drain(out []vote.Outbound, ev []quorum.Event) ([]vote.Outbound
 	return out, ev
 }
 
-// wishes has f see every wish that a voter hears of.
+// wishes applies f to every request spec sent to a voter.
 func wishes(f func(w *vote.Spec)) func(m *vote.Message) {
 	return func(m *vote.Message) {
 		switch m.Kind {
@@ -49,14 +49,14 @@ func wishes(f func(w *vote.Spec)) func(m *vote.Message) {
 	}
 }
 
-// modeless is a voter to which whoever wants a key for itself is one more reader.
+// modeless is a voter that treats an exclusive request as a shared request.
 var modeless = twists(wishes(func(w *vote.Spec) {
 	if w.Mode == vote.Exclusive {
 		w.Mode = vote.Shared
 	}
 }), nil)
 
-// slotless is a voter that counts how many votes it gives, and calls each the vote of the first slot.
+// slotless is a voter that only counts its votes, and names slot 1 in each vote.
 var slotless = twists(func(m *vote.Message) {
 	if m.Kind.ToVoter() {
 		m.Slot = 0
@@ -75,7 +75,7 @@ var slotless = twists(func(m *vote.Message) {
 	}
 })
 
-// impatient is a voter to which an upgrade is one more reader, beside which others may stay.
+// impatient is a voter that treats an upgrade as a shared request: other readers may stay.
 var impatient = twists(wishes(func(w *vote.Spec) {
 	if w.Beside != 0 {
 		w.Mode, w.Beside = vote.Shared, 0
@@ -85,11 +85,11 @@ var impatient = twists(wishes(func(w *vote.Spec) {
 // polite is a voter that turns no upgrade away.
 var polite = twists(nil, func(m *vote.Message) {
 	if m.Kind == vote.KindClash {
-		m.Kind, m.Serial = vote.KindInquire, 1<<40 // of a vote that nobody has
+		m.Kind, m.Serial = vote.KindInquire, 1<<40 // about a vote that doesn't exist
 	}
 })
 
-// lumper takes all votes of a ballot for votes for the slot that the first of them is for.
+// lumper counts all votes for a request as votes for the slot of the first vote.
 type lumper struct {
 	Machine
 	slots map[vote.Number]vote.Slot
@@ -118,7 +118,7 @@ func (l *lumper) Deliver(now vote.Now, conn vote.Conn, from vote.SessionID, m *v
 	l.Machine.Deliver(now, conn, from, m)
 }
 
-// deaf takes it that a voter confirms the token that it was asked to confirm, whichever it names.
+// deaf takes any confirmation of a voter as a confirmation of the token sent to the voter.
 type deaf struct {
 	Machine
 	asked map[promise]vote.Token
@@ -147,7 +147,7 @@ func (d *deaf) Deliver(now vote.Now, conn vote.Conn, from vote.SessionID, m *vot
 	d.Machine.Deliver(now, conn, from, m)
 }
 
-// opens makes a lease a shared one whose owner it should only tell that somebody waits.
+// opens makes a lease shared where the voter may only report to the owner that another node waits.
 func opens(cfg node.Config, now vote.Now) (Machine, error) {
 	d, err := newMeddler(cfg, now)
 	d.says = func(d *meddler, o *vote.Outbound) {

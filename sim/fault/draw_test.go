@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// An act depends on the seed, its number and the mesh alone: drawing others leaves it as it is, and
-// the mesh, too.
+// An act depends on the seed, its number and the mesh alone: drawing other acts changes neither the
+// act nor the mesh.
 func TestActsAreDrawnByThemselves(t *testing.T) {
 	mix := Mix{Every: time.Second, WallSteps: time.Hour}
 	for f := range Kinds {
@@ -39,7 +39,8 @@ func TestActsAreDrawnByThemselves(t *testing.T) {
 	}
 }
 
-// A generator is of one concern: the same for the same, and another for each other.
+// A generator belongs to a single concern: the same arguments give the same generator, and other
+// arguments another generator.
 func TestEachConcernHasAGenerator(t *testing.T) {
 	draw := func(seed uint64, concern string, about ...any) uint64 {
 		return Chance(seed, concern, about...).Uint64()

@@ -12,13 +12,14 @@ import (
 	"github.com/lockmesh/lockmesh/sim"
 )
 
-// delay is the one way of all messages in the worlds below, whose figures can be told by hand.
+// delay is the one-way delay of all messages in the worlds below, with figures computed by hand.
 const delay = 5 * time.Millisecond
 
-// late is how late a timer fires at most in package sim.
+// late is the largest delay of a timer in package sim.
 const late = time.Millisecond
 
-// exact is a mesh with right clocks and links that are all alike, whose voters take no locks unless more says so.
+// exact is a mesh with exact clocks and equal links; the voters take no locks unless a test says
+// so.
 const exact = `{"voters": 3, "others": 2, "lock_on": "others", "max_ttl": "2s", "link": {"median": "5ms", "p99": "5ms"},
 	"clocks": {"ppm": 0, "wall": "0s"}, "simulate": {"for": "4m", "worlds": 2}}`
 
@@ -43,7 +44,8 @@ func TestAFreeLockTakesOneRoundTrip(t *testing.T) {
 			t.Errorf("with %d voters:\n%v", voters, r)
 		}
 	}
-	// Who votes alone asks nobody; who votes with others has the own vote at once, and still needs another.
+	// A single voter asks no other node. A voter among several has its own vote at once, and still
+	// needs another vote.
 	if _, r := measured(t, exact, "voters=1", "lock_on=voters"); !r.Free.is(0) {
 		t.Errorf("a voter alone:\n%v", r)
 	}
@@ -53,19 +55,21 @@ func TestAFreeLockTakesOneRoundTrip(t *testing.T) {
 }
 
 func TestAHandOverTakesThereAndBack(t *testing.T) {
-	// The release goes to the voters, and their votes to the next.
+	// The release goes to the voters, and their votes go to the next requester.
 	if _, r := measured(t, exact, "posts.hold=2s"); !r.HandOver.is(2*delay) || r.TakeOver.Count != 0 {
 		t.Errorf("between nodes that only lock:\n%v", r)
 	}
-	// Between three voters a majority is the one who waits and any other: its own voter hears of the release after one way, and
-	// the giver's vote is there as soon.
+	// Among three voters a majority is the waiting voter and any other voter: the waiting node's
+	// own voter receives the release after one delay, and the vote of the releasing node arrives at
+	// the same time.
 	if _, r := measured(t, exact, "posts.hold=2s", "lock_on=voters"); !r.HandOver.is(delay) {
 		t.Errorf("between voters:\n%v", r)
 	}
 }
 
-// TestATakeOverWaitsForTheRestOfTheTTL has holders die at random times. What is left of their sessions then is between the TTL less
-// one interval of refreshes and the TTL; on top comes one way of the refresh, one of the votes, and timers that are late.
+// TestATakeOverWaitsForTheRestOfTheTTL has holders crash at random times. The rest of their
+// sessions is then between the TTL less a refresh interval and the TTL; in addition, a refresh and
+// the votes take a delay each, and timers are late.
 func TestATakeOverWaitsForTheRestOfTheTTL(t *testing.T) {
 	for _, ttl := range []time.Duration{500 * time.Millisecond, 2 * time.Second} {
 		_, r := measured(t, exact, "others=3", "crashes.every=1m", "crashes.return=1s", "posts.hold=5s",
@@ -74,7 +78,8 @@ func TestATakeOverWaitsForTheRestOfTheTTL(t *testing.T) {
 			t.Fatalf("only %d holders died", r.TakeOver.Count)
 		}
 		interval := ttl / vote.RefreshesPerTTL
-		// A voter that restarts is quiet for the maximum TTL, so a majority may be missing for as long.
+		// A restarted voter is quiet for the maximum TTL, so a majority may be missing for this
+		// long.
 		least, most := ttl-interval-2*late, ttl+2*delay+2*late
 		if m := time.Duration(*r.TakeOver.Median); m < least || m > most {
 			t.Errorf("TTL %v: the median is %v, want %v to %v", ttl, m, least, most)
@@ -97,7 +102,7 @@ func TestTakeOversWhenOnlyHoldersDie(t *testing.T) {
 	if r.Count < 20 {
 		t.Fatalf("only %d holders died", r.Count)
 	}
-	// Where votes split, an inquiry, a yield and another vote come on top.
+	// If votes split, an inquiry, a yield and another vote are added.
 	least, most, split := ttl-ttl/vote.RefreshesPerTTL-2*late, ttl+2*delay+2*late, 3*delay
 	if x.takeOver[0] < least || time.Duration(*r.Median) > most || time.Duration(*r.Most) > most+split {
 		t.Errorf("they took %v, %v in the median, and %v at most; want %v to %v, and %v more where votes split", x.takeOver[0],
@@ -105,15 +110,18 @@ func TestTakeOversWhenOnlyHoldersDie(t *testing.T) {
 	}
 }
 
-// TestMessagesPerLock counts by hand: the requester asks a bare majority for what it gives back at once. Each voter of it promises; it hears that it was enough; and that
-// the key is given back, which it confirms. To its own voter a node sends nothing.
+// TestMessagesPerLock compares with a count by hand: for a lock that is released at once, the
+// requester asks a bare majority. Each voter of the majority receives a request, the report of the
+// win and a release, and sends a promise and the confirmation of the release. A node sends no
+// message to its own voter.
 func TestMessagesPerLock(t *testing.T) {
 	const words = 5
 	for _, voters := range []int{1, 2, 3, 4, 7} {
 		for on, others := range map[string]int{"others": voters/2 + 1, "voters": voters / 2} {
 			s, r := measured(t, exact, fmt.Sprintf("voters=%d", voters), "lock_on="+on, "load.clients=0", "posts.count=0", "simulate.for=1m")
 			want := float64(words * others)
-			// At the end of each world a lock of each node may be under way, whose messages count and which isn't had yet.
+			// At the end of each world a lock of each node may be under way: its messages count,
+			// but the lock doesn't.
 			most := want * (1 + float64(s.Simulate.Worlds*len(r.ByNode))/float64(r.FreeLocks.Locks))
 			if got := *r.FreeLocks.Messages; got < want || got > 1.001*most || most > 1.05*want {
 				t.Errorf("%s of %d voters: %v messages for a free lock, want %v to %v", on, voters, got, want, most)
@@ -123,8 +131,9 @@ func TestMessagesPerLock(t *testing.T) {
 			}
 		}
 	}
-	// A lock that is held for long is put to all voters. While somebody waits for it, each tells its holder so, once; and a vote that a voter gave to one who waits, since it hadn't
-	// heard of the holder, must be moved.
+	// A lock that is held for long is sent to all voters. While another node waits, each voter
+	// reports this to the holder once; and if a voter without knowledge of the holder has voted for
+	// the waiting request, this vote must be moved.
 	for think, row := range map[string]struct{ least, most float64 }{
 		"500ms": {words - 0.2, words + 0.5}, // some locks are waited for
 		"1ms":   {words + 0.8, words + 1.2}, // and here nearly all
@@ -136,10 +145,11 @@ func TestMessagesPerLock(t *testing.T) {
 	}
 }
 
-// TestUpkeep counts refreshes and their answers: five for each TTL, from each node to each other voter.
+// TestUpkeep counts refreshes and their answers: five for each TTL, from each node to each other
+// voter.
 func TestUpkeep(t *testing.T) {
 	for _, row := range []struct{ voters, others int }{{1, 2}, {3, 2}, {5, 1}} {
-		// Where callers wait, voters are asked for evidence besides.
+		// Without callers, since waiting callers have voters asked for acknowledgements.
 		_, r := measured(t, exact, fmt.Sprintf("voters=%d", row.voters), fmt.Sprintf("others=%d", row.others), "posts.count=0", "load.clients=0")
 		n, m := float64(row.voters), float64(row.others)
 		want := vote.RefreshesPerTTL / 2.0 * 2 * (n*(n-1) + m*n) / (n + m)
@@ -149,7 +159,8 @@ func TestUpkeep(t *testing.T) {
 	}
 }
 
-// TestAvailabilityOfASingleVoter is e^(-quiet/mean life): the time lived after the quiet time, of all the time lived.
+// TestAvailabilityOfASingleVoter expects e^(-quiet/mean uptime): the uptime after the quiet time,
+// as a share of all uptime.
 func TestAvailabilityOfASingleVoter(t *testing.T) {
 	_, r := measured(t, `{"voters": 1, "max_ttl": "10s", "link": {"median": "1ms"}, "crashes": {"every": "100s", "return": "20s"},
 		"load": {"clients": 0}, "posts": {"count": 0}, "probe": {"every": "5s", "within": "10ms"}, "simulate": {"for": "40h"}}`)
@@ -161,7 +172,7 @@ func TestAvailabilityOfASingleVoter(t *testing.T) {
 	if got := *r.Majority; math.Abs(got-want) > 0.02 {
 		t.Errorf("it is a majority for %.4f of the time, want %.4f", got, want)
 	}
-	// A machine that is lost and replaced is away as long as a process that returns in the same time.
+	// A lost and replaced machine is away as long as a process that returns after the same time.
 	_, away := measured(t, `{"voters": 1, "max_ttl": "10s", "link": {"median": "1ms"}, "crashes": {"every": "100s", "return": "0s", "stays_down": 1,
 		"replaced": "20s"}, "load": {"clients": 0}, "posts": {"count": 0}, "probe": {"every": "5s"}, "simulate": {"for": "40h"}}`)
 	if got := *away.Majority; math.Abs(got-want) > 0.02 {
@@ -172,7 +183,7 @@ func TestAvailabilityOfASingleVoter(t *testing.T) {
 	}
 }
 
-// TestAvailabilityInAPartition has the larger group of two keep its locks.
+// TestAvailabilityInAPartition shows that the larger of two groups keeps its locks.
 func TestAvailabilityInAPartition(t *testing.T) {
 	_, r := measured(t, `{"groups": [{"name": "l", "voters": 2}, {"name": "r", "voters": 1}], "max_ttl": "2s", "link": {"median": "1ms", "p99": "1ms"},
 		"clocks": {"ppm": 0, "wall": "0s"}, "partitions": {"every": "3m", "last": "20s", "shape": "group"}, "probe": {"every": "2s", "within": "100ms"},
@@ -181,8 +192,8 @@ func TestAvailabilityInAPartition(t *testing.T) {
 		t.Errorf("a majority is there for %v of the time, want all of it", *r.Majority)
 	}
 	for _, a := range r.ByNode {
-		// Partitions come 20 times an hour and may overlap: cut off for 1 - e^(-20/180) of the time, and for the time of
-		// finding back to each other, some hundred milliseconds.
+		// Partitions come 20 times an hour and may overlap: r-1 is cut off for 1 - e^(-20/180) of
+		// the time, and for some hundred milliseconds until the nodes are connected again.
 		want := 1.0
 		if a.Node == "r-1" {
 			want = math.Exp(-20.0 / 180)
@@ -193,10 +204,11 @@ func TestAvailabilityInAPartition(t *testing.T) {
 	}
 }
 
-// TestLeasesThatAreLost has processes stop for far longer than the TTL: each that holds a post then loses it.
+// TestLeasesThatAreLost has processes stop for far longer than the TTL: a holder of a post loses
+// its lease.
 func TestLeasesThatAreLost(t *testing.T) {
 	_, r := measured(t, exact, "voters=1", "others=1", "load.clients=0", "posts.hold=24h", "pauses.every=1m", "pauses.last=30s", "simulate.for=1h")
-	// Only stops of over a TTL count, of the holder, or of the voter (then it loses it as well).
+	// Only a pause of more than a TTL counts, of the holder or of the voter: both end the lease.
 	if r.Lost < 20 || r.Lost > r.Happened.Pauses {
 		t.Errorf("%d leases were lost in %d pauses", r.Lost, r.Happened.Pauses)
 	}

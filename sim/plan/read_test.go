@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// least is a scenario that says no more than it must.
+// least is a scenario with only the required fields.
 const least = `{"voters": 3, "link": {"median": "1ms"}}`
 
 func mustRead(t *testing.T, text string, overrides ...string) *Scenario {
@@ -174,7 +174,8 @@ func TestNodesHaveNames(t *testing.T) {
 	}
 }
 
-// TestEveryFieldIsInTheReference and has bounds that it keeps: the tags are what everything else comes from.
+// TestEveryFieldIsInTheReference also demands that each field accepts its own bounds: the reference
+// and the checks both come from the tags.
 func TestEveryFieldIsInTheReference(t *testing.T) {
 	text := Reference()
 	var walk func(t2 reflect.Type, path string)
@@ -199,7 +200,8 @@ func TestEveryFieldIsInTheReference(t *testing.T) {
 						value = fmt.Sprintf("%q", value)
 					}
 					if strings.Contains(path, "[") {
-						continue // reading one alone would need the others of its list
+						// Reading a single field would need the other fields of the list element.
+						continue
 					}
 					parts := strings.Split(path+name, ".")
 					doc := value

@@ -7,8 +7,9 @@ import (
 	"time"
 )
 
-// TestWildScenarios draws scenarios anywhere within the bounds, sensible or not: links slower than the TTL, nodes that crash all the
-// time, clocks hours apart. Locks may be hard to get there; nothing may be violated, and no figure may be out of its range.
+// TestWildScenarios draws scenarios anywhere within the bounds, sensible or not: links slower than
+// the TTL, nodes in a crash loop, clocks hours apart. Locks may be hard to get; no check may be
+// violated, and no figure may be out of its range.
 func TestWildScenarios(t *testing.T) {
 	const seeds = 12
 	for seed := range uint64(seeds) {

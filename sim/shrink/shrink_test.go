@@ -14,7 +14,7 @@ import (
 	"github.com/lockmesh/lockmesh/sim/timeline"
 )
 
-// TestDdmin looks for lists that fail when they hold certain items.
+// TestDdmin shrinks lists that fail if they hold certain items.
 func TestDdmin(t *testing.T) {
 	all := make([]int, 100)
 	for i := range all {
@@ -35,7 +35,7 @@ func TestDdmin(t *testing.T) {
 	}
 }
 
-// TestLiterals reads the literals as a reader of Go would.
+// TestLiterals compares literals with Go source.
 func TestLiterals(t *testing.T) {
 	for _, row := range []struct {
 		v    any
@@ -52,7 +52,7 @@ func TestLiterals(t *testing.T) {
 	}
 }
 
-// TestAnActSaysAllInItsLiteral would see a field of a new kind that a literal can't hold.
+// TestAnActSaysAllInItsLiteral finds a field that a literal leaves out, for example of a new kind.
 func TestAnActSaysAllInItsLiteral(t *testing.T) {
 	var a sim.Act
 	for v, i := reflect.ValueOf(&a).Elem(), 0; i < v.NumField(); i++ {

@@ -8,7 +8,7 @@ import (
 	"github.com/lockmesh/lockmesh/bench/internal/child"
 )
 
-// The processes that the harness starts are this test again.
+// The harness starts its processes from the binary of this test.
 func TestMain(m *testing.M) {
 	if child.IsChild() {
 		serveRole()

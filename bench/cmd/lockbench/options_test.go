@@ -21,7 +21,8 @@ func TestOptions(t *testing.T) {
 	}
 }
 
-// What isn't installed is left out loudly: among the results too, and it is an error if nothing else is wanted.
+// A service that isn't installed is reported loudly, also among the results; without any other
+// service the run ends with an error.
 func TestWhatIsNotInstalledIsToldAmongTheResults(t *testing.T) {
 	t.Setenv("PATH", t.TempDir())
 	o, err := parse(strings.Fields("-only latency -services redis,redsync"), io.Discard)

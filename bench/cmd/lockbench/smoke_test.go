@@ -16,10 +16,10 @@ import (
 	"github.com/lockmesh/lockmesh/bench/internal/load"
 )
 
-// patience bounds what the tests wait for. Only what hangs takes so long.
+// patience bounds the waits of the tests. Only a hang takes so long.
 const patience = 2 * time.Minute
 
-// The whole harness with lockmesh alone, in real processes, for as short as it goes.
+// TestSmoke runs the whole harness with lockmesh alone, in real processes, for the shortest time.
 func TestSmoke(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
@@ -74,7 +74,7 @@ func TestSmoke(t *testing.T) {
 	}
 }
 
-// Processes end when the one that started them lets go of them.
+// Processes end when their starter closes their standard input.
 func TestProcessesEnd(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()

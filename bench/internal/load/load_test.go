@@ -11,7 +11,7 @@ import (
 	"github.com/lockmesh/lockmesh/bench/internal/peer"
 )
 
-// fake is a service within this process. A sloppy one lets in whoever asks.
+// fake is a service within this process. A sloppy service grants every request.
 type fake struct {
 	mu     sync.Mutex
 	keys   map[string]chan struct{}

@@ -43,7 +43,7 @@ func startAgents(t *testing.T, flags ...string) []*agent {
 		all[i].start()
 		t.Cleanup(all[i].kill)
 	}
-	// The first, started again, finds the others at their addresses.
+	// The first agent, when restarted, finds the other agents at their addresses.
 	all[0].args = append(all[0].args, "-peers", all[1].node+","+all[2].node)
 	for _, a := range all {
 		a.ready()
@@ -51,8 +51,8 @@ func startAgents(t *testing.T, flags ...string) []*agent {
 	return all
 }
 
-// start starts the process, and waits until its node listens. A process that is started again uses
-// the same addresses.
+// start starts the process, and waits until its node listens. A restarted process uses the same
+// addresses.
 func (a *agent) start() {
 	a.t.Helper()
 	args := a.args

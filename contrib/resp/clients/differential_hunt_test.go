@@ -61,8 +61,8 @@ var scripts = []struct {
 }
 
 // TestTheSameAnswersAsRedis sends random sequences of the commands of lock clients to this server
-// and to a Redis. What this server refuses isn't sent to Redis, so both stay in the same state; a
-// refusal must be listed in docs/redis-clients.md.
+// and to a Redis. A command refused by this server isn't sent to Redis, so both stay in the same
+// state; a refusal must be listed in docs/redis-clients.md.
 func TestTheSameAnswersAsRedis(t *testing.T) {
 	redisAddr := newRedisServer(t)
 	m := newMesh(t)
@@ -125,7 +125,7 @@ func isListed(answer string) bool {
 
 var where = regexp.MustCompile(` script: .*$|user_script:\d+: `)
 
-// same compares two answers. Times may differ by a moment; of errors from within scripts the place
+// same compares two answers. Times may differ by a moment; in errors from scripts, the position
 // added by Redis is left out.
 func same(words []string, mine, other string) bool {
 	if mine == other {
@@ -144,8 +144,8 @@ func same(words []string, mine, other string) bool {
 func draw(rng *rand.Rand) []string {
 	key := func() string { return fmt.Sprintf("k%d", rng.IntN(5)) }
 	value := func() string { return []string{"v", "w", "vv", ""}[rng.IntN(4)] }
-	// Long enough that no key ends by itself while both are asked, short enough to be in the range
-	// of later extensions.
+	// Long enough that no key ends by itself between the two queries, and short enough for later
+	// extensions.
 	ms := func() string { return strconv.Itoa(1_000_000 + rng.IntN(80_000_000)) }
 	pick := func(words ...string) string { return words[rng.IntN(len(words))] }
 	switch rng.IntN(24) {

@@ -20,7 +20,7 @@ import (
 const release = `if redis.call("get", KEYS[1]) == ARGV[1] then return redis.call("del", KEYS[1]) else return 0 end`
 
 // TestAKilledAgent kills the agent of a holder: the key stays locked for its time, and is free
-// afterwards, for the other agents and for the same agent, started again.
+// afterwards, for the other agents and for the restarted agent.
 func TestAKilledAgent(t *testing.T) {
 	agents := startAgents(t)
 	a, b := agents[0], agents[1]
@@ -36,7 +36,7 @@ func TestAKilledAgent(t *testing.T) {
 		t.Fatal(err)
 	}
 	a.kill()
-	// The vote of the killed voter is missing, so the others take their time to be sure.
+	// The vote of the killed voter is missing, so the other voters take their time to be sure.
 	patient := redis.NewClient(&redis.Options{Addr: b.addr, ReadTimeout: longTime})
 	defer patient.Close()
 	asked := time.Since(began)
@@ -64,7 +64,7 @@ func TestAKilledAgent(t *testing.T) {
 	if ok, err := e.SetNX(ctx, "job", "x", length).Result(); ok || err != nil {
 		t.Fatal("beside a holder:", ok, err)
 	}
-	// A clean end leaves the key to its time, too: the client can't be told.
+	// A clean end leaves the key to its time, too: the client can't be notified.
 	if ok, err := e.SetNX(ctx, "other", "x", length).Result(); !ok || err != nil {
 		t.Fatal(ok, err)
 	}
@@ -83,8 +83,7 @@ func TestAKilledAgent(t *testing.T) {
 }
 
 // TestOneHolderWhileAgentsAreKilled has clients contend for a key through agents that are killed
-// and started again. A client counts as a holder until the release of the key or the end of its
-// time.
+// and restarted. A client counts as a holder until the release of the key or the end of its time.
 func TestOneHolderWhileAgentsAreKilled(t *testing.T) {
 	agents := startAgents(t, "-max-ttl", "3s")
 	const length = 2 * time.Second
@@ -147,7 +146,7 @@ func TestOneHolderWhileAgentsAreKilled(t *testing.T) {
 		a.kill()
 		kills++
 		a.start()
-		a.ready() // its node is quiet for MaxTTL
+		a.ready() // the node is quiet for MaxTTL
 	}
 	wg.Wait()
 	t.Logf("%d kills; grants by agent: %v", kills, grants)
@@ -156,8 +155,8 @@ func TestOneHolderWhileAgentsAreKilled(t *testing.T) {
 	}
 }
 
-// TestTenThousandConnections has so many clients of one agent, all with a key, and a key wanted by
-// all.
+// TestTenThousandConnections has so many clients of one agent, each with a key, and one key
+// requested by all.
 func TestTenThousandConnections(t *testing.T) {
 	const n = 10_000
 	var limit syscall.Rlimit

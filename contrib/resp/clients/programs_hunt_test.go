@@ -82,7 +82,7 @@ func TestClientsOfOtherLanguages(t *testing.T) {
 }
 
 // TestAllKindsTogether has a Python client, a Node.js client, a shell and a program with lockmesh
-// contend for a key. Each notes in a file the begin and the end of holding the key, with its
+// contend for a key. Each client appends the begin and the end of each hold to a file, with the
 // token.
 func TestAllKindsTogether(t *testing.T) {
 	need(t, "redis-cli", "bash")

@@ -61,9 +61,8 @@ func TestTheSuiteOfRedislock(t *testing.T) {
 	suite(t, dir, nil, "-run", "^Test", "-skip", "^TestLock_Release_not_own$", ".") // examples name their server themselves
 }
 
-// TestTheSuiteOfRedsync has the suite start this module's redisserver wherever it starts a
-// redis-server. The driver rueidis needs an option, as with each server without caching in
-// the client.
+// TestTheSuiteOfRedsync has the suite start this module's redisserver in place of a redis-server.
+// The driver rueidis needs an option, as with each server without caching in the client.
 func TestTheSuiteOfRedsync(t *testing.T) {
 	bin := t.TempDir()
 	if out, err := exec.Command("go", "build", "-o", filepath.Join(bin, "redis-server"), "./redisserver").CombinedOutput(); err != nil {

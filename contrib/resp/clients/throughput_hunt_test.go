@@ -20,9 +20,9 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// TestThroughputBesideRedis measures how many locks a second redsync takes and releases, by turns
-// through an agent with three voters in processes of their own, with one Redis, and with three. The
-// figures are for docs/redis-clients.md; nothing is asserted.
+// TestThroughputBesideRedis measures the locks a second that redsync acquires and releases, by
+// turns through an agent with three voters in processes of their own, with one Redis, and with
+// three. The figures are for docs/redis-clients.md; the test asserts nothing.
 func TestThroughputBesideRedis(t *testing.T) {
 	servers := []string{newRedisServer(t), newRedisServer(t), newRedisServer(t)}
 	agents := startAgents(t)
@@ -53,8 +53,8 @@ func TestThroughputBesideRedis(t *testing.T) {
 	}
 }
 
-// rate returns how many locks a second a number of callers take and release, each with keys of its
-// own.
+// rate returns the number of locks a second acquired and released by a number of callers, each with
+// keys of its own.
 func rate(t *testing.T, addrs []string, callers int, length time.Duration) float64 {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), longTime)

@@ -75,7 +75,7 @@ func (w *wire) read() (string, error) {
 	return "[" + strings.Join(items, " ") + "]", nil
 }
 
-// need skips a test without its program, and says so loudly.
+// need skips a test without its program, with a loud message.
 func need(t *testing.T, programs ...string) {
 	t.Helper()
 	for _, p := range programs {

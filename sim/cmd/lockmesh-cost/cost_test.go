@@ -10,8 +10,8 @@ import (
 	"github.com/lockmesh/lockmesh/internal/vote"
 )
 
-// With fifty nodes of which seven vote, a free lock takes half as long again as with three nodes at most. Where links are equal it takes
-// one round, however many there are.
+// With fifty nodes, seven with a vote, a free lock takes at most half as long again as with three
+// nodes. With equal links a free lock takes one round trip, whatever the number of nodes.
 func TestAFreeLockIsHardlySlowerWithMoreNodes(t *testing.T) {
 	for _, s := range shapes {
 		took, err := acquire(s, equal, 60)
@@ -37,7 +37,8 @@ func TestAFreeLockIsHardlySlowerWithMoreNodes(t *testing.T) {
 	}
 }
 
-// A free lock takes five messages for each voter that is asked and isn't the node's own, and no more. If it is given back at once, a bare majority is asked.
+// A free lock takes five messages for each voter asked, the node's own voter excepted. For a lock
+// that is released at once, a bare majority is asked.
 func TestTheWordsOfALockGrowWithTheVoters(t *testing.T) {
 	const locks = 50
 	perVoter := 0
@@ -77,7 +78,8 @@ func TestTheWordsOfALockGrowWithTheVoters(t *testing.T) {
 	}
 }
 
-// What keeps leases alive is the same for one and for many: the counts in it grow by some bytes, and that is all.
+// The number of refreshes doesn't depend on the number of leases; only the counts in the messages
+// grow, by some bytes.
 func TestRefreshesDoNotGrowWithLeases(t *testing.T) {
 	s := shape{4, 3}
 	none, err := refreshes(s, 0)
@@ -98,8 +100,9 @@ func TestRefreshesDoNotGrowWithLeases(t *testing.T) {
 	}
 }
 
-// Each node refreshes five times per TTL at each voter but itself, and is answered: a node's share doesn't grow with the nodes, and a
-// voter's does by one message and its answer for each.
+// Each node refreshes its session at each other voter five times per TTL, and receives an answer: a
+// node's share doesn't grow with the number of nodes, and a voter's share grows by a refresh and
+// its answer for each node.
 func TestRefreshesGrowWithNodesTimesVoters(t *testing.T) {
 	for _, s := range []shape{{3, 3}, {10, 7}, {50, 7}} {
 		u, err := refreshes(s, 0)
@@ -116,14 +119,15 @@ func TestRefreshesGrowWithNodesTimesVoters(t *testing.T) {
 			{"for a voter", u.voter.messages, 2 * (s.voters - 1 + s.nodes - 1) * rounds},
 			{"for another", u.other.messages, 2 * s.voters * rounds * min(s.nodes-s.voters, 1)},
 		} {
-			if slack := x.want / 50; x.got < x.want-slack || x.got > x.want+slack { // a timer is late now and then
+			// A timer is late now and then.
+			if slack := x.want / 50; x.got < x.want-slack || x.got > x.want+slack {
 				t.Errorf("%v: %d messages %s in %v instead of %d", s, x.got, x.what, refreshed, x.want)
 			}
 		}
 	}
 }
 
-// A hand-over takes a release and a vote: two messages, one after the other, however many wait and vote.
+// A hand-over takes a release and a vote: two messages in turn, however many nodes wait and vote.
 func TestAHandOverTakesTwoDelays(t *testing.T) {
 	const grants = 64
 	for _, voters := range []int{3, 5, 7} {
@@ -139,7 +143,8 @@ func TestAHandOverTakesTwoDelays(t *testing.T) {
 				t.Errorf("%d voters: %d of %d grants came from another node: this shows nothing", voters, len(r.between), grants)
 			}
 			for _, d := range r.between {
-				if d != 2*delay && !(byVoters && d < 2*delay) { // a voter hears itself at once
+				// A node's own voter answers at once.
+				if d != 2*delay && !(byVoters && d < 2*delay) {
 					t.Fatalf("%d voters, byVoters %v: %v from a release to the next grant, of %d delays of %v", voters, byVoters, d, d/delay, delay)
 				}
 			}
@@ -147,14 +152,16 @@ func TestAHandOverTakesTwoDelays(t *testing.T) {
 			if byVoters {
 				each--
 			}
-			if want, one := 5*each*r.grants, 5*each; r.said.messages < want*9/10 || r.said.messages > want+one { // some voter may be spared; and counting begins and ends amid a turn
+			// Some voter may be spared, and the count begins and ends in the middle of a hand-over.
+			if want, one := 5*each*r.grants, 5*each; r.said.messages < want*9/10 || r.said.messages > want+one {
 				t.Errorf("%d voters, byVoters %v: %d messages for %d grants instead of %d, as many as for free locks", voters, byVoters, r.said.messages, r.grants, want)
 			}
 		}
 	}
 }
 
-// The page about performance shows this output, so it must be the same each time, and in Markdown with headings of the third level.
+// The page about performance shows this output, so the output must always be the same, in Markdown
+// with headings of the third level.
 func TestTheOutputIsTheSameEachTime(t *testing.T) {
 	var first, second bytes.Buffer
 	for _, b := range []*bytes.Buffer{&first, &second} {
@@ -177,7 +184,8 @@ func TestTheOutputIsTheSameEachTime(t *testing.T) {
 	}
 }
 
-// To ask a majority first costs nothing while it answers. The first lock after one of those asked has stopped waits a little for it, and those after it don't.
+// Asking a majority first costs nothing while the majority answers. After an asked voter has
+// stopped, only the first lock waits a little for this voter.
 func TestAVoterThatDoesNotAnswerCostsOneWait(t *testing.T) {
 	all, first, after, err := silent(equal, 300)
 	if err != nil {
@@ -195,7 +203,9 @@ func TestAVoterThatDoesNotAnswerCostsOneWait(t *testing.T) {
 		if d == trip {
 			continue
 		}
-		if waited++; d < 3*trip-trip/10 || d > 4*trip+trip/10 { // two for the one that is silent, one for the other, and a timer is late by up to one
+		// Two round trips for the silent voter, a third for the spared voter, and a fourth if a
+		// timer is late.
+		if waited++; d < 3*trip-trip/10 || d > 4*trip+trip/10 {
 			t.Errorf("the first took %v", d)
 		}
 	}
@@ -225,7 +235,7 @@ func TestRank(t *testing.T) {
 	}
 }
 
-// A word that is new on the way of a free lock has no row in the table until somebody thinks of it.
+// Each kind of message of a free lock needs a row in the table.
 func TestEveryWordOfALockHasARow(t *testing.T) {
 	kinds, _, err := lockWords(3, false, aWhile, 3)
 	if err != nil || len(kinds) != 5 || kinds[vote.KindPromise] == nil {

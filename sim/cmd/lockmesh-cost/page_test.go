@@ -18,14 +18,16 @@ const (
 	pageBegins      = "<!-- lockmesh-cost -->\n"
 	pageEnds        = "<!-- end of lockmesh-cost -->"
 
-	// envPages, if set, has all of it held against what the command prints, as the hunt does. Without it the part that takes no time stands for all.
+	// envPages, if set, has the whole page compared with the command's output, as the hunt does.
+	// Otherwise only the part that takes no time is compared.
 	envPages = "LOCKMESH_PAGES"
 
-	// drift is how far a figure of the page may be off before the page must be written anew.
+	// drift is how far a figure of the page may be off before the page must be updated.
 	drift = 0.1
 )
 
-// TestThePerformancePageShowsWhatTheCommandPrints holds docs/performance.md to the command. What differs is written anew by:
+// TestThePerformancePageShowsWhatTheCommandPrints compares docs/performance.md with the command's
+// output. To update the page:
 // go test ./sim/cmd/lockmesh-cost -run PerformancePage -update
 func TestThePerformancePageShowsWhatTheCommandPrints(t *testing.T) {
 	text, err := os.ReadFile(performancePage)

@@ -16,7 +16,7 @@ import (
 	"github.com/lockmesh/lockmesh/sim/explore/elect"
 )
 
-// one names every limit, so that there is one scope.
+// one sets every limit, for a single scope.
 const one = "-want locks -voters 3 -keys 1 -apart=false -every=false -locks 1 -ticks 1 -breaks 0 -crashes 0 -late 0 "
 
 func TestBadFlagsAreRefused(t *testing.T) {
@@ -89,7 +89,7 @@ func TestAChangeBeginsWithLocks(t *testing.T) {
 	}
 }
 
-// breaks is a machine that panics when something is stored.
+// breaks is a machine that panics when a state is stored.
 type breaks struct{ elect.Genuine }
 
 func (breaks) Saved(vote.Now, uint64, string) { panic("broken") }
@@ -205,7 +205,8 @@ func TestProgressIsTold(t *testing.T) {
 	}
 }
 
-// TestScopesGrow holds the rows to begin small, to grow in all limits, and to keep what flags set.
+// TestScopesGrow demands that the scopes begin small, grow in all limits, and keep the limits set
+// by flags.
 func TestScopesGrow(t *testing.T) {
 	s, err := parse([]string{"-voters", "5", "-crashes", "2"}, io.Discard)
 	if err != nil {

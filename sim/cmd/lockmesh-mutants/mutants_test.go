@@ -54,8 +54,8 @@ func TestEachKindOfLineIsBroken(t *testing.T) {
 	}
 }
 
-// A program with all switches behaves as the original while none is chosen, and otherwise as the
-// chosen mutant says. So a mutant that survives wasn't a switch that does nothing.
+// A program with all switches behaves like the original while no switch is chosen, and otherwise as
+// the chosen mutant says. So a surviving mutant isn't a switch without effect.
 func TestASwitchDoesWhatItsMutantSays(t *testing.T) {
 	sites, err := sitesIn("main", "sample.go", []byte(sampleText))
 	if err != nil {
@@ -137,7 +137,7 @@ func main() {
 	}
 }
 
-// A mutant written by hand whose source has moved away would break nothing.
+// A mutant written by hand breaks nothing if its source line has changed.
 func TestTheMutantsWrittenByHandStandInTheSource(t *testing.T) {
 	sites, err := aimed(filepath.Join("..", "..", ".."))
 	if err != nil {
@@ -155,7 +155,7 @@ func TestTheMutantsWrittenByHandStandInTheSource(t *testing.T) {
 	}
 }
 
-// A verdict about a mutant that isn't there says nothing, and would hide a new one of that id.
+// A verdict about a missing mutant has no use, and would hide a new mutant with the same id.
 func TestEachVerdictIsAboutAMutant(t *testing.T) {
 	verdicts, err := known()
 	if err != nil {

@@ -21,7 +21,7 @@ var update = flag.Bool("update", false, "write docs/planning.md's outputs and it
 
 const planningPage = "docs/planning.md"
 
-// atRoot has a test run where the page's commands are meant to run.
+// atRoot has a test run at the root, where the page's commands are meant to run.
 func atRoot(t *testing.T) { t.Chdir("../../..") }
 
 func TestFlagsThatDoNotGoWithAPlan(t *testing.T) {
@@ -116,7 +116,8 @@ func TestTheExamples(t *testing.T) {
 		if err := json.Unmarshal(machine.Bytes(), &r); err != nil {
 			t.Fatalf("%s: %v\n%s", file, err, machine.String())
 		}
-		voters := float64(strings.Count(text.String(), "* ") + strings.Count(text.String(), "*\n")) // as in "a* b* c*"
+		// As in "a* b* c*".
+		voters := float64(strings.Count(text.String(), "* ") + strings.Count(text.String(), "*\n"))
 		switch {
 		case r.Violation != nil, r.Seed != 3,
 			r.Availability < 0.9 || r.Availability > 1, r.Majority < 0.9 || r.Majority > 1,
@@ -128,10 +129,10 @@ func TestTheExamples(t *testing.T) {
 	}
 }
 
-// consoles finds the page's commands and what they print.
+// consoles finds the page's commands and their outputs.
 var consoles = regexp.MustCompile("(?s)```console\n\\$ go run ./sim/cmd/lockmesh-sim ([^\n]*)\n(.*?)```")
 
-// prints runs one of the page's commands, which may choose lines by grep -E at the end.
+// prints runs a command of the page. The command may end with grep -E, to select lines.
 func prints(t *testing.T, command string) string {
 	t.Helper()
 	command, choice, chosen := strings.Cut(command, " | grep -E ")
@@ -152,23 +153,24 @@ func prints(t *testing.T, command string) string {
 	return b.String()
 }
 
-// envPages, if set, has every output of the page held against what the command prints, as the hunt does, which takes half a minute. Without it
-// the first one stands for all.
+// envPages, if set, has every output of the page compared with the command's output, as the hunt
+// does, in half a minute. Otherwise only the first output is compared.
 const envPages = "LOCKMESH_PAGES"
 
-// drift is how far a figure of the page may be off before the page must be written anew: more than what the same scenario gives with
-// another seed, and less than what would have a reader decide otherwise.
+// drift is how far a figure of the page may be off before the page must be updated: more than the
+// difference between seeds, and less than a difference on which a reader would decide otherwise.
 const drift = 0.25
 
 const (
 	figuresAt = 25 // where the column of figures begins in a report
-	samplesAt = 64 // where the column begins that says how many samples a figure rests on
+	samplesAt = 64 // where the column with the number of samples begins
 )
 
-// rare are the lines of a report whose figures a few rare events decide.
+// rare lists the lines of a report with figures that depend on few rare events.
 var rare = []string{"what happened", "  worst node", "split votes", "leases lost"}
 
-// steady is a report without what chance decides: counts, and the slowest of some samples.
+// steady returns a report without the figures that chance decides: counts, and the slowest of some
+// samples.
 func steady(report string) string {
 	var b strings.Builder
 	for line := range strings.Lines(report) {
@@ -185,8 +187,9 @@ func steady(report string) string {
 	return b.String()
 }
 
-// TestThePlanningPageShowsWhatTheCommandPrints holds docs/planning.md to the command and to the fields of a scenario. What differs is
-// written anew by: go test ./sim/cmd/lockmesh-sim -run PlanningPage -update
+// TestThePlanningPageShowsWhatTheCommandPrints compares docs/planning.md with the command's output
+// and with the fields of a scenario. To update the page:
+// go test ./sim/cmd/lockmesh-sim -run PlanningPage -update
 func TestThePlanningPageShowsWhatTheCommandPrints(t *testing.T) {
 	atRoot(t)
 	text, err := os.ReadFile(planningPage)
@@ -240,7 +243,7 @@ func TestThePlanningPageShowsTheExamples(t *testing.T) {
 			t.Errorf("the page shows a scenario that is refused: %v\n%s", err, m[1])
 		}
 	}
-	// What a table repeats of the outputs must be in them.
+	// Figures that a table repeats must be in the outputs.
 	outputs := ""
 	for _, m := range consoles.FindAllStringSubmatch(page, -1) {
 		outputs += m[2]

@@ -139,7 +139,7 @@ func TestARunWithAPictureAndATrace(t *testing.T) {
 	}
 }
 
-// early makes voters count without a quiet time, in worlds where it is long.
+// early makes voters count without a quiet time, in worlds with a long quiet time.
 func early(o *sim.Options) {
 	o.MaxTTL, o.TTL = 5*time.Second, nil
 	o.Build = func(_ *sim.World, cfg node.Config, now vote.Now) (sim.Machine, error) {
@@ -170,7 +170,8 @@ func TestAViolationIsReported(t *testing.T) {
 	}
 }
 
-// TestAFollowingWorld runs one whose electorate follows the living, and one of them that fails: the command that is printed shows it again.
+// TestAFollowingWorld runs a world with dynamic membership, and worlds of this kind until a world
+// fails: the printed command repeats the failure.
 func TestAFollowingWorld(t *testing.T) {
 	svg := filepath.Join(t.TempDir(), "run.svg")
 	var out bytes.Buffer
@@ -189,7 +190,7 @@ func TestAFollowingWorld(t *testing.T) {
 	}
 	s.alter = func(o *sim.Options) {
 		o.Build = func(_ *sim.World, cfg node.Config, now vote.Now) (sim.Machine, error) {
-			cfg.Following.Fresh = true // nobody is quiet
+			cfg.Following.Fresh = true // no voter is quiet
 			return node.New(cfg, now)
 		}
 	}

@@ -78,8 +78,8 @@ func forgetful(o *sim.Options) {
 	}
 }
 
-// TestThePrintedCommandReplays runs worlds as TestSwarm does, and then does what TestSwarm says of those that fail. The world of the command is
-// run bit by bit, that of the test at one go.
+// TestThePrintedCommandReplays runs worlds as TestSwarm does, and then the command that TestSwarm
+// prints for failing worlds. The command runs the world in pieces, and the test in one go.
 func TestThePrintedCommandReplays(t *testing.T) {
 	failed := 0
 	for seed := uint64(1); seed <= 100 && (seed <= 4 || failed < 2); seed++ {

@@ -7,7 +7,7 @@ import (
 	"github.com/lockmesh/lockmesh/internal/sampled"
 )
 
-// Within the bound of the claim no two meshes have a majority at a time, in any order of events.
+// Within the claimed bound no two meshes have a majority at the same time, in any order of events.
 func TestNoTwoMeshesHaveAMajority(t *testing.T) {
 	scopes, wide := Scopes()
 	if sampled.Count(0, 1) > 0 { // in the hunt

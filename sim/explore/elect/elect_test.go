@@ -88,7 +88,7 @@ var mutants = []struct {
 	how   mutation
 	o     Options
 	lossy bool
-	want  string // part of what is violated
+	want  string // part of the violation's text
 }{
 	{"a disk that loses what it said was stored", Options{Propose: []string{"a:ab", "b:ac"}, Conclude: []string{}, Mute: true, Crashes: 1, Crash: []string{"c"}}, true, "two electorates"},
 	{"answers before the promise is stored", Options{Propose: []string{"a:ab"}, Conclude: []string{}, Mute: true}, false, "its disk doesn't have it"},
@@ -99,18 +99,19 @@ var mutants = []struct {
 	{"a proposer that ignores what was accepted", Options{Propose: []string{"a:ab", "b:abcd"}, Conclude: []string{}, Mute: true}, false, "two electorates"},
 	{"an acceptor that isn't an old voter counts", bothEnds, false, "two electorates 3"},
 	{"no drain", Options{Propose: []string{"a:ab"}, Conclude: []string{"a"}}, false, "before majorities of both halves"},
-	{"a drain from when it goes by it itself", Options{Propose: []string{"a:ab"}, Conclude: []string{"a"}}, false, "before majorities of both halves"},
-	{"a drain from when half of the joint one goes by it", Options{Propose: []string{"a:abcd"}, Conclude: []string{"a"}}, false, "before majorities of both halves"},
-	{"a voter that goes by what isn't stored", Options{Propose: []string{"a:ab"}, Conclude: []string{"a"}}, false, "before majorities of both halves"},
+	{"a drain from when the node itself applies the joint electorate", Options{Propose: []string{"a:ab"}, Conclude: []string{"a"}}, false, "before majorities of both halves"},
+	{"a drain from when half of the joint electorate applies it", Options{Propose: []string{"a:abcd"}, Conclude: []string{"a"}}, false, "before majorities of both halves"},
+	{"a voter that applies what isn't stored", Options{Propose: []string{"a:ab"}, Conclude: []string{"a"}}, false, "before majorities of both halves"},
 }
 
-// bothEnds has a end the joint electorate by its new voters while b, who hears of none of them, has the old ones go back.
+// bothEnds has a end the joint electorate by the new voters, while b, which receives no message of
+// the new voters, has the electorate go back to the old voters.
 var bothEnds = Options{Propose: []string{"a:ad"}, Begun: true, Waits: 1, Conclude: []string{"a:bd", "b:c"}, Attempts: 1}
 
-// mutation says how a machine is broken.
+// mutation names the rule that a machine breaks.
 type mutation string
 
-// TestMutantsAreFound has each of them found, with the shortest way to it.
+// TestMutantsAreFound demands that each mutant is found, by a shortest path.
 func TestMutantsAreFound(t *testing.T) {
 	sampled.Computes(t)
 	for i, m := range mutants {
@@ -137,14 +138,14 @@ func TestMutantsAreFound(t *testing.T) {
 	}
 }
 
-// hungUp is a connection that is gone, so that nothing is said twice.
+// hungUp is a connection that doesn't exist: a held message for hungUp was sent before.
 var hungUp = conn(0, true, 15)
 
 // broken is a machine that breaks a rule.
 type broken struct {
 	Genuine
 	How mutation
-	New vote.Conn // to d, which isn't an old voter
+	New vote.Conn // to d, not an old voter
 }
 
 func (how mutation) build(cfg electorate.Config, state vote.DiskState, now vote.Now) Machine {
@@ -180,7 +181,7 @@ func (b *broken) Hear(now vote.Now, conn vote.Conn, from vote.SessionID, m *vote
 		e.Accepted, e.Electorate = vote.Ballot{}, vote.Electorate{}
 		msg.Consensus = &e
 	case b.How == "an acceptor that isn't an old voter counts" && b.Known().Joint():
-		// It answers as an old voter would, and whoever asked takes it for c.
+		// d answers as an old voter would, and the proposer takes d for c.
 		if from.Node == "d" && (m.Kind == vote.KindPrepared || m.Kind == vote.KindAccepted) {
 			e := *m.Consensus
 			from.Node, e.Dir, msg.Consensus = "c", elector(2).Dir, &e
@@ -202,7 +203,7 @@ func (b *broken) Saved(now vote.Now, writes uint64, failed string) {
 	b.drained(now)
 }
 
-// drained has the drain begin too early, or be over.
+// drained has the drain begin too early, or end too early.
 func (b *broken) drained(now vote.Now) {
 	begun, since := part[bool](b, "drain", "begun"), part[vote.Instant](b, "drain", "since")
 	e, seen := b.Known(), *part[[]vote.Elector](b, "drain", "seen")
@@ -215,8 +216,8 @@ func (b *broken) drained(now vote.Now) {
 		*since = now.Slow.Add(-electorate.Drain(ttl))
 	case *begun:
 		return
-	case b.How == "a drain from when it goes by it itself" && sees(int(b.Elector().Dir)-1),
-		b.How == "a drain from when half of the joint one goes by it" && most(e.Old, sees):
+	case b.How == "a drain from when the node itself applies the joint electorate" && sees(int(b.Elector().Dir)-1),
+		b.How == "a drain from when half of the joint electorate applies it" && most(e.Old, sees):
 		*begun, *since = true, now.Slow
 	default:
 		return
@@ -226,7 +227,7 @@ func (b *broken) drained(now vote.Now) {
 
 func (b *broken) Drain(out []vote.Outbound) []vote.Outbound {
 	out = b.Machine.Drain(out)
-	if b.How == "a voter that goes by what isn't stored" {
+	if b.How == "a voter that applies what isn't stored" {
 		for i := range out {
 			if out[i].Message.Kind == vote.KindReport {
 				out[i].Message.Epoch = b.Known().Version
@@ -234,7 +235,7 @@ func (b *broken) Drain(out []vote.Outbound) []vote.Outbound {
 		}
 	}
 	if b.How == "an acceptor that isn't an old voter counts" && b.Elector() == elector(0) {
-		for _, o := range out { // it asks it as well
+		for _, o := range out { // a asks d, too
 			if o.Conn == vote.LocalConn && (o.Message.Kind == vote.KindPrepare || o.Message.Kind == vote.KindAccept) {
 				out = append(out, vote.Outbound{Conn: b.New, Message: o.Message})
 			}

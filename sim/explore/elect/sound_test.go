@@ -10,8 +10,9 @@ import (
 	"github.com/lockmesh/lockmesh/sim/explore/internal/deep"
 )
 
-// TestLookingUpIsLivingThrough takes random walks in worlds that have been searched, and has machines of flesh and blood live through each of them
-// beside: what is looked up must be what they do. It fails when the encoder leaves out something that matters.
+// TestLookingUpIsLivingThrough takes random walks in explored worlds, and has real machines make
+// the same steps: the explorer's states must match the machines. A mismatch shows that the encoder
+// leaves out a field that matters.
 func TestLookingUpIsLivingThrough(t *testing.T) {
 	sampled.Computes(t)
 	for name, o := range map[string]Options{
@@ -32,7 +33,7 @@ func TestLookingUpIsLivingThrough(t *testing.T) {
 			}
 			walks, decided, back := 30, 0, 0
 			if o.Begun {
-				walks = 100 // fewer miss an encoder without electorate.Machine.raceAt
+				walks = 100 // fewer walks miss an encoder without electorate.Machine.raceAt
 			}
 			if sampled.Raced {
 				walks = 10
@@ -51,7 +52,7 @@ func TestLookingUpIsLivingThrough(t *testing.T) {
 					}
 					s := todo[rng.IntN(len(todo))]
 					if (s.what == stepCrash || s.what == stepFails || s.what == stepIdle || s.what == stepCut) && rng.IntN(20) > 0 {
-						continue // or all of them come at once
+						continue // or else all of these steps would come at once
 					}
 					if wrong := x.apply(&w, s); wrong == impossible {
 						break
@@ -84,7 +85,8 @@ func TestLookingUpIsLivingThrough(t *testing.T) {
 	}
 }
 
-// TestRulesNameFields holds each rule to be that of a field, so that none is left behind when fields get other names.
+// TestRulesNameFields demands a field for each rule, so that no rule is left behind when a field is
+// renamed.
 func TestRulesNameFields(t *testing.T) {
 	fields, met := make(map[string]bool), make(map[reflect.Type]bool)
 	var visit func(reflect.Type)

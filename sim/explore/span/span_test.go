@@ -8,7 +8,7 @@ import (
 	"github.com/lockmesh/lockmesh/internal/sampled"
 )
 
-// TestOneChange exhausts small spaces: nobody holds beside another.
+// TestOneChange exhausts small spaces: no two nodes hold the key at the same time.
 func TestOneChange(t *testing.T) {
 	sampled.Computes(t)
 	for _, o := range Spaces()[:3] {
@@ -29,8 +29,9 @@ func TestOneChange(t *testing.T) {
 	}
 }
 
-// TestMutantsAreFound breaks one rule each. Between three voters and four, or two, any majority of the old voters has a voter in common with any of the
-// new ones, who has but one vote: that hides most of them. One that becomes three shows them.
+// TestMutantsAreFound breaks one rule at a time. If three voters become four, or two, any majority
+// of the old voters shares a voter with any majority of the new voters, and each voter has a single
+// vote: this hides most mutants. A single voter that becomes three shows the mutants.
 func TestMutantsAreFound(t *testing.T) {
 	for _, o := range []Options{
 		{mutant: noJoint}, {mutant: noDrain}, {mutant: newHalf}, {mutant: anyVersion}, {mutant: forgets, Crashes: 1}, {mutant: noQuiet, Crashes: 1},

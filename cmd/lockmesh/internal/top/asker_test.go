@@ -15,7 +15,7 @@ import (
 	"github.com/lockmesh/lockmesh/admin"
 )
 
-// node is a Node of functions.
+// node is a Node made of functions.
 type node struct {
 	status func(ctx context.Context) (*admin.Status, error)
 	page   func(after string, limit int) (*admin.Locks, error)

@@ -187,8 +187,8 @@ func picture(name string, width, height int, colors bool) *screen {
 	return s
 }
 
-// TestPictures : the screens are the files of testdata. Look at what -update changes: no test sees
-// ugliness.
+// TestPictures : the screens are the files of testdata. Look at the changes made by -update: no
+// test sees ugliness.
 func TestPictures(t *testing.T) {
 	if *update {
 		old, err := filepath.Glob("testdata/*.txt")

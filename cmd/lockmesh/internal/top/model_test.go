@@ -14,7 +14,7 @@ import (
 	"github.com/lockmesh/lockmesh/admin"
 )
 
-// asks fails unless the model has asked these things since the last call.
+// asks fails unless the model has sent exactly these requests since the last call.
 func (s *screen) asks(t *testing.T, want ...string) {
 	t.Helper()
 	if got := s.requests.take(); !slices.Equal(got, want) {
@@ -22,8 +22,8 @@ func (s *screen) asks(t *testing.T, want ...string) {
 	}
 }
 
-// TestALookIsOneRequestAfterTheOther : a request begins when the one before is answered, and the
-// next look an interval after the last one began.
+// TestALookIsOneRequestAfterTheOther : a request begins when the previous request is answered, and
+// the next look begins an interval after the last look began.
 func TestALookIsOneRequestAfterTheOther(t *testing.T) {
 	s := newScreen(Settings{Every: 2 * time.Second})
 	s.sends(beat{start})
@@ -50,8 +50,8 @@ func TestALookIsOneRequestAfterTheOther(t *testing.T) {
 	s.asks(t, "look")
 }
 
-// TestALookLeavesTheNodeTime : a node that needs three seconds for a look isn't asked more often
-// than every six.
+// TestALookLeavesTheNodeTime : the screen asks a node that needs three seconds for a look at most
+// every six seconds.
 func TestALookLeavesTheNodeTime(t *testing.T) {
 	s := newScreen(Settings{})
 	s.sends(beat{start}, looked{at: start.Add(time.Second), status: healthy(start)}, listed{at: start.Add(3 * time.Second)})
@@ -62,7 +62,7 @@ func TestALookLeavesTheNodeTime(t *testing.T) {
 	s.asks(t, "look")
 }
 
-// TestNoKeysWithoutAMajority : voters that can't decide aren't asked for keys.
+// TestNoKeysWithoutAMajority : the screen doesn't ask for keys while the voters can't decide.
 func TestNoKeysWithoutAMajority(t *testing.T) {
 	s := newScreen(Settings{})
 	status := healthy(start)
@@ -103,7 +103,8 @@ func TestALostNodeIsAskedAgain(t *testing.T) {
 	}
 }
 
-// TestAnAnswerForAnotherFilterIsNotShown : nor is it kept from the user for an interval.
+// TestAnAnswerForAnotherFilterIsNotShown : the list for the new filter is requested at once,
+// without a wait for the interval.
 func TestAnAnswerForAnotherFilterIsNotShown(t *testing.T) {
 	s := newScreen(Settings{})
 	s.sends(beat{start}, looked{at: start, status: healthy(start)})
@@ -125,7 +126,7 @@ func TestAnAnswerForAnotherFilterIsNotShown(t *testing.T) {
 	}
 }
 
-// TestAFailedListLeavesTheOldOne : with the reason.
+// TestAFailedListLeavesTheOldOne : the old list stays, with the reason.
 func TestAFailedListLeavesTheOldOne(t *testing.T) {
 	s := newScreen(Settings{})
 	s.looks(healthy(start), keys(start), seen{})
@@ -206,7 +207,7 @@ func TestOrders(t *testing.T) {
 	}
 }
 
-// TestHotKeysRespectTheFilter : keys that aren't in use are shown for their grants.
+// TestHotKeysRespectTheFilter : a key out of use is shown with its grants.
 func TestHotKeysRespectTheFilter(t *testing.T) {
 	s := newScreen(Settings{Sort: ByGrants, Count: true})
 	s.presses("/", "jobs/", "enter")
@@ -305,7 +306,7 @@ func TestHelpAndDetail(t *testing.T) {
 	}
 }
 
-// TestEachColumnFits : the column of the order stays, and no column is wider than its share.
+// TestEachColumnFits : the column of the sort order stays, and no column is wider than its share.
 func TestEachColumnFits(t *testing.T) {
 	names := func(width int, by Order) (all []string) {
 		s := newScreen(Settings{Sort: by, Count: true})
@@ -405,7 +406,7 @@ func TestRate(t *testing.T) {
 	}
 }
 
-// TestTheHottestKeysStay : of too many keys, those with the most grants are kept.
+// TestTheHottestKeysStay : of too many keys, the keys with the most grants stay.
 func TestTheHottestKeysStay(t *testing.T) {
 	h := hot{}
 	h.add(map[string]int{"hot": 100, "warm": 50})

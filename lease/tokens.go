@@ -6,20 +6,21 @@ import (
 	"github.com/lockmesh/lockmesh/internal/vote"
 )
 
-// floor is a voter's knowledge of tokens beyond the keys in memory.
-type floor struct {
-	floor vote.Token // no key outside the voter's memory had a larger token here
-	top   vote.Token // no key, in memory or forgotten, had a larger token here
+// knownTokens is a voter's knowledge of tokens beyond the keys in memory.
+type knownTokens struct {
+	min vote.Token // no key outside the voter's memory had a larger token here
+	top vote.Token // no key, in memory or forgotten, had a larger token here
 }
 
 // propose returns the token proposed with a vote: the last token of a block (vote.Run) above all
 // tokens that the key had at this voter. The bid is considered first, cut to slightly above this
 // voter's own clock (vote.Skew), so that a requester with a clock in the year 2100 can't use up
-// tokens. An old bid is below the floor, and the floor differs between voters; to make the voters
-// agree nevertheless, a release carries a bid for the next request in the queue (v.bid).
+// tokens. An old bid is below the minimum token, and the minimum token differs between voters; to
+// make the voters agree nevertheless, a release carries a bid for the next request in the queue
+// (v.bid).
 func (v *Voter) propose(k *key, bid vote.Token) vote.Token {
 	bid = min(max(bid, v.bid), vote.TokenAt(v.now.Wall+vote.Micros(vote.Skew.Microseconds())))
-	return max(bid, k.highest.Above(), v.tokens.floor.Above())
+	return max(bid, k.highest.Above(), v.tokens.min.Above())
 }
 
 // unique returns the token for an entry's vote after the requester's tally has settled on t. Shared
@@ -98,10 +99,10 @@ func (v *Voter) raise(k *key, t vote.Token) {
 	v.tokens.top = max(v.tokens.top, t)
 }
 
-// raiseFloor raises the floor to a token learned from other voters, an electorate, a forgotten key
-// or, as a last resort, from the clock.
-func (v *Voter) raiseFloor(t vote.Token) {
-	v.tokens.floor = max(v.tokens.floor, t)
+// raiseMin raises the minimum token to a token learned from other voters, an electorate, a
+// forgotten key or, as a last resort, from the clock.
+func (v *Voter) raiseMin(t vote.Token) {
+	v.tokens.min = max(v.tokens.min, t)
 	v.tokens.top = max(v.tokens.top, t)
 }
 
@@ -122,8 +123,9 @@ func (v *Voter) rest(k *key) {
 }
 
 // advanceIdle forgets the keys that have been unused for long enough; of their tokens only the
-// floor remains. Unused keys are kept for about vote.Skew (S), so that the clocks have passed a
-// token before the floor rises to the token, and bids are usually above the floor.
+// minimum token remains. Unused keys are kept for about vote.Skew (S), so that the clocks have
+// passed a token before the minimum token rises to the token, and bids are usually above the
+// minimum token.
 func (v *Voter) advanceIdle() {
 	for v.idle.len() > 0 && v.idle.first().at <= v.now.Slow && !v.tired() {
 		v.toil(1)
@@ -135,7 +137,7 @@ func (v *Voter) advanceIdle() {
 			k.listed = true
 			v.idle.add(resting{k, k.idleAt})
 		default:
-			v.raiseFloor(k.highest)
+			v.raiseMin(k.highest)
 			v.lose(k)
 			// Reminders may still refer to the key, but with serials that no key will have again.
 			v.spareKeys.put(k)

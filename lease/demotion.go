@@ -15,34 +15,34 @@ func (s *session) passOver(e *entry) {
 	s.passed[e.number] = struct{}{}
 }
 
-// forgive resets the demotion rounds of a session's requests to zero, now that the session's node
-// reaches a majority. The requests wait by age alone again.
+// resetRounds resets the demotion rounds of a session's requests to zero, now that the session's
+// node reaches a majority. The requests wait by age alone again.
 //
 // Demotion is for requests that reach only a minority. Without the reset, voters would go on
 // demoting requests in different rounds, each voter by its own count, long after every node reaches
 // every other node again, and no request would have a majority of the votes at the same time.
-func (v *Voter) forgive(s *session) {
+func (v *Voter) resetRounds(s *session) {
 	if len(s.passed) == 0 {
 		return
 	}
 	numbers := slices.Sorted(maps.Keys(s.passed))
 	s.passed = nil
-	v.undertake(&forgiving{s, numbers})
+	v.undertake(&resettingRounds{s, numbers})
 }
 
-// forgiving is the task of resetting the rounds of demoted requests.
-type forgiving struct {
+// resettingRounds is the task of resetting the rounds of demoted requests.
+type resettingRounds struct {
 	s       *session
 	numbers []vote.Number // the requests still to reset
 }
 
-func (t *forgiving) run(v *Voter) (done bool) {
+func (t *resettingRounds) run(v *Voter) (done bool) {
 	for len(t.numbers) > 0 && !t.s.leaves() {
 		if v.tired() {
 			return false
 		}
 		if e := t.s.entries.m[t.numbers[0]]; e != nil && e.round != 0 {
-			v.forgiveOne(e)
+			v.resetRound(e)
 		}
 		t.numbers = t.numbers[1:]
 		v.toil(1)
@@ -50,7 +50,7 @@ func (t *forgiving) run(v *Voter) (done bool) {
 	return true
 }
 
-func (v *Voter) forgiveOne(e *entry) {
+func (v *Voter) resetRound(e *entry) {
 	switch {
 	case e.serial != 0:
 		e.round = 0

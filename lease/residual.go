@@ -8,9 +8,10 @@ import (
 	"github.com/lockmesh/lockmesh/internal/vote"
 )
 
-// A ghost is a residual vote: the request or the session of the vote is gone, but the vote stands
-// until an instant of its own. Either the key is kept from other requests for a while after a lease
-// (lock-delay, minimum hold), or the lease has a length of its own and outlives its node.
+// A residual vote outlives its request: the request or the session of the vote is gone, but the
+// vote stands until an instant of its own. Either the key is kept from other requests for a while
+// after a lease (lock-delay, minimum hold), or the lease has a length of its own and outlives its
+// node.
 //
 // A residual vote of a lease with a length is a promise like any other: none lasts longer than the
 // maximum TTL after the owner's last message, so the quiet time of a restarted voter outlasts the
@@ -47,11 +48,11 @@ func (v *Voter) stays(e *entry, lapsed bool) (until vote.Instant) {
 	return until
 }
 
-// ghosts has the residual votes by session and request, so that finding some of a million takes no
-// search. A request for a shared key may have left several, one after the other.
-type ghosts map[vote.SessionID]map[vote.Number][]*entry
+// residualVotes has the residual votes by session and request, so that finding some of a million
+// takes no search. A request for a shared key may have left several, one after the other.
+type residualVotes map[vote.SessionID]map[vote.Number][]*entry
 
-func (h ghosts) add(g *entry) {
+func (h residualVotes) add(g *entry) {
 	of := h[g.s.id]
 	if of == nil {
 		of = make(map[vote.Number][]*entry)
@@ -60,7 +61,7 @@ func (h ghosts) add(g *entry) {
 	of[g.number] = append(of[g.number], g)
 }
 
-func (h ghosts) remove(g *entry) {
+func (h residualVotes) remove(g *entry) {
 	of := h[g.s.id]
 	left := slices.DeleteFunc(of[g.number], func(o *entry) bool { return o == g })
 	if of[g.number] = left; len(left) > 0 {
@@ -73,7 +74,7 @@ func (h ghosts) remove(g *entry) {
 
 // outliving returns the residual votes of a session's leases with a length that isn't over, in
 // order of serials.
-func (h ghosts) outliving(s vote.SessionID) []*entry {
+func (h residualVotes) outliving(s vote.SessionID) []*entry {
 	var all []*entry
 	for _, of := range h[s] {
 		for _, g := range of {
@@ -88,7 +89,7 @@ func (h ghosts) outliving(s vote.SessionID) []*entry {
 
 // stream returns the newest stream of an incarnation that has left residual votes; zero if none are
 // left. The voter forgets the streams of a session together with the session.
-func (h ghosts) stream(s vote.SessionID) (newest vote.Stream) {
+func (h residualVotes) stream(s vote.SessionID) (newest vote.Stream) {
 	for _, of := range h[s] {
 		for _, g := range of {
 			newest = max(newest, g.s.stream)
@@ -97,18 +98,19 @@ func (h ghosts) stream(s vote.SessionID) (newest vote.Stream) {
 	return newest
 }
 
-// leaveGhost replaces an entry's vote with a residual vote. If the lease was given back, or its own
-// length is over, the residual vote only blocks the key; otherwise the lease may well go on.
-func (v *Voter) leaveGhost(e *entry, until vote.Instant, lapsed bool) {
+// leaveResidual replaces an entry's vote with a residual vote. If the lease was given back, or its
+// own length has ended, the residual vote only keeps the key from other requests. Otherwise the
+// holder may still use the lease.
+func (v *Voter) leaveResidual(e *entry, until vote.Instant, lapsed bool) {
 	key := e.key
-	key.votes.replace(e, v.ghostOf(e, until, lapsed))
+	key.votes.replace(e, v.residualOf(e, until, lapsed))
 }
 
-// ghostOf turns the vote of an entry into a residual vote, and takes the vote off the entry. The
+// residualOf turns the vote of an entry into a residual vote, and takes the vote off the entry. The
 // caller puts the residual vote in the vote's place.
-func (v *Voter) ghostOf(e *entry, until vote.Instant, lapsed bool) *entry {
+func (v *Voter) residualOf(e *entry, until vote.Instant, lapsed bool) *entry {
 	g := v.copyOf(e)
-	g.ghost, g.held = true, true
+	g.residual, g.held = true, true
 	x := v.extra(g)
 	if !lapsed || x.until <= v.now.Slow {
 		x.length = 0
@@ -116,27 +118,27 @@ func (v *Voter) ghostOf(e *entry, until vote.Instant, lapsed bool) *entry {
 	x.ends, x.until = x.until, until
 	e.s.ledger = e.s.ledger.Minus(vote.DigestOfVote(e.serial))
 	e.voteless()
-	v.ghosts.add(g)
+	v.residuals.add(g)
 	v.remind(g, until)
 	return g
 }
 
-// adopt reclaims the residual vote of a request listed anew: the request gets its former vote back,
-// if that vote still stands. A vote given back by its owner in the meantime (serial up to yielded)
-// ends. adopt reports whether the request has its vote back.
-func (v *Voter) adopt(e *entry, yielded vote.Serial) bool {
-	if len(v.ghosts) == 0 {
+// reclaim gives back the residual vote of a request listed anew: the request gets its former vote
+// back, if that vote still stands. A vote given back by its owner in the meantime (serial up to
+// yielded) ends. reclaim reports whether the request has its vote back.
+func (v *Voter) reclaim(e *entry, yielded vote.Serial) bool {
+	if len(v.residuals) == 0 {
 		return false
 	}
-	for _, g := range slices.Clone(v.ghosts[e.s.id][e.number]) {
+	for _, g := range slices.Clone(v.residuals[e.s.id][e.number]) {
 		if g.key != e.key {
 			continue
 		}
 		if g.serial <= yielded {
-			v.exorcise(g)
+			v.expireResidual(g)
 			continue
 		}
-		v.ghosts.remove(g)
+		v.residuals.remove(g)
 		e.serial, e.slot, e.want = g.serial, g.slot, 0
 		v.votedAt(e, g.since)
 		if g.wonAt != 0 {
@@ -144,8 +146,9 @@ func (v *Voter) adopt(e *entry, yielded vote.Serial) bool {
 		}
 		if !e.held {
 			e.token, e.raised = g.token, g.raised
-			if e.token < v.tokens.floor.Above() {
-				// The floor may have risen with a new electorate in the meantime: see proposeAnew
+			if e.token < v.tokens.min.Above() {
+				// The minimum token may have risen with a new electorate in the meantime: see
+				// proposeAnew
 				e.token, e.raised = v.propose(e.key, e.bid), true
 				v.raise(e.key, e.token)
 			}
@@ -159,6 +162,9 @@ func (v *Voter) adopt(e *entry, yielded vote.Serial) bool {
 			until = had.ends // the lease isn't over, so its lock-delay doesn't begin yet
 		}
 		g.key.votes.replace(g, e)
+		if e.try {
+			g.key.voted++
+		}
 		e.s.ledger = e.s.ledger.Plus(vote.DigestOfVote(e.serial))
 		if had.timed != 0 {
 			v.extra(e).timed = had.timed // the vote keeps its serial, and so its timers
@@ -180,13 +186,13 @@ func (v *Voter) adopt(e *entry, yielded vote.Serial) bool {
 // other request has had the key here since, and lock-delay and minimum hold apply when the lease
 // ends; so the entry needn't wait for its own residual vote.
 func (v *Voter) takeBack(e *entry, spokenFor *slots) bool {
-	if len(v.ghosts) == 0 {
+	if len(v.residuals) == 0 {
 		return false
 	}
 	var own *entry
 	for _, f := range e.key.votes.all() {
 		switch {
-		case f.ghost && f.s.id == e.s.id && f.number == e.number && !spokenFor.has(f.slot):
+		case f.residual && f.s.id == e.s.id && f.number == e.number && !spokenFor.has(f.slot):
 			own = f
 		case !e.bears(f):
 			return false
@@ -196,7 +202,7 @@ func (v *Voter) takeBack(e *entry, spokenFor *slots) bool {
 		return false
 	}
 	v.lapsed()
-	v.ghosts.remove(own)
+	v.residuals.remove(own)
 	v.unvote(own)
 	v.discard(own)
 	return true
@@ -209,7 +215,7 @@ func (v *Voter) unlisted(s *session, n vote.Number) {
 	if s.entries.m[n] != nil {
 		return
 	}
-	for _, g := range slices.Clone(v.ghosts[s.id][n]) {
+	for _, g := range slices.Clone(v.residuals[s.id][n]) {
 		if g.rare().length == 0 {
 			continue
 		}
@@ -217,21 +223,22 @@ func (v *Voter) unlisted(s *session, n vote.Number) {
 		x := v.extra(g)
 		x.length, x.until = 0, 0 // the rest of the lease itself ends
 		if x.until = v.stays(g, true); x.until <= v.now.Slow {
-			v.exorcise(g)
+			v.expireResidual(g)
 		} else {
 			v.remind(g, x.until)
 		}
 	}
 }
 
-// exorcise expires a residual vote, and frees its memory. Since the voters' clocks differ, the vote
-// doesn't expire everywhere at once. The next request may have to wait for the votes of voters
-// where the residual vote still stands, and this wait doesn't count toward the request's proposal
-// timeout: otherwise the request would be demoted here, and another request at another voter.
-func (v *Voter) exorcise(g *entry) {
+// expireResidual expires a residual vote, and frees its memory. Since the voters' clocks differ,
+// the vote doesn't expire everywhere at once. The next request may have to wait for the votes of
+// voters where the residual vote still stands, and this wait doesn't count toward the request's
+// proposal timeout: otherwise the request would be demoted here, and another request at another
+// voter.
+func (v *Voter) expireResidual(g *entry) {
 	k := g.key
 	v.lapsed()
-	v.ghosts.remove(g)
+	v.residuals.remove(g)
 	if g.rare().length > 0 {
 		v.report(vote.Ended, g)
 	}
@@ -283,8 +290,8 @@ func (v *Voter) extend(s *session, m *vote.Message) {
 
 // outlasted ends a vote after its time is over.
 func (v *Voter) outlasted(e *entry) {
-	if e.ghost {
-		v.exorcise(e)
+	if e.residual {
+		v.expireResidual(e)
 		return
 	}
 	k := e.key
@@ -293,7 +300,7 @@ func (v *Voter) outlasted(e *entry) {
 	v.extra(e).until = 0
 	// Held or not: the request may have won, and the report of the win may be lost
 	if until := v.stays(e, true); until > v.now.Slow {
-		v.leaveGhost(e, until, true)
+		v.leaveResidual(e, until, true)
 	} else {
 		v.unvote(e)
 	}
