@@ -9,7 +9,7 @@ import (
 	"github.com/lockmesh/lockmesh/internal/vote"
 )
 
-// curious is a context that asks the mesh before it says whether it has ended.
+// curious is a context with a method Err that calls into the mesh first.
 type curious struct {
 	context.Context
 	mesh *Mesh
@@ -20,7 +20,8 @@ func (c curious) Err() error {
 	return c.Context.Err()
 }
 
-// Whoever asks the loop something must not be asked by it: a context is the application's code.
+// The loop calls no method of a context: a context is the application's code, and may call into the
+// loop.
 func TestTheLoopAsksNoContext(t *testing.T) {
 	for name, call := range map[string]func(m *Mesh, ctx context.Context) error{
 		"lock":  func(m *Mesh, ctx context.Context) error { _, err := m.Lock(ctx, "k"); return err },
@@ -90,7 +91,7 @@ func TestTheLoopAsksNoContextOfAWatchThatIsOverBeforeItBegins(t *testing.T) {
 	})
 }
 
-// watching is curious once it has ended.
+// watching is a curious that calls into the mesh only after its end.
 type watching curious
 
 func (c watching) Err() error {

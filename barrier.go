@@ -31,6 +31,10 @@ type DoubleBarrier struct {
 	inside *insideState // nil while outside
 }
 
+func (b *DoubleBarrier) checkUsable(method string) {
+	checkUsable(b != nil && b.mesh != nil, method, "Mesh.DoubleBarrier")
+}
+
 // insideState is the state of a member inside the barrier.
 type insideState struct {
 	lease  *Lease // the member's place, a permit

@@ -14,7 +14,7 @@ import (
 )
 
 func TestABarrierLetsAllInAndOutTogether(t *testing.T) {
-	for seed := range uint64(sampled.Count(4, 8)) { // of 1, 2, 3 and 7 members
+	for seed := range uint64(sampled.Count(4, 8)) { // the seeds have 1, 2, 3 and 7 members
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			inBubble(t, func(t *testing.T, w *wire) {
 				members := rounded(w, seed)
@@ -63,7 +63,8 @@ func TestABarrierLetsAllInAndOutTogether(t *testing.T) {
 	}
 }
 
-// rounded returns the nodes of a barrier's members; with every second set of seeds the voters are others, which restart one after the other.
+// rounded returns the nodes of a barrier's members. With every second group of four seeds, other
+// nodes are the voters, and restart one after the other.
 func rounded(w *wire, seed uint64) []*Mesh {
 	a, b, c := w.three()
 	if seed%8 < 4 {
@@ -80,13 +81,13 @@ func rounded(w *wire, seed uint64) []*Mesh {
 				w.t.Error(err)
 			}
 			at[name] = w.join(name, voters, nil)
-			time.Sleep(12 * time.Second) // until it counts again
+			time.Sleep(12 * time.Second) // until the voter's votes count again
 		}
 	}()
 	return members
 }
 
-// enters starts a member and returns when it has entered, or why not.
+// enters starts a call of Enter and returns a channel for the result.
 func enters(ctx context.Context, b *DoubleBarrier) <-chan error {
 	c := make(chan error, 1)
 	go func() { c <- b.Enter(ctx) }()
@@ -151,7 +152,7 @@ func TestAMemberThatGivesUpIsNotCounted(t *testing.T) {
 		if !contains(fmt.Sprint(err), "1 of 2") {
 			t.Error(err)
 		}
-		synctest.Wait() // the voters have heard of it
+		synctest.Wait() // the release has reached the voters
 		e := enters(t.Context(), b.DoubleBarrier("b", 2))
 		time.Sleep(time.Second)
 		if open(e) {
@@ -223,7 +224,8 @@ func TestAMemberThatIsCutOffIsToldSo(t *testing.T) {
 	})
 }
 
-// The place is given back by the mesh, and not by the member.
+// The end of a mesh gives back the member's place: a pending Enter or Leave fails with ErrClosed,
+// not with ErrReleased.
 func TestABarrierEndsWithItsMesh(t *testing.T) {
 	for _, row := range []struct {
 		name string

@@ -38,7 +38,7 @@ func (c *camp) voting() []string { return strings.Fields(c.run) }
 // nodes returns all nodes that start with the configuration.
 func (c *camp) nodes() []string { return append(c.voting(), c.client) }
 
-// last returns the last voter of several; of a single voter, the client.
+// last returns the last voter if there are several, else the client.
 func (c *camp) last() string {
 	if all := c.voting(); len(all) > 1 {
 		return all[len(all)-1]
@@ -57,13 +57,13 @@ func (c *camp) ttl() time.Duration {
 type camps struct {
 	*memnet.Network
 	t      *testing.T
-	side   map[string]*camp // by node: where the network has the node, whatever its configuration
+	side   map[string]*camp // by node: the side of a cut, even after a change of configuration
 	nodes  map[string]*lockmesh.Mesh
 	probes map[string]*lockmeshhttp.Probes
 	logs   map[string]*campLog
 }
 
-// campLog keeps the lines that one process has logged.
+// campLog keeps the log lines of one process.
 type campLog struct {
 	mu    sync.Mutex
 	lines []string
@@ -203,7 +203,7 @@ func (f *camps) unlock(l *lockmesh.Lease) {
 	}
 }
 
-// serves demands that a node is served at once.
+// serves demands that a node gets a free key at once.
 func (f *camps) serves(name string) {
 	f.t.Helper()
 	f.unlock(f.lock(name, "free"))
@@ -255,7 +255,7 @@ func (f *camps) probe(name, path string, code int, start string) {
 	}
 }
 
-// is demands that an error is a given one; none, if no error is given.
+// is demands that an error matches each given error, or is nil if none is given.
 func (f *camps) is(err error, want ...error) {
 	f.t.Helper()
 	if len(want) == 0 && err != nil {
@@ -268,7 +268,7 @@ func (f *camps) is(err error, want ...error) {
 	}
 }
 
-// says demands that a text has each of some words.
+// says demands that a text contains each of some words.
 func (f *camps) says(text string, words ...string) {
 	f.t.Helper()
 	for _, word := range words {

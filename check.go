@@ -43,44 +43,6 @@ func checkFunc(is bool, method string) {
 	}
 }
 
-func (m *Mesh) checkUsable(method string) { checkUsable(m != nil && m.eng != nil, method, "Join") }
-
-func (l *Lease) checkUsable(method string) {
-	checkUsable(l != nil && (l.nested != nil || l.own.IsGranted()), method, "Mesh.Lock")
-}
-
-func (l *Leases) checkUsable(method string) {
-	checkUsable(l != nil && l.mesh != nil, method, "Mesh.LockAll")
-}
-
-func (s *Semaphore) checkUsable(method string) {
-	checkUsable(s != nil && s.mesh != nil, method, "Mesh.Semaphore")
-}
-
-func (e *Election) checkUsable(method string) {
-	checkUsable(e != nil && e.mesh != nil, method, "Mesh.Election")
-}
-
-func (l *Leadership) checkUsable(method string) {
-	checkUsable(l != nil && l.lease != nil, method, "Election.Campaign")
-}
-
-func (b *DoubleBarrier) checkUsable(method string) {
-	checkUsable(b != nil && b.mesh != nil, method, "Mesh.DoubleBarrier")
-}
-
-func (l *CountDownLatch) checkUsable(method string) {
-	checkUsable(l != nil && l.mesh != nil, method, "Mesh.CountDownLatch")
-}
-
-func (c *Count) checkUsable(method string) {
-	checkUsable(c != nil && c.lease != nil, method, "CountDownLatch.CountDown")
-}
-
-func (w *Watch) checkUsable(method string) {
-	checkUsable(w != nil && w.mesh != nil, method, "Mesh.Watch")
-}
-
 // MaxKeyLen is the maximum length of a key in bytes. For longer names use a hash.
 const MaxKeyLen = 512
 

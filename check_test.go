@@ -8,15 +8,15 @@ import (
 	"testing"
 )
 
-// users are zero values of all types with methods that need more than that.
+// users returns zero values of all types with methods that need an initialized value.
 func users() []any {
 	return []any{
 		&Mesh{}, &Lease{}, &Leases{}, &Semaphore{}, &Election{}, &Leadership{}, &DoubleBarrier{}, &CountDownLatch{}, &Count{}, &Watch{},
 	}
 }
 
-// panicOf calls a method with the arguments and returns what it panics with, as a text; empty if it
-// doesn't.
+// panicOf calls a method with the arguments and returns the text of the panic; empty without a
+// panic.
 func panicOf(method reflect.Value, args []reflect.Value) (text string) {
 	defer func() {
 		if r := recover(); r != nil {
@@ -27,7 +27,9 @@ func panicOf(method reflect.Value, args []reflect.Value) (text string) {
 	return ""
 }
 
-// arguments are zero values for all parameters of a method but for contexts and functions.
+// arguments returns the arguments for a call of a method: ctx for a context, "k" for a string, 1
+// for an integer, zero values otherwise. With call, a function argument reports its call as an
+// error; else a function argument is nil.
 func arguments(t *testing.T, method reflect.Type, ctx context.Context, call bool) []reflect.Value {
 	var args []reflect.Value
 	for i := range method.NumIn() {
@@ -52,7 +54,7 @@ func arguments(t *testing.T, method reflect.Type, ctx context.Context, call bool
 	return args
 }
 
-// Every method of a zero value, and of a nil pointer, panics with our own words.
+// Every method of a zero value, and of a nil pointer, panics with a message of lockmesh.
 func TestZeroValuesSayWhatMakesUsableOnes(t *testing.T) {
 	for _, zero := range users() {
 		typ := reflect.TypeOf(zero)
@@ -68,8 +70,8 @@ func TestZeroValuesSayWhatMakesUsableOnes(t *testing.T) {
 	}
 }
 
-// Every method that takes a function panics with our own words when it gets none. (For contexts see
-// contexts_test.go.)
+// Every method with a function parameter panics with a message of lockmesh if the function is nil.
+// (For contexts see contexts_test.go.)
 func TestNilFunctions(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *wire) {
 		m, _, _ := w.three()

@@ -13,16 +13,16 @@ import (
 	"github.com/lockmesh/lockmesh/internal/sampled"
 )
 
-// clash is a cut between two camps that lasts from their start until both have granted one key to a
-// node of their own, and what is promised from the end of the cut on.
+// clash is a cut between two camps, from their start until each has granted one key to a node of
+// its own, and the promised behavior after the end of the cut.
 type clash struct {
 	name         string
 	differs      []string // the settings that differ
 	stays, gives camp
 }
 
-// clashes has the rules by which one of two configurations gives way, in order of their rank: the
-// length of the list, then the age, then the text.
+// clashes has the rules to choose the configuration that gives way, in order of rank: the length of
+// the list, then the age, then the text.
 var clashes = []clash{
 	{
 		name:    "own name each, the younger gives way",
@@ -91,8 +91,8 @@ var clashes = []clash{
 	},
 }
 
-// TestOfTwoConfigurationsThatCountOneGivesWay has two configurations of one mesh count on the two
-// sides of a cut, and meet.
+// TestOfTwoConfigurationsThatCountOneGivesWay has two configurations of a mesh count votes on the
+// two sides of a cut, and meet.
 func TestOfTwoConfigurationsThatCountOneGivesWay(t *testing.T) {
 	sampled.Unraced(t)
 	for i := range clashes {
@@ -104,15 +104,16 @@ func TestOfTwoConfigurationsThatCountOneGivesWay(t *testing.T) {
 }
 
 const (
-	// meetWithin is how long after the end of a cut voters of both sides know of each other, at the
+	// meetWithin is the time after the end of a cut in which voters of both sides meet, at the
 	// latest: a voter probes unknown peers every second, for a second each time.
 	meetWithin = 3 * time.Second
 
-	// changeMargin is the pause of a change besides MaxTTL: the nodes meet, and voters ask each other
-	// for the newest token.
+	// changeMargin is the pause of a change besides MaxTTL: the nodes meet, and voters query each
+	// other for the newest token.
 	changeMargin = 5 * time.Second
 
-	// forgottenAfter is how long a node's Status names a refused node that was met no more.
+	// forgottenAfter is the time for which a node's Status names a refused node without a new
+	// contact.
 	forgottenAfter = 12 * time.Second
 )
 
@@ -122,7 +123,7 @@ func (c *clash) play(f *camps) {
 	f.startAll(&c.stays, &c.gives)
 	stays, gives := c.stays.voting(), c.gives.voting()
 
-	// What isn't promised: both sides count, and the key has two holders.
+	// No promise covers the time of the cut: both sides count votes, and the key has two holders.
 	kept, lost := f.lock(stays[0], "k"), f.lock(gives[0], "k")
 	ofClient := f.lock(c.gives.client, "of the client")
 	next := f.later(c.stays.last(), "k")       // waits for kept
@@ -153,7 +154,7 @@ func (c *clash) play(f *camps) {
 		}
 		for _, err := range f.calls(c.gives.client) {
 			f.is(err, lockmesh.ErrRefused)
-			if c.gives.dynamic { // the client may be voted in, so it has met the others itself
+			if c.gives.dynamic { // the client may become a voter, so it has met the others itself
 				f.says(err.Error(), c.reason(&c.gives, &c.stays, stays[0]))
 			} else {
 				f.says(err.Error(), "another configuration of the mesh counts",
@@ -171,7 +172,7 @@ func (c *clash) play(f *camps) {
 	}
 	c.logged(f)
 
-	// A second cut is no evidence that the others are gone, and the end of a cut changes nothing.
+	// After a second cut the refused nodes stay refused, and the end of a cut changes nothing.
 	f.cut(true)
 	time.Sleep(3 * c.stays.ttl())
 	refused()
@@ -180,7 +181,7 @@ func (c *clash) play(f *camps) {
 	refused()
 	c.logged(f)
 
-	// The others are served as before.
+	// The nodes of the other side are served as before.
 	if err := kept.Err(); err != nil {
 		t.Errorf("the lease of the side that stays: %v", err)
 	}
@@ -205,7 +206,7 @@ func (c *clash) play(f *camps) {
 }
 
 // TestAMaxTTLWithoutAMajorityGivesWay has two of three voters restart with another MaxTTL behind a
-// cut. The third voter counts all the while, by a value that most voters have given up.
+// cut. The third voter goes on counting votes by the old value, until the cut ends.
 //
 // With two values of MaxTTL and one list, no key is ever granted on both sides of a cut: any two
 // majorities of one list have a voter in common.
@@ -282,7 +283,7 @@ func (c *clash) playMinority(f *camps) {
 	f.unlock(r.lease)
 }
 
-// isRefused demands what a voter that gave way tells its callers and its orchestrator.
+// isRefused checks the errors and the probe answers of a voter that gave way.
 func (c *clash) isRefused(f *camps, name string) {
 	f.t.Helper()
 	there := c.stays.voting()
@@ -298,7 +299,8 @@ func (c *clash) isRefused(f *camps, name string) {
 	f.probe(name, "/livez", 200, "")
 }
 
-// reason returns how a node of a camp names what differs at a node of the other.
+// reason returns the text by which a node of one camp reports its differences from a node of the
+// other.
 func (c *clash) reason(here, there *camp, name string) string {
 	var points []string
 	for i, what := range c.differs {
@@ -324,15 +326,15 @@ func (c *clash) lists(f *camps, name string, here, there *camp) {
 	}
 }
 
-// namesBoth demands that a text has both configurations.
+// namesBoth demands that a text contains both configurations.
 func (c *clash) namesBoth(f *camps, text string) {
 	f.t.Helper()
 	f.says(text, c.gives.shows...)
 	f.says(text, c.stays.shows...)
 }
 
-// logged demands the errors in the logs: an alarm for each voter that gave way, and one more line
-// for the voter that held leases. All others go on, and log none.
+// logged checks the errors in the logs: an alarm of each voter that gave way, a further line of the
+// voter that held leases, and no error of any other node.
 func (c *clash) logged(f *camps) {
 	f.t.Helper()
 	for _, name := range f.all() {
@@ -362,8 +364,8 @@ func (c *clash) logged(f *camps) {
 	}
 }
 
-// restart restarts the nodes that are refused, one after the other, with the configuration of the
-// others.
+// restart restarts the refused nodes, one after the other, with the configuration of the other
+// camp.
 func (c *clash) restart(f *camps) {
 	t := f.t
 	began := time.Now()

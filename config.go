@@ -2,6 +2,8 @@ package lockmesh
 
 import (
 	"context"
+	"crypto/rand"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -42,12 +44,9 @@ const (
 	// DefaultMesh is the default of Mesh.
 	DefaultMesh = "default"
 
-	// MinSecretLen is the least length of a secret in bytes: 128 bits, which can't be guessed if
-	// they are random.
-	MinSecretLen = 16
-
-	// MaxSecrets is how many secrets are accepted at a time.
-	MaxSecrets = 3
+	// MaxWatches is the maximum number of open watches of a node. Each watch costs a slot at every
+	// voter, and a goroutine at this node.
+	MaxWatches = 1024
 
 	// MaxVoters is the size of the largest possible electorate: the limit on the length of
 	// Config.Voters, and the largest value of the field Config.MaxVoters, which limits the growth
@@ -483,4 +482,30 @@ func badTTL(d time.Duration) string {
 		return fmt.Sprintf("%v is more than %v; after a crash keys stay blocked for as long, so choose seconds", d, LongestTTL)
 	}
 	return ""
+}
+
+// randomBytes is how many random bytes a name has at its end: so many that no two processes
+// of a mesh draw the same.
+const randomBytes = 5
+
+// randomName returns a new name for a process on a host.
+func randomName(host string) string {
+	var b [randomBytes]byte
+	_, _ = rand.Read(b[:]) // never fails
+	suffix := "-" + hex.EncodeToString(b[:])
+	if most := vote.MaxNameLen - len(suffix); len(host) > most {
+		host = host[:most]
+		for !utf8.ValidString(host) {
+			host = host[:len(host)-1]
+		}
+	}
+	return host + suffix
+}
+
+// secrets returns all configured secrets, the one that is sent first.
+func (c *Config) secrets() []Secret {
+	if len(c.Secret) > 0 {
+		return []Secret{c.Secret}
+	}
+	return c.Secrets
 }

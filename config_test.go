@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// good is a configuration without a fault. Rows of the table below spoil it.
+// good returns a configuration without a fault. Rows of the table below spoil the configuration.
 func good() Config {
 	return Config{Name: "a", Bind: "127.0.0.1:0", Voters: []string{"a", "b", "c"}}
 }
@@ -23,7 +23,7 @@ func TestValidate(t *testing.T) {
 	for _, row := range []struct {
 		name string
 		edit func(*Config)
-		says []string // none: it is valid
+		says []string // empty: the configuration is valid
 	}{
 		{"the least there may be", func(*Config) {}, nil},
 		{"a default name", func(c *Config) { c.Name = "" }, nil},

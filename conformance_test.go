@@ -9,9 +9,8 @@ import (
 	"github.com/lockmesh/lockmesh/locktest"
 )
 
-// TestAMeshKeepsItsPromisesInABubble has package locktest examine a mesh whose nodes can be cut off
-// and whose voters can be stopped.
-// internal/sockettest does the same over sockets.
+// TestAMeshKeepsItsPromisesInABubble has package locktest examine a mesh with nodes that can be cut
+// off and voters that can be stopped. internal/sockettest does the same over sockets.
 func TestAMeshKeepsItsPromisesInABubble(t *testing.T) {
 	lockmesh.InBubble(t, func(t *testing.T, w *lockmesh.Wire) {
 		addr := func(n int) string { return fmt.Sprintf("10.0.0.%d:7950", n) }

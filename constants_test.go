@@ -14,7 +14,8 @@ import (
 	"github.com/lockmesh/lockmesh/transport"
 )
 
-// The constants of this package are written as values, so that go doc shows them; they are those of the core.
+// The constants of this package are literal values, for go doc, and equal the constants of the
+// core.
 func TestConstantsAreThoseOfTheCore(t *testing.T) {
 	for _, row := range []struct {
 		name     string
@@ -47,7 +48,7 @@ func TestConstantsAreThoseOfTheCore(t *testing.T) {
 	}
 }
 
-// An exported constant that is written as another package's constant shows users an internal name.
+// An exported constant defined by another package's constant shows users an internal name.
 func TestNoConstantShowsAnInternalName(t *testing.T) {
 	files, err := filepath.Glob("*.go")
 	if err != nil {
@@ -82,7 +83,7 @@ func TestNoConstantShowsAnInternalName(t *testing.T) {
 	}
 }
 
-// showsInternalName reports whether an expression names something of another package than time.
+// showsInternalName reports whether an expression refers to a package other than time.
 func showsInternalName(e ast.Expr) (shows bool) {
 	ast.Inspect(e, func(n ast.Node) bool {
 		if sel, ok := n.(*ast.SelectorExpr); ok {

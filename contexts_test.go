@@ -17,12 +17,12 @@ import (
 	"time"
 )
 
-// contextScene is what a case has for its call: two nodes, a key that no earlier case has used, and
-// what prepare has put there.
+// contextScene is the setting of one case: two nodes, a key unused by earlier cases, and the values
+// made by prepare.
 type contextScene struct {
 	*testing.T
 	w    *wire
-	a, b *Mesh // a makes the call; b looks afterwards
+	a, b *Mesh // a makes the call; b checks the keys afterwards
 	key  string
 	ctx  *faultyContext
 
@@ -34,7 +34,7 @@ type contextScene struct {
 	joined  *Mesh
 }
 
-// got takes the lease that the call has returned.
+// got keeps the lease returned by the call.
 func (s *contextScene) got(l *Lease, err error) error {
 	if err == nil {
 		s.lease = l
@@ -42,7 +42,7 @@ func (s *contextScene) got(l *Lease, err error) error {
 	return err
 }
 
-// giveBack gives back all that the caller still has, after the call.
+// giveBack releases everything that the caller still has after the call.
 func (s *contextScene) giveBack() {
 	ctx := s.Context()
 	if s.lease != nil {
@@ -67,13 +67,13 @@ func (s *contextScene) giveBack() {
 	}
 }
 
-// contextCall is a call of an exported function that takes a context.
+// contextCall is a call of an exported function with a context parameter.
 type contextCall struct {
 	prepare func(s *contextScene)
 	call    func(s *contextScene, ctx context.Context) error
-	// givesUp: the call gives up what the caller has, whatever its context does.
+	// givesUp: the call gives up the caller's lease even if the context fails.
 	givesUp bool
-	ends    bool // the call ends the node, or its use
+	ends    bool // the call ends the node or its use
 }
 
 // prepareLease has node a hold the key.
@@ -92,8 +92,8 @@ func prepareRival(s *contextScene) {
 	s.Cleanup(func() { stop.Stop() })
 }
 
-// contextCalls are all exported functions that take a context, by name; behind a slash are further
-// ways to call one of them.
+// contextCalls has all exported functions with a context parameter, by name; a suffix behind a
+// slash marks a further way to call the same function.
 var contextCalls = map[string]contextCall{
 	"Join": {call: func(s *contextScene, ctx context.Context) (err error) {
 		p := s.w.Start()
@@ -110,8 +110,8 @@ var contextCalls = map[string]contextCall{
 	"Mesh.Lock/WithWait": {call: func(s *contextScene, ctx context.Context) error {
 		return s.got(s.a.Lock(ctx, s.key, WithWait(time.Minute)))
 	}},
-	// The caller cancels a context derived from the lease's, which has the values of the context
-	// with the mistake, and Unlock looks for who has ended the derived context.
+	// The caller cancels a context derived from the lease's context, so the derived context has the
+	// values of the faulty context; Unlock looks for the cause of the cancellation.
 	"Mesh.Lock/and Unlock with a derived context": {call: func(s *contextScene, ctx context.Context) error {
 		if err := s.got(s.a.Lock(ctx, s.key)); err != nil {
 			return err
@@ -274,8 +274,8 @@ func readAll(w *Watch, err error) error {
 	return w.Err()
 }
 
-// TestTheTableOfContextsHasEveryFunction reads the source: a function that takes a context can't be
-// left out of the tests below.
+// TestTheTableOfContextsHasEveryFunction reads the source, so that no function with a context
+// parameter is missing in the tests below.
 func TestTheTableOfContextsHasEveryFunction(t *testing.T) {
 	files, err := filepath.Glob("*.go")
 	if err != nil {
@@ -326,11 +326,10 @@ func takesContext(f *ast.FuncType) bool {
 	})
 }
 
-// The methods of a context.
+// contextMethods are the methods of a context.
 var contextMethods = []string{"Done", "Err", "Value", "Deadline"}
 
-// faultyContext is a context with a mistake: from the call number from on, counted from 1, one of
-// its methods panics.
+// faultyContext is a context with a method that panics from call number from on, counted from 1.
 type faultyContext struct {
 	method string
 	from   int
@@ -342,7 +341,7 @@ type faultyContext struct {
 	err   error
 }
 
-// contextFault is what a faultyContext panics with.
+// contextFault is the panic value of a faultyContext.
 type contextFault struct{ *faultyContext }
 
 func (c contextFault) String() string { return "a mistake in " + c.method }
@@ -394,18 +393,18 @@ func (c *faultyContext) Value(key any) any {
 
 func (c *faultyContext) Deadline() (time.Time, bool) { c.called("Deadline"); return time.Time{}, false }
 
-// make makes a call, and returns what the call panics with, nil if it doesn't.
+// make makes a call and returns the panic value, nil without a panic.
 func (c *contextCall) make(s *contextScene, ctx context.Context) (fault any) {
 	defer func() { fault = recover() }()
 	_ = c.call(s, ctx)
 	return nil
 }
 
-// contextStep is the length of the pauses of a case: within a moment the call has come to wait.
+// contextStep is the length of the pauses of a case, long enough for a call to begin to wait.
 const contextStep = 100 * time.Millisecond
 
-// play plays a case: a call whose context has a mistake, and ends after a while. With apart, node a
-// reaches no other node until the context has ended, so that the call waits.
+// play plays a case: a call with a faulty context that ends after a while. With apart, node a
+// reaches no other node until the context has ended, so the call waits.
 func (c *contextCall) play(s *contextScene, apart bool) {
 	if c.prepare != nil {
 		c.prepare(s)
@@ -469,8 +468,8 @@ func (s *contextScene) free(what string, ended bool) {
 	}
 }
 
-// A context whose methods panic, at once or only later, panics in its caller's goroutine or fails
-// the call: the process goes on, no key is held afterwards, and the node works.
+// If a method of the caller's context panics, at once or later, the call panics in the caller's
+// goroutine or fails. The process goes on, no key is held afterwards, and the node works.
 func TestContextsThatPanic(t *testing.T) {
 	for _, name := range slices.Sorted(maps.Keys(contextCalls)) {
 		c := contextCalls[name]
@@ -496,8 +495,8 @@ func TestContextsThatPanic(t *testing.T) {
 	}
 }
 
-// eachFault calls f with a context for each call that f's function makes of a method of its
-// context.
+// eachFault calls f once for each call of each context method by f's function, with a context that
+// panics from this call on.
 func eachFault(f func(ctx *faultyContext, apart bool, n int)) {
 	n := 0
 	for _, apart := range []bool{false, true} {
@@ -513,7 +512,7 @@ func eachFault(f func(ctx *faultyContext, apart bool, n int)) {
 	}
 }
 
-// Without a context each call panics with our own words, and changes nothing.
+// With a nil context each call panics with a message of lockmesh, and changes nothing.
 func TestNilContexts(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *wire) {
 		a, b, _ := w.three()
@@ -540,7 +539,7 @@ func TestNilContexts(t *testing.T) {
 	})
 }
 
-// endsAsAsked is a context whose deadline passes while its method Err returns nil.
+// endsAsAsked is a context with a deadline that passes during a call of Err that returns nil.
 type endsAsAsked struct {
 	context.Context
 	done chan struct{}
@@ -558,7 +557,7 @@ func (c *endsAsAsked) Err() error {
 	}
 }
 
-// A context whose deadline passes while the context is asked isn't taken for a canceled one.
+// A deadline that passes during a call of Err isn't reported as a cancellation.
 func TestAGuardedContextTellsWhyItEnded(t *testing.T) {
 	c := &endsAsAsked{context.Background(), make(chan struct{})}
 	g := &guardedContext{Context: c, done: c.done}

@@ -13,10 +13,10 @@ func asFixed(c *Config)      { c.StateDir = "" }
 func asConverting(c *Config) { c.FromFixed = true }
 func asDynamic(*Config)      {}
 
-// servedWithin is how soon each node is served after each step of a conversion.
+// servedWithin bounds the time until a node is served after a step of a conversion.
 const servedWithin = time.Second
 
-// served has each running node take and give back a lock, within servedWithin.
+// served has nodes take and release a lock, each within servedWithin.
 func (w *living) served(names ...string) {
 	w.t.Helper()
 	for _, name := range names {
@@ -28,9 +28,9 @@ func (w *living) served(names ...string) {
 	}
 }
 
-// converts restarts a node at another stage, while the others hold their leases, and waits until the
-// next may be restarted. All are served meanwhile; the restarted node once it has its connections,
-// as after any start.
+// converts restarts a node at another stage, while the others hold their leases, and waits until
+// the next node may be restarted. The others are served meanwhile; the restarted node is served
+// once connected, as after any start.
 func (w *living) converts(name string, stage func(*Config), all []string, held map[string]*Lease) {
 	w.t.Helper()
 	if l := held[name]; l != nil {
@@ -56,8 +56,9 @@ func (w *living) converts(name string, stage func(*Config), all []string, held m
 	}
 }
 
-// A mesh with fixed voters gets dynamic membership by two rolling restarts: each node but the one
-// that is restarted holds its lease throughout, and each is served within a second after each step.
+// A mesh with fixed voters gets dynamic membership by two rolling restarts. Each node except the
+// restarted node holds its lease throughout, and each node is served within a second after each
+// step.
 func TestAFixedMeshIsConvertedByTwoRollingRestarts(t *testing.T) {
 	inLivingBubble(t, func(t *testing.T, w *living) {
 		all, held := []string{"a", "b", "c", "d"}, map[string]*Lease{}
@@ -110,7 +111,7 @@ func TestAFixedMeshIsConvertedByTwoRollingRestarts(t *testing.T) {
 	})
 }
 
-// The first rolling restart can be taken back, however far it has come.
+// The first rolling restart can be reverted at any point.
 func TestTheFirstRestartOfAConversionIsTakenBack(t *testing.T) {
 	inLivingBubble(t, func(t *testing.T, w *living) {
 		all, held := []string{"a", "b", "c"}, map[string]*Lease{}
@@ -130,7 +131,8 @@ func TestTheFirstRestartOfAConversionIsTakenBack(t *testing.T) {
 				t.Errorf("%+v", s)
 			}
 		}
-		for _, stage := range []func(*Config){asConverting, asDynamic} { // and it is made again
+		// The conversion can be repeated.
+		for _, stage := range []func(*Config){asConverting, asDynamic} {
 			for _, name := range all {
 				w.converts(name, stage, all, held)
 			}
@@ -141,8 +143,8 @@ func TestTheFirstRestartOfAConversionIsTakenBack(t *testing.T) {
 	})
 }
 
-// A fixed node that was forgotten is refused by the others, by name, and so is its vote. The others
-// go on, and it joins them by the same two restarts.
+// The other nodes refuse by name a fixed node that was left out of the conversion, and refuse its
+// vote. The other nodes go on, and the fixed node joins by the same two restarts.
 func TestAFixedNodeThatIsLeftBehindIsRefused(t *testing.T) {
 	inLivingBubble(t, func(t *testing.T, w *living) {
 		all, held := []string{"a", "b", "c", "d", "e"}, map[string]*Lease{}
@@ -159,14 +161,14 @@ func TestAFixedNodeThatIsLeftBehindIsRefused(t *testing.T) {
 			w.unlock(l)
 		}
 		clear(held)
-		// Now c counts for nothing, so that locks stop while a and b are quiet.
+		// The vote of c doesn't count now, so no lock is granted while a and b are quiet.
 		for _, name := range []string{"a", "b", "e"} {
 			w.crash(name)
 			w.start(name, asDynamic)
 			w.ready(name)
 		}
-		w.untilVoters("a", "a", "b", "e")             // c's seat goes to e
-		for name, words := range map[string][]string{ // c votes itself, and d doesn't
+		w.untilVoters("a", "a", "b", "e")             // e takes the seat of c
+		for name, words := range map[string][]string{ // c is a voter, and d isn't
 			"c": {"StateDir is not set here and set at a", "a (10.0.0.1:7950)", "b (10.0.0.2:7950)"},
 			"d": {"the electorate is fixed here and is dynamic there", "a refuses", "b refuses"},
 		} {
@@ -201,7 +203,8 @@ func TestAFixedNodeThatIsLeftBehindIsRefused(t *testing.T) {
 	})
 }
 
-// A directory of a mesh that was founded isn't for FromFixed, and a converted one has no way back.
+// FromFixed refuses the state directory of a bootstrapped mesh; without FromFixed the node starts
+// from the directory.
 func TestFromFixedRefusesDirectoriesOfOtherMeshes(t *testing.T) {
 	inLivingBubble(t, func(t *testing.T, w *living) {
 		w.foundAll()

@@ -16,15 +16,15 @@ import (
 	"github.com/lockmesh/lockmesh/transport"
 )
 
-// underWay counts the dials and probes under way in all nodes of a test, and the fresh dials among
-// them: those that began less than freshFor ago.
+// underWay counts the dials and probes under way in all nodes of a test. A dial is fresh for
+// FreshFor after its start.
 type underWay struct {
 	mu                  sync.Mutex
 	now, most           int
 	freshNow, freshMost int
 }
 
-// begin counts a dial until the function it returns is called.
+// begin counts a dial until end is called.
 func (u *underWay) begin() (end func()) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -32,7 +32,7 @@ func (u *underWay) begin() (end func()) {
 	u.freshNow++
 	u.most, u.freshMost = max(u.most, u.now), max(u.freshMost, u.freshNow)
 	aged := sync.OnceFunc(func() { u.freshNow-- })
-	// A nanosecond earlier than the turn becomes free for the next fresh dial.
+	// The timer fires a nanosecond before the slot becomes free for the next fresh dial.
 	timer := time.AfterFunc(discovery.FreshFor-1, func() {
 		u.mu.Lock()
 		defer u.mu.Unlock()
@@ -47,7 +47,7 @@ func (u *underWay) begin() (end func()) {
 	}
 }
 
-// countedLinks are links that count their dials.
+// countedLinks counts the dials of links.
 type countedLinks struct {
 	world.Links
 	dials *underWay
@@ -63,7 +63,7 @@ func (l countedLinks) Greet(ctx context.Context, addr string) (vote.SessionID, e
 	return l.Links.Greet(ctx, addr)
 }
 
-// counted returns a process's world in which all dials are counted, and take turns.
+// counted returns a process's world with all dials counted, and with slots from turns.
 func (u *underWay) counted(p *memnet.Process, turns world.Turns) world.World {
 	w := p.World()
 	listen, gossip := w.Listen, w.Gossip
@@ -80,13 +80,13 @@ func (u *underWay) counted(p *memnet.Process, turns world.Turns) world.World {
 }
 
 // TestFault78OnlySoManyDialAtOnce has fifty nodes of one process start at the same moment, each
-// with the addresses of all. However long a dial takes, and though some addresses don't answer, no
-// more dials are under way than a process may have, and every node gets ready.
+// with the addresses of all. Even if dials are slow, or a voter doesn't answer, no more dials are
+// under way than a process may have, and every other node gets ready.
 func TestFault78OnlySoManyDialAtOnce(t *testing.T) {
 	for _, c := range []struct {
 		name    string
 		latency time.Duration // of one way; a dial takes two
-		cut     string        // the voter that no other node reaches; empty for none
+		cut     string        // the voter out of reach of all other nodes; empty for none
 		most    int           // the dials under way at most
 	}{
 		{"quick dials", discovery.FreshFor / 4, "", discovery.FreshDials},
@@ -121,7 +121,7 @@ func TestFault78OnlySoManyDialAtOnce(t *testing.T) {
 				t.Logf("ready after %v", time.Since(start))
 				dials.mu.Lock()
 				defer dials.mu.Unlock()
-				// The nodes want more dials than that at the first moment, so the limit is reached.
+				// At first the nodes want more dials than the limit, so the limit is reached.
 				if dials.most != c.most {
 					t.Errorf("up to %d dials were under way at once, want %d", dials.most, c.most)
 				}

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// deaf is a handler that doesn't say which levels it wants until it is free.
+// deaf is a handler with a method Enabled that blocks until free is closed.
 type deaf struct {
 	slog.Handler
 	free chan struct{}

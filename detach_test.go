@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// client starts a node that doesn't vote, beside those of three, and waits until it is ready.
+// client starts a node without a vote beside the three voters, and waits until the node is ready.
 func (w *wire) client() *Mesh {
 	w.t.Helper()
 	m := w.join("d", []string{"a", "b", "c"}, nil)
@@ -18,8 +18,8 @@ func (w *wire) client() *Mesh {
 	return m
 }
 
-// Each of these ends a lease with a context that ends with the lease. The caller has not cancelled anything, so each
-// returns nil once a majority has confirmed the release.
+// Each call ends a lease, with a context that ends with the lease. The caller has cancelled
+// nothing, so each call returns nil once a majority has confirmed the release.
 func TestALeaseIsGivenBackWithItsOwnContext(t *testing.T) {
 	type call func(m *Mesh, ctx context.Context) error
 	lock := func(end func(*Lease) error) call {
@@ -115,7 +115,8 @@ func TestLeaveWithTheContextOfALease(t *testing.T) {
 	})
 }
 
-// What the caller itself has put on the context ends the wait, though not the lease's end.
+// A deadline or a cancellation of the caller's own ends the wait for the release, and so does the
+// end of another lease; the end of the released lease doesn't.
 func TestACallersOwnEndCountsWithTheLeasesContext(t *testing.T) {
 	const second = time.Second
 	cut := func(w *wire) (client *Mesh) {

@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// A voter that is gone costs a dial a second; one that gossip says is back is dialed at once.
+// A missing voter is dialed once a second; when gossip reports the voter's return, at once.
 func TestAVoterThatIsBackIsDialedAtOnce(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *wire) {
 		a, b, _ := w.three()
@@ -26,7 +26,7 @@ func TestAVoterThatIsBackIsDialedAtOnce(t *testing.T) {
 	})
 }
 
-// Without gossip the greeter finds the voters, and a voter that comes back elsewhere.
+// Without gossip the prober finds the voters, and a voter that comes back at another address.
 func TestGreetingsFindVotersWhereGossipIsDeaf(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *wire) {
 		w.SilenceGossip()
@@ -50,7 +50,7 @@ func TestGreetingsFindVotersWhereGossipIsDeaf(t *testing.T) {
 	})
 }
 
-// A dialer must not spin on a voter that takes links and drops them.
+// A dialer must not spin on a voter that accepts links and drops them.
 func TestALinkThatEndsAtOnceIsNotDialedAtOnce(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *wire) {
 		w.three()
@@ -59,16 +59,18 @@ func TestALinkThatEndsAtOnceIsNotDialedAtOnce(t *testing.T) {
 			w.HangUp("a")
 			time.Sleep(10 * time.Millisecond)
 		}
-		// Four connections are dialed in turn, a and the others doing half each.
+		// Four connections are dialed again and again, half of the dials by a, half by the others.
 		if n := w.Connections() - before; n > 4*40 || n < 4*8 {
 			t.Errorf("%d dials in 10 s", n)
 		}
 	})
 }
 
-// Another mesh's node may be at a configured address, and be called like a voter. The voter must be found all the same, where it takes this node in.
+// A node with another configuration may be at a configured address, and have a voter's name. The
+// voter must be found nevertheless, at its own address.
 func TestAStrangerCalledLikeAVoterDoesNotHideIt(t *testing.T) {
-	for _, elsewhere := range []string{"10.0.0.1:1", "10.0.0.99:7950"} { // greeted before the voter, and after
+	// The node is probed before b at the first address, after b at the second.
+	for _, elsewhere := range []string{"10.0.0.1:1", "10.0.0.99:7950"} {
 		inBubble(t, func(t *testing.T, w *wire) {
 			w.SilenceGossip()
 			voters := []string{"a", "b", "c"}
@@ -83,7 +85,8 @@ func TestAStrangerCalledLikeAVoterDoesNotHideIt(t *testing.T) {
 	}
 }
 
-// One of the names in Voters is none that any node has. After half a minute the status, the errors and the log say so.
+// No node has one of the names in Voters. After half a minute the status, the errors and the log
+// report the missing node.
 func TestAVoterThatNoNodeIsCalled(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *wire) {
 		var log bytes.Buffer
@@ -114,7 +117,7 @@ func TestAVoterThatNoNodeIsCalled(t *testing.T) {
 		for a.Status().Electorate.Voters[2].State != VoterReachable {
 			time.Sleep(time.Second)
 		}
-		if err := a.Close(); err != nil { // and so the log is written
+		if err := a.Close(); err != nil { // writes the log to its end
 			t.Fatal(err)
 		}
 		if n := strings.Count(log.String(), missing); n != 1 {
@@ -123,7 +126,7 @@ func TestAVoterThatNoNodeIsCalled(t *testing.T) {
 	})
 }
 
-// An entry of Peers that is wrong as well doesn't hide that no node has a voter's name.
+// A failing Discover doesn't hide the report of a voter's name without a node.
 func TestAVoterThatNoNodeIsCalledBesideAStalePeer(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *wire) {
 		voters := []string{"a", "b", "e"}

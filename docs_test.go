@@ -16,8 +16,7 @@ import (
 	"github.com/lockmesh/lockmesh/transport"
 )
 
-// repository returns the text of all files of the repository that end in a suffix, by path from its
-// root.
+// repository returns the text of all files of the repository with a suffix, by path from the root.
 func repository(t *testing.T, suffix string) map[string]string {
 	t.Helper()
 	texts := make(map[string]string)
@@ -40,8 +39,8 @@ func repository(t *testing.T, suffix string) map[string]string {
 	return texts
 }
 
-// pages returns the pages of documentation. The changelog and the decisions in docs/adr tell what
-// was, so that what they name may be gone.
+// pages returns the pages of documentation, without the changelog and the decisions in docs/adr:
+// both describe the past, and may name things since removed.
 func pages(t *testing.T) map[string]string {
 	t.Helper()
 	found := repository(t, ".md")
@@ -52,8 +51,8 @@ func pages(t *testing.T) map[string]string {
 	return found
 }
 
-// each calls f with every match of a pattern in a page, page by page, and demands that there are
-// some.
+// each calls f with every match of a pattern in a page, page by page, and demands at least one
+// match.
 func each(t *testing.T, pages map[string]string, pattern string, f func(page string, match []string)) {
 	t.Helper()
 	found := 0
@@ -71,7 +70,7 @@ func each(t *testing.T, pages map[string]string, pattern string, f func(page str
 func TestTheTestsThatPagesNameExist(t *testing.T) {
 	sampled.Unraced(t)
 	exist := testsOfTheRepository(t)
-	// Tests of others, and names that a page makes up for its reader's test.
+	// Tests of other projects, and names made up by a page for its reader's test.
 	for _, name := range []string{"TestProviderLocking", "TestConcurrentLocking", "TestMyService", "TestAStoppedNodeIsReplaced", "TestShrunkSeed3"} {
 		exist[name] = true
 	}
@@ -86,8 +85,8 @@ func TestTheTestsThatPagesNameExist(t *testing.T) {
 // testDecl finds the declarations of tests.
 var testDecl = regexp.MustCompile(`(?m)^func ((?:Test|Fuzz|Benchmark|Example)\w*)\(`)
 
-// near returns a directory that a page names: from the root of the repository, or from the page's
-// own module.
+// near returns a directory named by a page: from the root of the repository, or from the page's
+// folder.
 func near(page, dir string) string {
 	if _, err := os.Stat(dir); err != nil || dir == "." {
 		return path.Join(path.Dir(page), dir)
@@ -95,8 +94,8 @@ func near(page, dir string) string {
 	return path.Clean(dir)
 }
 
-// TestTheTestsThatPagesRunExist : where a page says "go test ./dir -run Pattern", the directory
-// exists, and the pattern matches a test in it.
+// TestTheTestsThatPagesRunExist checks each "go test ./dir -run Pattern" of a page: the directory
+// exists, and the pattern matches a test in the directory.
 func TestTheTestsThatPagesRunExist(t *testing.T) {
 	sources := repository(t, "_test.go")
 	each(t, pages(t), "go test ([^`|\n]*)", func(page string, m []string) {
@@ -116,7 +115,9 @@ func TestTheTestsThatPagesRunExist(t *testing.T) {
 			if _, err := os.Stat(dir); err != nil {
 				t.Errorf("%s: go test %s: %v", page, m[1], err)
 			}
-			if pattern == "" || pattern == "XXX" || pattern == "^TestShrunkSeed3$" { // benchmarks only; a file that the reader has just made
+			// XXX leaves benchmarks only; TestShrunkSeed3 is in a file that the reader has just
+			// made.
+			if pattern == "" || pattern == "XXX" || pattern == "^TestShrunkSeed3$" {
 				continue
 			}
 			pattern, _, _ = strings.Cut(pattern, "/")
@@ -136,8 +137,8 @@ func TestTheTestsThatPagesRunExist(t *testing.T) {
 	})
 }
 
-// TestTheProgramsThatPagesRunExist : "go run ./dir" and "go build ./dir" name a directory with a
-// main package, from the root of the repository or, after "cd dir &&", from there.
+// TestTheProgramsThatPagesRunExist checks each "go run ./dir" and "go build ./dir" of a page: the
+// directory has a main package, from the root of the repository or, after "cd dir &&", from dir.
 func TestTheProgramsThatPagesRunExist(t *testing.T) {
 	each(t, pages(t), `(?:cd (\S+) && )?go (?:run|build|install) (?:-\S+ )*(\.\S*?)[\s`+"`"+`\]|)]`, func(page string, m []string) {
 		dir := near(page, path.Join(m[1], m[2]))
@@ -165,7 +166,7 @@ func TestTheVerbsThatPagesNameExist(t *testing.T) {
 	})
 }
 
-// TestTheScriptsThatPagesNameExist : the gate and its helpers.
+// TestTheScriptsThatPagesNameExist covers the gate and its helpers.
 func TestTheScriptsThatPagesNameExist(t *testing.T) {
 	each(t, pages(t), `(?:^|[\s(`+"`"+`/])\.ci/([a-z-]+(?:\.[a-z]+)?)`, func(page string, m []string) {
 		if _, err := os.Stat(filepath.Join(".ci", m[1])); err != nil {
@@ -174,8 +175,8 @@ func TestTheScriptsThatPagesNameExist(t *testing.T) {
 	})
 }
 
-// TestTheVariablesThatPagesNameExist : each environment variable of a page is read by a program, by
-// a test or by a script, or is set for a command.
+// TestTheVariablesThatPagesNameExist checks that a program, a test or a script has each environment
+// variable named by a page.
 func TestTheVariablesThatPagesNameExist(t *testing.T) {
 	sampled.Unraced(t)
 	var sources strings.Builder
@@ -208,8 +209,8 @@ func TestTheVariablesThatPagesNameExist(t *testing.T) {
 	})
 }
 
-// TestTheLinksOfPagesLeadSomewhere : to a file of the repository, and to a heading in it where they
-// name one.
+// TestTheLinksOfPagesLeadSomewhere checks that each link leads to a file of the repository, and to
+// a heading of the page if the link has an anchor.
 func TestTheLinksOfPagesLeadSomewhere(t *testing.T) {
 	sampled.Unraced(t)
 	all := repository(t, ".md")
@@ -228,7 +229,7 @@ func TestTheLinksOfPagesLeadSomewhere(t *testing.T) {
 	})
 }
 
-// anchors are the names of a page's headings as GitHub makes them: lower case, blanks as hyphens,
+// anchors returns the names that GitHub makes of a page's headings: lower case, blanks as hyphens,
 // no other punctuation.
 func anchors(page string) []string {
 	var names []string
@@ -239,7 +240,7 @@ func anchors(page string) []string {
 	return names
 }
 
-// TestReleasingNamesTheWireVersions : the page of releases says which versions this code speaks.
+// TestReleasingNamesTheWireVersions checks the wire versions named by the page of releases.
 func TestReleasingNamesTheWireVersions(t *testing.T) {
 	want := fmt.Sprintf("`WireVersion` is %d, and `OldestVersion` is %d", transport.WireVersion, transport.OldestVersion)
 	if !strings.Contains(page(t, "docs/releasing.md"), want) {

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// lockedBuffer is a log that a node writes and a test reads.
+// lockedBuffer is a log written by a node and read by a test.
 type lockedBuffer struct {
 	mu sync.Mutex
 	b  bytes.Buffer
@@ -27,8 +27,10 @@ func (l *lockedBuffer) String() string {
 	return l.b.String()
 }
 
-// While a is cut off from b and c, another process is started as c on a's side, as an orchestrator does that takes c for dead. Both halves have a majority, which
-// nothing can prevent where the electorate is fixed. When the two meet again, the newer gives way at once, and says what it may have done.
+// While a is cut off from b and c, a second process starts as c on a's side, as if an orchestrator
+// took c for dead. Both sides have a majority; with a fixed electorate nothing can prevent this.
+// When the sides meet again, the newer process withdraws at once, and reports the harm that may
+// have been done.
 func TestOfTwoVotersOfOneNameTheNewerGivesWayAfterTheCut(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *wire) {
 		voters := []string{"a", "b", "c"}
@@ -54,7 +56,8 @@ func TestOfTwoVotersOfOneNameTheNewerGivesWayAfterTheCut(t *testing.T) {
 		}
 		lost := must[*Lease](t)(a.Lock(within(t, time.Minute), "k"))
 		own := must[*Lease](t)(newer.Lock(within(t, time.Minute), "the newer's own"))
-		stays := must[*Lease](t)(b.Lock(within(t, time.Minute), "k")) // the second holder: this is what isn't promised
+		// the second holder: with a duplicate name exclusion isn't promised
+		stays := must[*Lease](t)(b.Lock(within(t, time.Minute), "k"))
 
 		w.CutAddrs(nil)
 		time.Sleep(2 * time.Second)

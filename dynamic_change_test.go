@@ -86,8 +86,10 @@ func TestNewcomersAreVotedInTheDeadAreVotedOutAndALeaseLivesOn(t *testing.T) {
 			t.Errorf("%v", s)
 		}
 		w.untilVoters("d", "a", "d", "e")
-		time.Sleep(2 * DefaultMaxTTL)                                                   // until nothing stands by the votes of b and c
-		for name, want := range map[string][]string{"a": {"d", "e"}, "d": {"a", "e"}} { // nobody dials the dead any more
+		// until no lease rests on the votes of b and c
+		time.Sleep(2 * DefaultMaxTTL)
+		// No node dials a crashed node any more.
+		for name, want := range map[string][]string{"a": {"d", "e"}, "d": {"a", "e"}} {
 			var dialed []string
 			for name := range w.nodes[name].eng.Links() {
 				dialed = append(dialed, string(name))
@@ -112,7 +114,8 @@ func TestNewcomersAreVotedInTheDeadAreVotedOutAndALeaseLivesOn(t *testing.T) {
 	})
 }
 
-// A node with which nobody needs to speak any more is let go, and taken up again when it is needed.
+// A node drops the link to a standby that has crashed, and makes a new link once the standby is
+// back.
 func TestConnectionsFollowWhoIsWanted(t *testing.T) {
 	inLivingBubble(t, func(t *testing.T, w *living) {
 		w.foundAll()
@@ -136,8 +139,8 @@ func TestConnectionsFollowWhoIsWanted(t *testing.T) {
 	})
 }
 
-// Why a voter can't be dialed is told once; a node that learns only later of its own vote must know
-// it all the same.
+// A failed dial of a voter is reported once. A node that learns of the electorate only later must
+// show the voter as unreachable nevertheless.
 func TestWhyAVoterIsUnreachableIsKnownWhenTheElectorateIs(t *testing.T) {
 	inLivingBubble(t, func(t *testing.T, w *living) {
 		w.foundAll()
@@ -158,14 +161,16 @@ func TestWhyAVoterIsUnreachableIsKnownWhenTheElectorateIs(t *testing.T) {
 func TestLeaveVotesOutAndThenSaysGoodbye(t *testing.T) {
 	inLivingBubble(t, func(t *testing.T, w *living) {
 		w.foundAll()
-		w.start("d", nil) // stands by: four survive no more than three
+		w.start("d", nil) // a standby: four voters tolerate no more failures than three
 		w.until("a", "d standing by", func(s ElectorateStatus) bool { return slices.Equal(s.Standby, []string{"d"}) })
 		if err := w.nodes["d"].Leave(within(t, time.Second)); err != nil {
 			t.Errorf("who is no voter leaves at once: %v", err)
 		}
 		w.start("d", nil)
 		w.until("a", "d standing by", func(s ElectorateStatus) bool { return slices.Equal(s.Standby, []string{"d"}) })
-		time.Sleep(2 * DefaultMaxTTL) // whether d's restart was noticed or not, d has been alive for long enough to be voted in
+		// Whether d's restart was noticed or not, d has been alive for long enough to become a
+		// voter.
+		time.Sleep(2 * DefaultMaxTTL)
 		l := w.lock("b", "k")
 		if err := w.nodes["b"].Leave(within(t, 3*DefaultMaxTTL)); err != nil {
 			t.Error(err)
@@ -179,8 +184,8 @@ func TestLeaveVotesOutAndThenSaysGoodbye(t *testing.T) {
 	})
 }
 
-// TestFiveVotersThatLeaveInTurnStayThree : a rolling restart by Leave, which votes each voter out,
-// never leaves fewer than three voters, whichever gate lets the next node go.
+// TestFiveVotersThatLeaveInTurnStayThree shows that a rolling restart by Leave, which votes each
+// voter out, never leaves fewer than three voters, whether Ready or Settled lets the next node go.
 func TestFiveVotersThatLeaveInTurnStayThree(t *testing.T) {
 	sampled.Unraced(t)
 	for name, gate := range map[string]func(*Mesh, context.Context) error{"ready": (*Mesh).Ready, "settled": (*Mesh).Settled} {
@@ -234,7 +239,7 @@ func TestAWipedFounderIsANewPeer(t *testing.T) {
 		before := w.nodes["c"].Status().Electorate
 		w.crash("c")
 		w.Wipe(statePath("c"))
-		w.start("c", found) // it would found, but for those who know better
+		w.start("c", found) // c doesn't bootstrap, since the other founders know the electorate
 		s := w.until("a", "c voted in anew", func(s ElectorateStatus) bool {
 			return !s.Joint && s.Version >= 3 && slices.Equal(s.names(), []string{"a", "b", "c"})
 		})
@@ -377,7 +382,8 @@ func TestALostElectorateIsToldOfAndFoundedAgain(t *testing.T) {
 		if n := w.logs.count("level=INFO", "is no longer lost", "on=a"); n != 1 {
 			t.Errorf("%d lines say that it is over", n)
 		}
-		w.start("b", nil) // with the directory of the lost electorate: it learns of the new one
+		// b has the directory of the lost electorate, and learns of the new electorate.
+		w.start("b", nil)
 		w.until("b", "the new electorate", func(s ElectorateStatus) bool { return s.Version > 1000 })
 		if err := a.Close(); err != nil {
 			t.Error(err)
@@ -394,7 +400,7 @@ func TestALostElectorateIsToldOfAndFoundedAgain(t *testing.T) {
 	})
 }
 
-// The names are back, and answer; but what the voters had promised is gone.
+// The voters' names are back, and answer, but the promises of the voters are gone.
 func TestVotersThatLostTheirDirectoriesAreLost(t *testing.T) {
 	inLivingBubble(t, func(t *testing.T, w *living) {
 		w.foundAll()
@@ -586,8 +592,8 @@ func TestAStateDirectoryThatIsNotThisNodesKeepsItFromStarting(t *testing.T) {
 	})
 }
 
-// A voter takes its time to leave. Who waits for it to be ready mustn't wait as long, or hear that
-// it is: no call is taken any more.
+// A voter takes time to leave. A pending Ready ends at once, with ErrClosed: the node takes no more
+// calls.
 func TestReadyEndsWhenLeaveBegins(t *testing.T) {
 	inLivingBubble(t, func(t *testing.T, w *living) {
 		w.foundAll()

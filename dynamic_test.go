@@ -13,7 +13,7 @@ import (
 	"github.com/lockmesh/lockmesh/internal/memnet"
 )
 
-// living is a mesh in memory whose electorate follows the living, in a bubble.
+// living is a mesh in memory with dynamic membership, in a bubble.
 type living struct {
 	*wire
 	founders []string
@@ -22,7 +22,7 @@ type living struct {
 	logs     *logged
 }
 
-// logged keeps what nodes have logged.
+// logged keeps the log lines of nodes.
 type logged struct {
 	mu    sync.Mutex
 	lines []string
@@ -35,10 +35,10 @@ func (l *logged) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// count returns how many lines have all the words.
+// count returns the number of lines with all the words.
 func (l *logged) count(words ...string) int { return len(l.all(words...)) }
 
-// all returns the lines that have all the words.
+// all returns the lines with all the words.
 func (l *logged) all(words ...string) (lines []string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -61,7 +61,7 @@ func inLivingBubble(t *testing.T, f func(t *testing.T, w *living)) {
 
 func statePath(name string) string { return "/state/" + name }
 
-// config is that of a node that isn't told to found.
+// config returns the configuration of a node without Bootstrap.
 func (w *living) config(name string) Config {
 	cfg := Config{
 		Name: name, Bind: wireAddr(name), Voters: w.founders, Insecure: true, StateDir: statePath(name),
@@ -101,7 +101,7 @@ func (w *living) start(name string, edit func(*Config)) *Mesh {
 
 func found(c *Config) { c.Bootstrap = true }
 
-// crash ends a node without a word.
+// crash ends a node without a message to the others.
 func (w *living) crash(name string) {
 	w.t.Helper()
 	w.procs[name].Kill()
@@ -110,10 +110,10 @@ func (w *living) crash(name string) {
 	}
 }
 
-// foundAll starts the founders, and waits until every voter counts at each of them. Two voters are
-// a majority, so a node is Ready before it has heard the third, or has stored the electorate
-// itself. If a test then ends two nodes, that word is still under way, and a node that was not
-// Ready becomes Ready for a moment.
+// foundAll starts the founders, and waits until every voter counts at each founder. Two voters are
+// a majority, so a node is Ready before the third voter has answered, and before the node has
+// stored the electorate. If a test then ended two nodes, a node that was not Ready would become
+// Ready for a moment by messages still under way.
 func (w *living) foundAll() {
 	w.t.Helper()
 	for _, name := range w.founders {
@@ -136,7 +136,7 @@ func (w *living) ready(name string) {
 	}
 }
 
-// until waits for a state of the electorate as a node sees it.
+// until waits for a state of the electorate in the view of a node.
 func (w *living) until(name, what string, ok func(s ElectorateStatus) bool) ElectorateStatus {
 	w.t.Helper()
 	ctx, cancel := context.WithTimeout(w.t.Context(), 5*time.Minute)
@@ -164,7 +164,7 @@ func (s ElectorateStatus) names() (names []string) {
 	return names
 }
 
-// untilVoters waits until a node sees these voters, for good.
+// untilVoters waits until a node sees these voters, in an electorate that isn't joint.
 func (w *living) untilVoters(name string, voters ...string) ElectorateStatus {
 	w.t.Helper()
 	return w.until(name, strings.Join(voters, ", ")+" vote", func(s ElectorateStatus) bool {
@@ -172,7 +172,7 @@ func (w *living) untilVoters(name string, voters ...string) ElectorateStatus {
 	})
 }
 
-// lockOnce takes and gives back a lock.
+// lock has a node take a lock.
 func (w *living) lock(name, key string) *Lease {
 	w.t.Helper()
 	l, err := w.nodes[name].Lock(within(w.t, time.Minute), key)

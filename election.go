@@ -22,6 +22,10 @@ type Election struct {
 	name string
 }
 
+func (e *Election) checkUsable(method string) {
+	checkUsable(e != nil && e.mesh != nil, method, "Mesh.Election")
+}
+
 // Election returns the election with the given name, a key as for [Mesh.Lock]. Nothing is sent
 // before the first Campaign.
 func (m *Mesh) Election(name string) *Election {
@@ -51,6 +55,10 @@ func (e *Election) Campaign(ctx context.Context, value []byte, opts ...Option) (
 // The methods may be called from any goroutine.
 type Leadership struct {
 	lease *Lease
+}
+
+func (l *Leadership) checkUsable(method string) {
+	checkUsable(l != nil && l.lease != nil, method, "Election.Campaign")
 }
 
 // Lease returns the underlying lease.

@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// observed collects what an observer of an election hears, in words.
+// observed collects the leaders seen by an observer of an election, as texts.
 func observed(t *testing.T, e *Election) (words func() []string) {
 	t.Helper()
 	heard := make(chan string, 1000)
@@ -85,7 +85,7 @@ func TestAnElectionHasOneLeaderAtATimeInOrder(t *testing.T) {
 			t.Errorf("token %d after %d", next.Token(), first.Token())
 		}
 		wantHeard(t, words, "none", "b B")
-		if err := b.Close(); err != nil { // it crashes
+		if err := b.Close(); err != nil { // b crashes
 			t.Fatal(err)
 		}
 		wantIs(t, next.Err(), ErrLost)
@@ -116,7 +116,7 @@ func TestAnObserverThatIsTooSlowIsToldThatItMissedLeaders(t *testing.T) {
 					if err := l.Resign(t.Context()); err != nil {
 						t.Fatal(err)
 					}
-					synctest.Wait() // so that only the first leaders are on their way to the observer
+					synctest.Wait() // only the first leaders are under way to the observer
 				}
 				time.Sleep(watchPatience)
 				must[*Leadership](t)(a.Election("e").Campaign(t.Context(), []byte("last")))
@@ -129,7 +129,7 @@ func TestAnObserverThatIsTooSlowIsToldThatItMissedLeaders(t *testing.T) {
 				break
 			}
 		}
-		if missed != 1 || n > 10 { // the first leaders were on their way to the observer already
+		if missed != 1 || n > 10 { // the first leaders were under way to the observer already
 			t.Errorf("%d leaders were told, %d times some were missed", n, missed)
 		}
 		synctest.Wait()
@@ -170,7 +170,7 @@ func TestLeadOnceRunsItsFunctionWhileItLeads(t *testing.T) {
 			<-ctx.Done()
 			unlocked := make(chan error, 1)
 			go func() { _, err := b.TryLock(t.Context(), "e"); unlocked <- err }()
-			wantIs(t, <-unlocked, ErrHeld) // until it has returned
+			wantIs(t, <-unlocked, ErrHeld) // until the function has returned
 			return ctx.Err()
 		})
 		wantIs(t, err, context.Canceled)

@@ -45,7 +45,7 @@ func TestTheContextOfALeaseWheneverItIsAskedFor(t *testing.T) {
 					if nested {
 						early, late = must[*Lease](t)(a.Lock(early.Context(), "k")), must[*Lease](t)(a.Lock(late.Context(), "l"))
 					}
-					cancel() // which bounds the wait for the lock only
+					cancel() // the context bounds only the wait for the lock
 					ctx := early.Context()
 					child, stop := context.WithCancel(context.WithValue(ctx, other{}, "no matter"))
 					defer stop()

@@ -12,7 +12,7 @@ import (
 	"github.com/lockmesh/lockmesh/internal/vote"
 )
 
-// tokenOf is the token that a node sees the one holder of a key have.
+// tokenOf returns the token of a key's single holder, in a node's view.
 func tokenOf(t *testing.T, m *Mesh, key string) uint64 {
 	t.Helper()
 	info := must[Info](t)(m.Inspect(t.Context(), key))
@@ -22,7 +22,8 @@ func tokenOf(t *testing.T, m *Mesh, key string) uint64 {
 	return info.Holders[0].Token
 }
 
-// The holder's node ends the lease, says who wanted that and why, and the next in line has the key.
+// The holder's node ends the lease and reports the evicting node and the reason, and the next
+// request in the queue gets the key.
 func TestALeaseIsEvicted(t *testing.T) {
 	for name, opts := range map[string][]Option{
 		"a plain lease":           nil,
@@ -36,7 +37,7 @@ func TestALeaseIsEvicted(t *testing.T) {
 			inBubble(t, func(t *testing.T, w *wire) {
 				a, b, c := w.short()
 				l := must[*Lease](t)(a.Lock(t.Context(), "k", opts...))
-				inner := must[*Lease](t)(a.Lock(l.Context(), "k")) // a re-entry ends with it
+				inner := must[*Lease](t)(a.Lock(l.Context(), "k")) // a re-entry ends with the lease
 				next := later(func() (*Lease, error) { return c.Lock(t.Context(), "k") })
 				stillWaits(t, next)
 				start := time.Now()
@@ -71,9 +72,9 @@ func TestALeaseIsEvicted(t *testing.T) {
 	}
 }
 
-// Each call that waits for something of an evicted lease tells of the eviction, not only of a loss.
+// Each call on an evicted lease reports the eviction, not only a loss.
 func TestEachCallOfAnEvictedLeaseTellsWhy(t *testing.T) {
-	// wantWhy checks that an error tells of the eviction.
+	// wantWhy checks that an error reports the eviction.
 	wantWhy := func(t *testing.T, op string, err error) {
 		t.Helper()
 		wantIs(t, err, ErrLost, ErrEvicted)
@@ -116,7 +117,7 @@ func TestEachCallOfAnEvictedLeaseTellsWhy(t *testing.T) {
 			if !strings.Contains(fmt.Sprint(err), `the lease ended before "l" was held`) {
 				t.Error(err)
 			}
-			must[*Lease](t)(b.Lock(t.Context(), "j")) // none is left behind
+			must[*Lease](t)(b.Lock(t.Context(), "j")) // no lease is left behind
 		})
 	})
 	t.Run("upgrade", func(t *testing.T) {
@@ -136,7 +137,7 @@ func TestEachCallOfAnEvictedLeaseTellsWhy(t *testing.T) {
 			if !strings.HasSuffix(fmt.Sprint(err), "the lease ended before it was upgraded: the lease is lost") {
 				t.Error(err)
 			}
-			for op, err := range map[string]error{ // and calls that come later
+			for op, err := range map[string]error{ // later calls
 				"upgrade": l.Upgrade(t.Context()), "downgrade": l.Downgrade(t.Context()), "setvalue": l.SetValue(t.Context(), nil),
 			} {
 				wantWhy(t, op, err)
@@ -155,7 +156,7 @@ func TestEachCallOfAnEvictedLeaseTellsWhy(t *testing.T) {
 				evicted := make(chan error, 1)
 				go func() { evicted <- b.Evict(t.Context(), "k", token, WithReason("it hangs")) }()
 				for {
-					err := call(t.Context(), l) // under way when the request to end the lease comes
+					err := call(t.Context(), l) // under way when the evict request arrives
 					if err != nil {
 						wantWhy(t, op, err)
 						break
@@ -180,7 +181,7 @@ func TestEachCallOfAnEvictedLeaseTellsWhy(t *testing.T) {
 	})
 }
 
-// Of several holders only the one is meant whose token it is.
+// Of several leases on a key, Evict ends only the lease with the given token.
 func TestOneOfSeveralHoldersIsEvicted(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *wire) {
 		a, b, c := w.three()
@@ -203,8 +204,8 @@ func TestOneOfSeveralHoldersIsEvicted(t *testing.T) {
 	})
 }
 
-// A token that no holder has ends nothing: that of a lease that is over, and one that is yet to
-// come.
+// Evict ends no lease if no holder has the token: the token of a lease that is over, or of a lease
+// in the future.
 func TestNoOtherLeaseIsEvicted(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *wire) {
 		a, b, _ := w.three()
@@ -227,14 +228,14 @@ func TestNoOtherLeaseIsEvicted(t *testing.T) {
 	})
 }
 
-// passedOn returns a lease that its node has passed on to this caller without a message, so that
-// the voters know the token of the lease before.
+// passedOn returns a lease after a hand-off within its node, so that the voters know the token of
+// the lease before.
 func passedOn(t *testing.T, m *Mesh, key string, opts ...Option) *Lease {
 	t.Helper()
 	first := must[*Lease](t)(m.Lock(t.Context(), key, opts...))
 	next := later(func() (*Lease, error) { return m.Lock(t.Context(), key) })
 	stillWaits(t, next)
-	time.Sleep(DefaultMaxTTL) // the lease has been renewed since the other asked
+	time.Sleep(DefaultMaxTTL) // the lease has been renewed since the second call
 	unlock(t, first)
 	r := <-next
 	if r.err != nil {
@@ -243,15 +244,14 @@ func passedOn(t *testing.T, m *Mesh, key string, opts ...Option) *Lease {
 	return r.lease
 }
 
-// Of leases passed on within a node Inspect shows the token of the first. Evict with that token
-// ends the lease that is held now. With the token of the lease itself Evict doesn't say that the
-// lease has ended, since that isn't so: it says which token to use.
+// After a hand-off within a node, Evict ends the lease only with the lease's own token. With the
+// token of the lease before, Evict fails, and the error names the token to use.
 func TestALeaseThatWasPassedOnWithinItsNodeIsEvicted(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *wire) {
 		a, b, _ := w.three()
 		l := passedOn(t, a, "k")
 		for _, m := range []*Mesh{a, b} {
-			err := m.Evict(t.Context(), "k", l.Token()-1) // of the caller before
+			err := m.Evict(t.Context(), "k", l.Token()-1) // the token of the lease before
 			wantIs(t, err, ErrHeld)
 			if text := fmt.Sprint(err); !strings.Contains(text, fmt.Sprintf("use the token %d", l.Token())) {
 				t.Errorf("it says %q", text)
@@ -260,7 +260,7 @@ func TestALeaseThatWasPassedOnWithinItsNodeIsEvicted(t *testing.T) {
 		if err := l.Err(); err != nil {
 			t.Errorf("the lease: %v", err)
 		}
-		if err := l.Downgrade(t.Context()); err != nil { // a reader by then, of the same token
+		if err := l.Downgrade(t.Context()); err != nil { // now a shared lease, with the same token
 			t.Fatal(err)
 		}
 		wantIs(t, b.Evict(t.Context(), "k", l.Token()-1), ErrHeld)
@@ -271,7 +271,7 @@ func TestALeaseThatWasPassedOnWithinItsNodeIsEvicted(t *testing.T) {
 	})
 }
 
-// A lease never has the value of the lease before, wherever it is looked at.
+// After a hand-off Inspect never shows the value of the lease before.
 func TestALeasePassedOnHasNoValue(t *testing.T) {
 	inBubbleOver(t, time.Millisecond, func(t *testing.T, w *wire) {
 		a, b, _ := w.three()
@@ -282,7 +282,7 @@ func TestALeasePassedOnHasNoValue(t *testing.T) {
 			if err := first.SetValue(t.Context(), []byte("of the first")); err != nil {
 				t.Fatal(err)
 			}
-			time.Sleep(DefaultMaxTTL) // the lease has been renewed since the other asked
+			time.Sleep(DefaultMaxTTL) // the lease has been renewed since the second call
 			unlock(t, first)
 			r := <-next
 			if r.err != nil {
@@ -297,8 +297,8 @@ func TestALeasePassedOnHasNoValue(t *testing.T) {
 	})
 }
 
-// What is to follow upon a lease that ends without an Unlock follows: a lock-delay, and a least
-// time to hold.
+// A key rests after an eviction as after any other end without an Unlock: for a lock-delay, or
+// until the end of a minimum hold.
 func TestTheKeyRestsAfterAnEviction(t *testing.T) {
 	for name, opt := range map[string]Option{"lock-delay": WithDelay(4 * time.Second), "least time": WithMinHold(4 * time.Second)} {
 		t.Run(name, func(t *testing.T) {
@@ -316,8 +316,8 @@ func TestTheKeyRestsAfterAnEviction(t *testing.T) {
 	}
 }
 
-// A dead node's lease ends within its TTL, evicted or not. Evict waits for that end, and if the
-// context ends first, the error names the node that has the lease.
+// The lease of a dead node ends within its TTL, evicted or not. Evict waits for this end; if the
+// context ends first, the error names the holder's node.
 func TestADeadHolderIsEvictedByTime(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *wire) {
 		_, b, _ := w.three()
@@ -343,8 +343,8 @@ func TestADeadHolderIsEvictedByTime(t *testing.T) {
 	})
 }
 
-// All voters have answered, and the holder, who alone knows how often it handed its lease off, is
-// dead. An inspection whose context ends meanwhile isn't short of voters.
+// All voters have answered, but the holder is dead, and only the holder knows the number of its
+// hand-offs. An inspection with a context that ends meanwhile reports no lack of voters.
 func TestAnInspectionThatGoesOnIsNotShortOfVoters(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *wire) {
 		_, b, _ := w.three()
@@ -363,13 +363,13 @@ func TestAnInspectionThatGoesOnIsNotShortOfVoters(t *testing.T) {
 			for _, d := range []time.Duration{20 * time.Millisecond, 50 * time.Millisecond, 90 * time.Millisecond} {
 				err := look(within(t, d))
 				if name == "list" && err == nil {
-					continue // it shows the first token, and waits for no holder
+					continue // ListPage shows the first token, and waits for no holder
 				}
 				wantIs(t, err, context.DeadlineExceeded)
 				wantNot(t, err, ErrNoQuorum)
 			}
 		}
-		// Evict has seen the holder before its context ends within a later inspection.
+		// Evict has found the holder before the context ends within a later inspection.
 		for d := 120 * time.Millisecond; d < 300*time.Millisecond; d += 10 * time.Millisecond {
 			wantIs(t, b.Evict(within(t, d), "k", token), context.DeadlineExceeded, ErrHeld)
 		}
@@ -395,7 +395,7 @@ func TestWhatEvictRefuses(t *testing.T) {
 	})
 }
 
-// Lead begins another turn after an eviction: it is an end like any other loss.
+// Lead begins another turn after an eviction, as after any other loss.
 func TestALeaderIsEvicted(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *wire) {
 		a, b, _ := w.three()
@@ -416,7 +416,7 @@ func TestALeaderIsEvicted(t *testing.T) {
 		}
 		wantIs(t, <-turns, ErrEvicted)
 		time.Sleep(10 * time.Second)
-		tokenOf(t, b, "job") // it leads again
+		tokenOf(t, b, "job") // a leads again
 		stop()
 		<-over
 	})

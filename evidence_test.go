@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// askers are the ways to ask for a key and not to wait for ever.
+// askers returns the calls that ask for a key with a bounded wait.
 func askers(wait time.Duration) map[string]func(t *testing.T, m *Mesh, key string) error {
 	timed := func(f func(ctx context.Context, m *Mesh, key string) error) func(*testing.T, *Mesh, string) error {
 		return func(t *testing.T, m *Mesh, key string) error {
@@ -43,8 +43,8 @@ func askers(wait time.Duration) map[string]func(t *testing.T, m *Mesh, key strin
 	}
 }
 
-// Two of three voters stop. Nobody has ever locked these keys, so no call may say that somebody has: not on a voter's
-// node nor on another, however long it waits, and whenever it began.
+// Two of three voters stop. These keys were never locked, so no call may report a holder: neither
+// on a voter's node nor on another node, however long the call waits, and whenever the call began.
 func TestNobodyHasWhatNobodyLocked(t *testing.T) {
 	for _, wait := range []time.Duration{time.Millisecond, 20 * time.Millisecond, 300 * time.Millisecond, 2 * time.Second, 4 * time.Second} {
 		for _, since := range []time.Duration{0, 700 * time.Millisecond, 2500 * time.Millisecond} {
@@ -58,7 +58,7 @@ func TestNobodyHasWhatNobodyLocked(t *testing.T) {
 					n := 0
 					for name, ask := range askers(wait) {
 						for _, m := range []*Mesh{a, client} {
-							go func() { // stands in line behind the other, on the same node
+							go func() { // another call on the same node, for the local queue
 								_, _ = m.Lock(t.Context(), fmt.Sprint(name, m.Name()))
 							}()
 							err := ask(t, m, fmt.Sprint(name, m.Name()))
@@ -76,8 +76,8 @@ func TestNobodyHasWhatNobodyLocked(t *testing.T) {
 	}
 }
 
-// Somebody has the key, and says so to a majority that answers: every call is told, however short it waits, from a few
-// milliseconds on.
+// The key is held, and a majority of the voters answers: every call fails with ErrHeld, if the call
+// waits for a few milliseconds or more.
 func TestSomebodyHasWhatSomebodyLocked(t *testing.T) {
 	for _, wait := range []time.Duration{10 * time.Millisecond, 20 * time.Millisecond, 300 * time.Millisecond, 2 * time.Second} {
 		t.Run(wait.String(), func(t *testing.T) {
@@ -107,7 +107,7 @@ func TestSomebodyHasWhatSomebodyLocked(t *testing.T) {
 
 func (s *Semaphore) acquireOne() (*Lease, error) { return s.Acquire(context.Background()) }
 
-// Ready, Status, errors and looks are of one mind about who answers, well before half a TTL.
+// Ready, Status, errors and queries agree on the voters that answer, well before half a TTL.
 func TestAVoterThatFallsSilentIsToldOf(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *wire) {
 		a, b, _ := w.three()

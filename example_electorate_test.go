@@ -11,7 +11,7 @@ import (
 	"github.com/lockmesh/lockmesh"
 )
 
-// A page for operators: who votes, and what they have to look after.
+// An operator's page shows the electorate, and reports troubles that need an operator.
 func ExampleMesh_WatchElectorate() {
 	dir, err := os.MkdirTemp("", "lockmesh")
 	if err != nil {
@@ -20,7 +20,7 @@ func ExampleMesh_WatchElectorate() {
 	defer os.RemoveAll(dir)
 	mesh, err := lockmesh.Join(context.Background(), lockmesh.Config{
 		Name: "edge-1", Bind: "127.0.0.1:0", Voters: []string{"edge-1"}, MaxTTL: time.Second, Logger: slog.New(slog.DiscardHandler),
-		StateDir:  dir,  // the electorate follows the living; on real nodes a directory that stays, such as /var/lib/lockmesh
+		StateDir:  dir,  // dynamic membership; a real node needs a lasting directory
 		Bootstrap: true, // at the very first start only
 	})
 	if err != nil {

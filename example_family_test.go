@@ -13,7 +13,8 @@ import (
 	"github.com/lockmesh/lockmesh"
 )
 
-// alone is a mesh of one node that is its own majority, so that examples run fast. They hold for any mesh.
+// alone returns a mesh of a single node, so that the examples run fast. The calls are the same in
+// any mesh.
 var alone = sync.OnceValue(func() *lockmesh.Mesh {
 	mesh, err := lockmesh.Join(context.Background(), lockmesh.Config{
 		Name: "edge-1", Bind: "127.0.0.1:0", Voters: []string{"edge-1"}, Logger: slog.New(slog.DiscardHandler),
@@ -29,7 +30,8 @@ var alone = sync.OnceValue(func() *lockmesh.Mesh {
 	return mesh
 })
 
-// The gate of a rolling restart: the probe that the deployment asks before it stops the next node.
+// Settled is the gate of a rolling restart: a deployment waits for Settled before the next node is
+// stopped.
 func ExampleMesh_Settled() {
 	mesh := alone()
 	var started atomic.Bool
@@ -43,7 +45,7 @@ func ExampleMesh_Settled() {
 	// Output: another node may be restarted: true
 }
 
-// Readers share the key; a writer has it alone.
+// Readers share the key; a writer excludes all others.
 func ExampleMesh_RLock() {
 	ctx, mesh := context.Background(), alone()
 	one, _ := mesh.RLock(ctx, "catalogue")
@@ -58,7 +60,7 @@ func ExampleMesh_RLock() {
 	// true
 }
 
-// At most two at a time, in all processes together.
+// At most two holders at a time, in all processes together.
 func ExampleMesh_Semaphore() {
 	ctx, mesh := context.Background(), alone()
 	uploads := mesh.Semaphore("uploads", 2)
@@ -71,7 +73,8 @@ func ExampleMesh_Semaphore() {
 	// Output: true true
 }
 
-// Two accounts are locked, whoever transfers in which direction at the same time.
+// LockAll locks two accounts without a deadlock, even if another process transfers in the other
+// direction at the same time.
 func ExampleMesh_LockAll() {
 	ctx, mesh := context.Background(), alone()
 	all, err := mesh.LockAll(ctx, "account/b", "account/a")
@@ -88,7 +91,7 @@ func ExampleMesh_LockAll() {
 	// account/b true
 }
 
-// A function that locks may be called by one that has locked the same key, with the lease's context.
+// A function may lock a key that its caller has locked already, with the lease's context.
 func ExampleLease_Context() {
 	mesh := alone()
 	charge := func(ctx context.Context) {
@@ -105,7 +108,7 @@ func ExampleLease_Context() {
 	// depth 1
 }
 
-// This lease ends sooner than others of its node if that dies.
+// If the node dies, this lease ends sooner than the node's other leases.
 func ExampleWithTTL() {
 	ctx := context.Background()
 	lease, _ := alone().Lock(ctx, "worker/7", lockmesh.WithTTL(300*time.Millisecond))
@@ -114,7 +117,7 @@ func ExampleWithTTL() {
 	// Output: true
 }
 
-// A lease that ends by itself: whoever forgets to unlock, or hangs, holds up nobody for longer.
+// The lease ends by itself: a process that hangs, or forgets to unlock, blocks the key no longer.
 func ExampleWithoutRenewal() {
 	lease, _ := alone().Lock(context.Background(), "report", lockmesh.WithTTL(300*time.Millisecond), lockmesh.WithoutRenewal())
 	<-lease.Done()
@@ -122,7 +125,7 @@ func ExampleWithoutRenewal() {
 	// Output: true
 }
 
-// A job that many nodes start on the hour runs once, though it takes no time.
+// A job started by many nodes on the hour runs once, even if the job takes no time.
 func ExampleWithMinHold() {
 	ctx, mesh := context.Background(), alone()
 	lease, _ := mesh.Lock(ctx, "hourly/12:00", lockmesh.WithMinHold(time.Second))
@@ -132,7 +135,8 @@ func ExampleWithMinHold() {
 	// Output: true
 }
 
-// After a crash of the holder the key rests, so that what it had under way may arrive; after an Unlock it is free at once.
+// After a crash of the holder the key rests, so that writes still under way may arrive. After an
+// Unlock the key is free at once.
 func ExampleWithDelay() {
 	ctx, mesh := context.Background(), alone()
 	lease, _ := mesh.Lock(ctx, "disk", lockmesh.WithDelay(500*time.Millisecond))
@@ -143,7 +147,7 @@ func ExampleWithDelay() {
 	// Output: <nil>
 }
 
-// A call that gives up after a while, whatever its context says.
+// The call gives up after a while, even if its context goes on.
 func ExampleWithWait() {
 	ctx, mesh := context.Background(), alone()
 	lease, _ := mesh.Lock(ctx, "door")
@@ -153,7 +157,7 @@ func ExampleWithWait() {
 	// Output: true true
 }
 
-// Who has it, and what do they say of themselves?
+// Inspect shows the holders of a key, with their values.
 func ExampleMesh_Inspect() {
 	ctx, mesh := context.Background(), alone()
 	lease, _ := mesh.Lock(ctx, "shard/3", lockmesh.WithValue([]byte("10.0.0.7:80")))
@@ -166,7 +170,7 @@ func ExampleMesh_Inspect() {
 	// Output: edge-1, exclusive, 10.0.0.7:443
 }
 
-// A holder that can stop is asked to.
+// Revoke asks the holder to release the key.
 func ExampleMesh_Revoke() {
 	ctx, mesh := context.Background(), alone()
 	lease, _ := mesh.Lock(ctx, "batch")
@@ -177,7 +181,8 @@ func ExampleMesh_Revoke() {
 	// Output: edge-1 wants it back: a deploy
 }
 
-// An operator ends a lease whose holder hangs. The token says which lease is meant, and the holder's user is told.
+// An operator ends the lease of a hanging holder. The token names the lease, and the lease's Err
+// tells the holder of the eviction.
 func ExampleMesh_Evict() {
 	ctx, mesh := context.Background(), alone()
 	lease, _ := mesh.Lock(ctx, "batch")
@@ -188,7 +193,7 @@ func ExampleMesh_Evict() {
 	// Output: lockmesh: lease "batch": the lease was evicted: by edge-1: it hangs: the lease is lost
 }
 
-// A job that knows when it should be done takes a lease that ends then, and moves the end when it needs longer.
+// A job of a known duration takes a lease of this length, and moves the end if more time is needed.
 func ExampleLease_Extend() {
 	ctx := context.Background()
 	lease, _ := alone().Lock(ctx, "report", lockmesh.WithTTL(time.Minute), lockmesh.WithoutRenewal())
@@ -198,7 +203,7 @@ func ExampleLease_Extend() {
 	// Output: 1h0m0s
 }
 
-// A reader that finds something to write becomes the writer, without letting go in between.
+// A reader that finds something to write becomes the writer, without a release in between.
 func ExampleLease_Upgrade() {
 	ctx := context.Background()
 	lease, _ := alone().RLock(ctx, "index")
@@ -211,7 +216,7 @@ func ExampleLease_Upgrade() {
 	// Output: exclusive true
 }
 
-// A writer that is done lets readers in, and goes on reading.
+// After a write, the writer lets readers in, and goes on reading.
 func ExampleLease_Downgrade() {
 	ctx, mesh := context.Background(), alone()
 	lease, _ := mesh.Lock(ctx, "index")

@@ -9,7 +9,7 @@ import (
 	"github.com/lockmesh/lockmesh"
 )
 
-// The README shows this function; a test holds both together.
+// The README shows this function; TestTheReadmesExampleIsTheOneThatCompiles compares both.
 
 func nightly(ctx context.Context, secret []byte) error {
 	mesh, err := lockmesh.Join(ctx, lockmesh.Config{
@@ -35,7 +35,8 @@ func nightly(ctx context.Context, secret []byte) error {
 	return write(lease.Context(), lease.Token()) // the context ends, with its cause, when the lease is lost
 }
 
-// write stands for what the lock protects. It should refuse a token smaller than the largest that it has seen.
+// write stands for a write to the protected resource. The resource should refuse a token smaller
+// than the largest token so far.
 func write(ctx context.Context, token uint64) error {
 	log.Printf("writing by token %d", token)
 	return context.Cause(ctx)
@@ -49,7 +50,7 @@ func Example() {
 
 // Do releases the lock after the function has returned, never before.
 func ExampleMesh_Do() {
-	var mesh *lockmesh.Mesh // as Join returned it
+	var mesh *lockmesh.Mesh // as returned by Join
 	err := mesh.Do(context.Background(), "billing/nightly", func(ctx context.Context, lease *lockmesh.Lease) error {
 		return write(ctx, lease.Token())
 	})
@@ -58,9 +59,9 @@ func ExampleMesh_Do() {
 	}
 }
 
-// TryLock tells "somebody has it" and "nobody can know" apart.
+// TryLock distinguishes a held lock from a lack of voters.
 func ExampleMesh_TryLock() {
-	var mesh *lockmesh.Mesh // as Join returned it
+	var mesh *lockmesh.Mesh // as returned by Join
 	lease, err := mesh.TryLock(context.Background(), "billing/nightly")
 	switch {
 	case err == nil:

@@ -9,7 +9,7 @@ import (
 	"github.com/lockmesh/lockmesh"
 )
 
-// What happens to a key is told, not asked for again and again.
+// A watch reports the events of a key, without polling.
 func ExampleMesh_Watch() {
 	mesh := alone()
 	ctx, cancel := context.WithCancel(context.Background())
@@ -20,7 +20,7 @@ func ExampleMesh_Watch() {
 		return
 	}
 	next := func() { fmt.Println((<-watch.Events()).Kind) }
-	next() // nobody has it so far
+	next() // no node holds the key so far
 	lease, _ := mesh.Lock(ctx, "job/5")
 	next()
 	_ = lease.Unlock(ctx)
@@ -36,7 +36,7 @@ func ExampleMesh_Watch() {
 	// true
 }
 
-// A page that shows all jobs: what there is, and then what happens.
+// A page of all jobs shows first the present holders, then the changes.
 func ExampleMesh_WatchPrefix() {
 	mesh := alone()
 	ctx, cancel := context.WithCancel(context.Background())
@@ -48,7 +48,7 @@ func ExampleMesh_WatchPrefix() {
 	for e := range watch.Events() {
 		switch e.Kind {
 		case lockmesh.Gap:
-			clear(holders) // what there is follows
+			clear(holders) // the present holders follow
 		case lockmesh.Granted, lockmesh.Changed:
 			holders[e.Key] = e.Node + " " + string(e.Value)
 		case lockmesh.Released, lockmesh.Lost:
@@ -61,7 +61,7 @@ func ExampleMesh_WatchPrefix() {
 	// Output: map[jobs/7:edge-1 resizing]
 }
 
-// One of many leads, and the others know whom to ask.
+// One of many nodes leads, and the others know the leader's address.
 func ExampleElection_Campaign() {
 	ctx := context.Background()
 	election := alone().Election("scheduler")
@@ -109,7 +109,7 @@ func ExampleElection_Observe() {
 	// it has resigned
 }
 
-// This node is a candidate until the program is told to stop. Whenever it leads, the function runs.
+// The node is a candidate until ctx ends. Whenever the node leads, the function runs.
 func ExampleMesh_Lead() {
 	ctx, stop := context.WithCancel(context.Background()) // in a program: signal.NotifyContext
 	turns := 0
@@ -118,14 +118,15 @@ func ExampleMesh_Lead() {
 			stop()
 			return nil
 		}
-		return errors.New("the database was slow") // which costs a turn, not the candidacy
+		return errors.New("the database was slow") // the error ends the turn, not the candidacy
 	})
 	fmt.Println(turns, "turns:", err)
 	// Output:
 	// 2 turns: lockmesh: lead "janitor": context canceled
 }
 
-// The function runs once, while this node leads; the next leads after it has returned.
+// The function runs once, while this node leads; the next node leads after the function has
+// returned.
 func ExampleMesh_LeadOnce() {
 	err := alone().LeadOnce(context.Background(), "janitor", func(ctx context.Context) error {
 		fmt.Println("leading:", ctx.Err() == nil)
@@ -147,7 +148,7 @@ func ExampleMesh_CountDownLatch() {
 			log.Print(err)
 			return
 		}
-		defer count.TakeBack(ctx) // it stands as long as the worker lives
+		defer count.TakeBack(ctx) // the count stands as long as the worker lives
 	}
 	if err := mesh.CountDownLatch("deploy/42/ready", 3).Await(ctx); err != nil {
 		log.Print(err)
@@ -168,7 +169,7 @@ func ExampleMesh_DoubleBarrier() {
 				done <- err
 				return
 			}
-			// Both are here.
+			// Both workers are here.
 			done <- phase.Leave(ctx)
 		}()
 	}

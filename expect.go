@@ -1,31 +1,10 @@
 package lockmesh
 
 import (
-	"crypto/rand"
-	"encoding/hex"
 	"fmt"
-	"unicode/utf8"
 
 	"github.com/lockmesh/lockmesh/internal/vote"
 )
-
-// randomBytes is how many random bytes a name has at its end: so many that no two processes
-// of a mesh draw the same.
-const randomBytes = 5
-
-// randomName returns a new name for a process on a host.
-func randomName(host string) string {
-	var b [randomBytes]byte
-	_, _ = rand.Read(b[:]) // never fails
-	suffix := "-" + hex.EncodeToString(b[:])
-	if most := vote.MaxNameLen - len(suffix); len(host) > most {
-		host = host[:most]
-		for !utf8.ValidString(host) {
-			host = host[:len(host)-1]
-		}
-	}
-	return host + suffix
-}
 
 // expectDefaults fills in the defaults of a mesh that is born by count.
 func (c *Config) expectDefaults() {

@@ -15,7 +15,7 @@ import (
 	"github.com/lockmesh/lockmesh/register"
 )
 
-// inCountedBubble runs a test of a mesh that is born by count.
+// inCountedBubble runs a test of a mesh with Expect.
 func inCountedBubble(t *testing.T, f func(t *testing.T, w *living)) {
 	t.Helper()
 	inLivingBubble(t, func(t *testing.T, w *living) {
@@ -24,7 +24,7 @@ func inCountedBubble(t *testing.T, f func(t *testing.T, w *living)) {
 	})
 }
 
-// expect returns an edit that makes a node one of a mesh that is born by count.
+// expect returns an edit that sets Expect to n.
 func expect(n int, edits ...func(*Config)) func(*Config) {
 	return func(c *Config) {
 		c.Expect, c.Voters, c.StateDir = n, nil, ""
@@ -34,7 +34,7 @@ func expect(n int, edits ...func(*Config)) func(*Config) {
 	}
 }
 
-// born starts a, b and c, and waits until they are the voters.
+// born starts a, b and c, and waits until all three are the voters.
 func (w *living) born() {
 	w.t.Helper()
 	for _, name := range []string{"a", "b", "c"} {
@@ -46,8 +46,8 @@ func (w *living) born() {
 	w.untilVoters("a", "a", "b", "c")
 }
 
-// From the first start of three processes to the first lock it takes MaxTTL and the margin in which
-// the founders must be the same.
+// From the first start of three processes to the first lock takes MaxTTL, and the margin in which
+// the set of founders must not change.
 func TestAMeshIsBornByCount(t *testing.T) {
 	inCountedBubble(t, func(t *testing.T, w *living) {
 		began := time.Now()
@@ -97,8 +97,8 @@ func TestTooFewProcessesSayWhatTheyWaitFor(t *testing.T) {
 	})
 }
 
-// A process that ends is replaced by another of another name. No lease of a live process is lost,
-// and the lock is served all the while.
+// A process of another name takes the place of a voter that ends. No lease of a live process is
+// lost, and the lock is served throughout.
 func TestAVoterWithoutADiskIsReplaced(t *testing.T) {
 	inCountedBubble(t, func(t *testing.T, w *living) {
 		w.born()
@@ -120,15 +120,15 @@ func TestAVoterWithoutADiskIsReplaced(t *testing.T) {
 			t.Errorf("%+v, lease %v", s, context.Cause(held.Context()))
 		}
 		w.unlock(held)
-		// A process with the name of one that is gone is another process.
+		// A new process with the name of a crashed process counts as another process.
 		w.start("a", expect(3))
 		w.ready("a")
 		w.unlock(w.lock("a", "k"))
 	})
 }
 
-// Three of five voters are gone for good. The others give the electorate up, and found another with
-// a new process. A call that waits goes on waiting, and is served.
+// Three of five voters are gone for good. The others give up the electorate, and bootstrap another
+// with a new process. A pending call goes on waiting, and is served.
 func TestTotalLossHealsByItself(t *testing.T) {
 	inCountedBubble(t, func(t *testing.T, w *living) {
 		w.born()
@@ -172,7 +172,7 @@ func TestTotalLossHealsByItself(t *testing.T) {
 		if n := w.logs.count("this process gives up the electorate"); n != 2 {
 			t.Errorf("%d processes say that they give up", n)
 		}
-		// The peers know the new identities, so one of them can be replaced in turn.
+		// The nodes know the new identities, so a new voter can be replaced in turn.
 		w.start("g", expect(3))
 		w.untilVoters("g", "d", "e", "f")
 		w.crash("f")
@@ -180,7 +180,7 @@ func TestTotalLossHealsByItself(t *testing.T) {
 	})
 }
 
-// A watch goes on over the end of an electorate: it has a gap, and tells what is held afterwards.
+// A watch outlives the electorate: the watch reports a gap, and the holders afterwards.
 func TestAWatchOutlivesAnElectorate(t *testing.T) {
 	inCountedBubble(t, func(t *testing.T, w *living) {
 		w.born()
@@ -207,8 +207,8 @@ func TestAWatchOutlivesAnElectorate(t *testing.T) {
 		for _, name := range []string{"d", "e", "f"} {
 			w.start(name, expect(3))
 		}
-		// If x hasn't noticed the end of the voters when d meets x, d knows the electorate from x,
-		// and gives it up like x.
+		// If x hasn't noticed the end of the voters when d meets x, d learns of the electorate from
+		// x, and gives the electorate up like x.
 		_, err = w.nodes["d"].Lock(within(t, 30*time.Second), "k")
 		waits := contains(fmt.Sprint(err), "x knows an electorate", "gives it up after 1m0s")
 		if gives := contains(fmt.Sprint(err), "a majority of electorate 1 (a, b, c) is gone", "gives the electorate up"); !waits && !gives {
@@ -254,7 +254,7 @@ func TestALeavingVoterIsReplaced(t *testing.T) {
 		t.Logf("left after %v", time.Since(began))
 		w.untilVoters("b", "b", "c", "d")
 		// The electorate never has fewer than three voters, so without a replacement a voter stays.
-		time.Sleep(time.Minute) // until a process that has just started would be on standby
+		time.Sleep(time.Minute) // time for a new process to become a standby
 		began = time.Now()
 		err := w.nodes["b"].Leave(within(t, 5*time.Minute))
 		wantIs(t, err, ErrVoter)
@@ -262,14 +262,15 @@ func TestALeavingVoterIsReplaced(t *testing.T) {
 			t.Error(err)
 		}
 		if took := time.Since(began); took < DefaultMaxTTL || took > DefaultMaxTTL+2*time.Second {
-			t.Errorf("Leave took %v to know that", took) // a process may be started only now, as in a rollout
+			// Leave waits for a replacement, since a process may start only now, as in a rollout.
+			t.Errorf("Leave took %v to know that", took)
 		}
 		w.unlock(w.lock("c", "k"))
 	})
 }
 
-// TestAMeshScaledToZeroLeavesAtOnce : of three processes that leave at the same time none can be
-// replaced, and none waits for the others to go first.
+// TestAMeshScaledToZeroLeavesAtOnce shows that three processes leave at the same time without
+// waiting for each other, since no process can be replaced.
 func TestAMeshScaledToZeroLeavesAtOnce(t *testing.T) {
 	inCountedBubble(t, func(t *testing.T, w *living) {
 		w.born()
@@ -405,8 +406,8 @@ func TestBadExpectations(t *testing.T) {
 	}
 }
 
-// TestTwoExpectedProcessesAreWarned : two voters tolerate no failure, and more than one process
-// looks as if they did.
+// TestTwoExpectedProcessesAreWarned shows the warning about Expect 2: two voters tolerate no
+// failure, though two processes look redundant.
 func TestTwoExpectedProcessesAreWarned(t *testing.T) {
 	inCountedBubble(t, func(t *testing.T, w *living) {
 		for _, name := range []string{"a", "b"} {
@@ -419,8 +420,8 @@ func TestTwoExpectedProcessesAreWarned(t *testing.T) {
 	})
 }
 
-// A survivor of a lost mesh that isn't among the founders of the next is voted in later, under its
-// new identity, which gossip has told the others.
+// A survivor of a lost mesh that isn't among the next founders becomes a voter later, under its new
+// identity, known to the others by gossip.
 func TestASurvivorIsVotedInUnderItsNewIdentity(t *testing.T) {
 	inCountedBubble(t, func(t *testing.T, w *living) {
 		for _, name := range []string{"x", "y", "z"} {

@@ -14,7 +14,7 @@ func InBubble(t *testing.T, f func(t *testing.T, w *Wire)) {
 	inBubble(t, func(t *testing.T, w *wire) { f(t, &Wire{w}) })
 }
 
-// Join starts a node. The caller closes it.
+// Join starts a node, to be closed by the caller.
 func (w *Wire) Join(name, bind string, peers, voters []string) (*Mesh, error) {
 	p := w.w.Start()
 	return join(w.w.t.Context(), Config{
@@ -22,5 +22,5 @@ func (w *Wire) Join(name, bind string, peers, voters []string) (*Mesh, error) {
 	}, p.World())
 }
 
-// Stall loses all messages from and to a node from now on, or no more.
+// Stall holds back all messages from and to a node, until a call without on.
 func (w *Wire) Stall(m *Mesh, on bool) { w.w.stall(m.eng.Self().Node, on) }

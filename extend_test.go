@@ -8,7 +8,8 @@ import (
 	"time"
 )
 
-// about demands that a duration is as wanted, but for what messages and the voters' clocks take.
+// about demands that a duration is as wanted, with a margin for messages and the drift of voters'
+// clocks.
 func about(t *testing.T, what string, got, want time.Duration) {
 	t.Helper()
 	if got < want-want/20-100*time.Millisecond || got > want+300*time.Millisecond {
@@ -16,7 +17,7 @@ func about(t *testing.T, what string, got, want time.Duration) {
 	}
 }
 
-// leftAt is for how much longer another node sees the one holder of a key hold it.
+// leftAt returns the remaining time of a key's single holder, in another node's view.
 func leftAt(t *testing.T, m *Mesh, key string) time.Duration {
 	t.Helper()
 	info := must[Info](t)(m.Inspect(t.Context(), key))
@@ -26,16 +27,17 @@ func leftAt(t *testing.T, m *Mesh, key string) time.Duration {
 	return info.Holders[0].Left
 }
 
-// A lease that ends by itself is extended: by less than its length, as much, more than it, and more than MaxTTL (10 s). It ends when
-// Extend says, for its user, for those who look, and for the next in line.
+// A lease that ends by itself is extended: by less than its length, by its length, by more, and
+// beyond MaxTTL (10 s). The lease ends at the extended end, for its user, for Inspect, and for the
+// next request in the queue.
 func TestALeaseOfASetLengthIsExtended(t *testing.T) {
 	for _, row := range []struct {
 		name       string
 		ttl        time.Duration
-		after      time.Duration // when it is extended
+		after      time.Duration // until the extension
 		by         time.Duration
-		rests      time.Duration // when it ends
-		outlives   time.Duration // when the next has the key if the node crashes right after that
+		rests      time.Duration // until the end of the lease
+		outlives   time.Duration // until the next grant, if the node crashes then
 		exactlyTTL bool
 	}{
 		{"by its length", 5 * time.Second, 4 * time.Second, 5 * time.Second, 9 * time.Second, 9 * time.Second, true},
@@ -60,7 +62,7 @@ func TestALeaseOfASetLengthIsExtended(t *testing.T) {
 			t.Run("to its end", func(t *testing.T) {
 				inBubble(t, func(t *testing.T, w *wire) {
 					_, b, l, start := take(t, w)
-					if !row.exactlyTTL { // else the deadline is what the voters have confirmed
+					if !row.exactlyTTL { // else the deadline is as confirmed by the voters
 						about(t, "deadline", l.Deadline().Sub(start), row.rests)
 					}
 					synctest.Wait()
@@ -98,7 +100,7 @@ func TestALeaseOfASetLengthIsExtended(t *testing.T) {
 	}
 }
 
-// A lease that is extended again and again lasts as long as that, and a Done that waits isn't closed before.
+// A lease that is extended again and again goes on, and its Done isn't closed before the end.
 func TestALeaseIsExtendedAgainAndAgain(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *wire) {
 		a, b, _ := w.short()
@@ -139,7 +141,8 @@ func TestWhatExtendRefuses(t *testing.T) {
 	})
 }
 
-// With two of three voters out of reach an extension can't be confirmed. The lease ends no later than it would have, and the call says what it waits for.
+// With two of three voters out of reach an extension can't be confirmed. The lease ends no later
+// than without the extension, and the error tells why.
 func TestAnExtensionThatNoMajorityConfirms(t *testing.T) {
 	for name, patience := range map[string]time.Duration{"the call gives up": time.Second, "the lease ends first": time.Hour} {
 		t.Run(name, func(t *testing.T) {
@@ -166,7 +169,7 @@ func TestAnExtensionThatNoMajorityConfirms(t *testing.T) {
 	}
 }
 
-// A reader's lease of a set length becomes a writer's, and is extended as that.
+// A shared lease of a set length is upgraded, and extended as an exclusive lease.
 func TestAnUpgradedLeaseIsExtended(t *testing.T) {
 	for _, ttl := range []time.Duration{5 * time.Second, time.Minute} {
 		t.Run(ttl.String(), func(t *testing.T) {

@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// short starts three nodes whose TTL is shorter than MaxTTL, and waits until they are ready.
+// short starts three nodes with a TTL shorter than MaxTTL, and waits until the nodes are ready.
 func (w *wire) short() (a, b, c *Mesh) {
 	w.t.Helper()
 	voters := []string{"a", "b", "c"}
@@ -24,13 +24,13 @@ func (w *wire) short() (a, b, c *Mesh) {
 	return a, b, c
 }
 
-// outcome is what a call returned.
+// outcome is the result of a call.
 type outcome struct {
 	lease *Lease
 	err   error
 }
 
-// later starts a call whose outcome comes on a channel.
+// later starts a call, and returns a channel for the outcome.
 func later(f func() (*Lease, error)) <-chan outcome {
 	c := make(chan outcome, 1)
 	go func() {
@@ -71,7 +71,7 @@ func TestReadersShareAndExcludeAWriterInOrderOfArrival(t *testing.T) {
 		stillWaits(t, writer)
 		time.Sleep(time.Second) // further apart than stamps may err
 		_, err = a.TryRLock(t.Context(), "k")
-		wantIs(t, err, ErrHeld) // it would have to pass the writer
+		wantIs(t, err, ErrHeld) // the reader may not pass the writer
 		r3 := later(func() (*Lease, error) { return a.RLock(t.Context(), "k") })
 		unlock(t, r1)
 		stillWaits(t, writer)
@@ -191,7 +191,7 @@ func TestALeaseOfASetLengthOutlivesItsNode(t *testing.T) {
 
 func TestATTLOfItsOwnIsRenewedAndEndsSoonerWithItsNode(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *wire) {
-		a, b, _ := w.three() // 10 s
+		a, b, _ := w.three() // with a TTL of 10 s
 		l := must[*Lease](t)(a.Lock(t.Context(), "k", WithTTL(time.Second)))
 		time.Sleep(time.Minute)
 		if err := l.Err(); err != nil {
@@ -270,7 +270,7 @@ func TestWithWaitGivesUp(t *testing.T) {
 		start := time.Now()
 		_, err := b.Lock(t.Context(), "k", WithWait(3*time.Second))
 		wantIs(t, err, ErrHeld, context.DeadlineExceeded)
-		wantNot(t, err, context.Canceled) // by which callers see that they are to stop
+		wantNot(t, err, context.Canceled) // callers take Canceled for a request to stop
 		if took := time.Since(start); took != 3*time.Second {
 			t.Errorf("after %v", took)
 		}
@@ -404,7 +404,7 @@ func TestAnUpgradeThatIsGivenUpLeavesTheReader(t *testing.T) {
 		r := must[*Lease](t)(b.RLock(t.Context(), "k"))
 		err := l.Upgrade(within(t, time.Second))
 		wantIs(t, err, context.DeadlineExceeded, ErrHeld)
-		<-time.After(time.Second) // until the voters have heard that it is given up
+		<-time.After(time.Second) // until the voters know of the withdrawal
 		unlock(t, must[*Lease](t)(b.TryRLock(t.Context(), "k")))
 		unlock(t, r)
 		if err := l.Upgrade(t.Context()); err != nil {

@@ -12,11 +12,11 @@ import (
 	"unicode"
 )
 
-// glossaryName is a name in the code as docs/glossary.md writes it: the package's folder, and one or
-// two identifiers.
+// glossaryName matches a name in the code as written in docs/glossary.md: the package's folder, and
+// up to two identifiers.
 var glossaryName = regexp.MustCompile("`([a-z/]+)((?:\\.[A-Za-z]+){0,2})`")
 
-// folderOf returns the folder of a package as pages name it.
+// folderOf returns the folder of a package named by a page.
 func folderOf(name string) string {
 	switch name {
 	case "lockmesh":
@@ -29,7 +29,7 @@ func folderOf(name string) string {
 	return name
 }
 
-// identifiers has the identifiers of the Go files of a folder, by folder; those of tests left out.
+// identifiers has the identifiers of the Go files of each folder, without tests.
 type identifiers map[string]map[string]bool
 
 func (ids identifiers) of(t *testing.T, folder string) map[string]bool {
@@ -59,8 +59,8 @@ func (ids identifiers) of(t *testing.T, folder string) map[string]bool {
 	return known
 }
 
-// TestTheNamesInTheGlossaryExist : each name in the column "in the code" is an identifier of the
-// package that the glossary names.
+// TestTheNamesInTheGlossaryExist checks that each name in the column "in the code" is an identifier
+// of the named package.
 func TestTheNamesInTheGlossaryExist(t *testing.T) {
 	page, err := os.ReadFile("docs/glossary.md")
 	if err != nil {
@@ -86,8 +86,8 @@ func TestTheNamesInTheGlossaryExist(t *testing.T) {
 	}
 }
 
-// TestTheNamesInPagesExist : where a page names an identifier of a package of this module, the
-// package has it.
+// TestTheNamesInPagesExist checks that each identifier named by a page with a package of this
+// module exists in the package.
 func TestTheNamesInPagesExist(t *testing.T) {
 	ids, names := make(identifiers), 0
 	for name, page := range pages(t) {

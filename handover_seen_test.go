@@ -9,9 +9,9 @@ import (
 	"time"
 )
 
-// TestWhatIsSeenOfHandOversWithinANode has the callers of one node hand a lease over, and another
-// node inspect the key after each hand-over: the present holder's token is shown, and no holder is
-// left after the last Unlock.
+// TestWhatIsSeenOfHandOversWithinANode has the callers of one node hand off a lease, and another
+// node inspect the key after each hand-off: Inspect shows the present holder's token, and no holder
+// after the last Unlock.
 func TestWhatIsSeenOfHandOversWithinANode(t *testing.T) {
 	for name, opts := range map[string][]Option{"plain": nil, "with a value": {WithValue([]byte("v"))}} {
 		t.Run(name, func(t *testing.T) {
@@ -53,8 +53,8 @@ func TestWhatIsSeenOfHandOversWithinANode(t *testing.T) {
 }
 
 // TestEachHandOverIsSeen has the callers of two nodes use one key in turns, most of them by
-// hand-overs within their node, and a third node inspect the key after some of the locks: whatever
-// the lease, its node and its token are shown.
+// hand-offs within a node, and a third node inspect the key during some of the leases: Inspect
+// shows the lease's node and token.
 func TestEachHandOverIsSeen(t *testing.T) {
 	inBubbleOver(t, time.Millisecond, func(t *testing.T, w *wire) {
 		a, b, c := w.three()
@@ -81,7 +81,7 @@ func TestEachHandOverIsSeen(t *testing.T) {
 						}
 					}
 					if tokens[token-1] {
-						handedOver++ // the block of tokens goes on
+						handedOver++ // the lease goes on with the same token block
 					}
 					tokens[token] = true
 					if err := lease.Unlock(t.Context()); err != nil {
@@ -97,8 +97,8 @@ func TestEachHandOverIsSeen(t *testing.T) {
 	})
 }
 
-// TestAHandOverIsSeenAfterAChange has a lease handed over, and then changed by its present holder:
-// the lease is shown with the holder's token, and a value begins with version 1.
+// TestAHandOverIsSeenAfterAChange has a lease handed off, and then changed by its present holder:
+// Inspect shows the holder's token, and the lease's first value has version 1.
 func TestAHandOverIsSeenAfterAChange(t *testing.T) {
 	for _, row := range []struct {
 		name    string
@@ -134,8 +134,9 @@ func TestAHandOverIsSeenAfterAChange(t *testing.T) {
 	}
 }
 
-// TestNoHandOverFollowsTheStateOfAWatch has two callers of a node take turns by hand-overs. A watch
-// of the key begins: of the leases after its first state, each is told with its own token.
+// TestNoHandOverFollowsTheStateOfAWatch has two callers of a node take turns by hand-offs. A watch
+// of the key begins, and reports each lease after the watch's first state with the lease's own
+// token.
 func TestNoHandOverFollowsTheStateOfAWatch(t *testing.T) {
 	inBubbleOver(t, time.Millisecond, func(t *testing.T, w *wire) {
 		a, b, _ := w.three()

@@ -13,7 +13,8 @@ import (
 	"github.com/lockmesh/lockmesh/internal/engine"
 )
 
-// A disk that neither answers nor fails, as a frozen file system does (docs/simulation.md, fault 76).
+// The disk of these tests neither answers nor fails, like a frozen file system (docs/simulation.md,
+// fault 76).
 
 func TestFault76JoinReturnsWithItsContextWhereTheDiskHangs(t *testing.T) {
 	inLivingBubble(t, func(t *testing.T, w *living) {
@@ -39,12 +40,12 @@ func TestFault76JoinReturnsWithItsContextWhereTheDiskHangs(t *testing.T) {
 		}
 		w.HangDisk(statePath("a"), false)
 		synctest.Wait()
-		w.start("a", nil) // what had waited for the disk has given the directory up again
+		w.start("a", nil) // the abandoned start has released the directory
 	})
 }
 
-// hang has a's disk hang, and then gives it something to store: b and c have the electorate grow by d and e; f is on standby. It returns since when a
-// has waited for its disk.
+// hang has a's disk hang, and then gives a something to store: d and e become voters, by the votes
+// of b and c; f is on standby. The result is the time since when a has waited for its disk.
 func (w *living) hang() (since time.Time) {
 	w.t.Helper()
 	w.foundAll()
@@ -66,7 +67,7 @@ func TestFault76ADiskThatHangsIsTroubleAndCostsTheVote(t *testing.T) {
 			t.Errorf("it took %v to tell of the trouble", took)
 		}
 		w.untilVoters("b", "b", "c", "d", "e", "f")
-		// By then it has gone by no joint electorate for FailAfter, and the change has drained.
+		// By then a has applied no joint electorate for FailAfter, and the change has drained.
 		if took, most := time.Since(since), electorate.FailAfter(DefaultMaxTTL)+DefaultMaxTTL*3/2; took > most {
 			t.Errorf("it took %v to vote a out, more than %v", took, most)
 		}

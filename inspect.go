@@ -157,35 +157,6 @@ func (m *Mesh) reason(op, key string, opts []Option) (string, error) {
 	return w.Reason, nil
 }
 
-// Revocation is a request to release a lease.
-type Revocation struct {
-	Node   string // the requesting node
-	Reason string // the reason given by the requester; may be empty
-}
-
-// revokedMax is how many unread revoke requests are kept. More would add no information.
-const revokedMax = 8
-
-// revocations is the queue of the revoke requests for a lease.
-type revocations chan Revocation
-
-// Add queues a request, unless the queue is full. The loop calls Add.
-func (r revocations) Add(node, reason string) {
-	select {
-	case r <- Revocation{Node: node, Reason: reason}:
-	default:
-	}
-}
-
-// Revoked returns a channel of the requests to release the lease, from [Mesh.Revoke] and from calls
-// that wait with [WithRevoke]. They are only requests: the lease is held until it is unlocked or
-// lost. The channel is never closed; use Done to learn of the end. When more than a few unread
-// requests are waiting, further requests are dropped.
-func (l *Lease) Revoked() <-chan Revocation {
-	l.checkUsable("Lease.Revoked")
-	return l.core().Revocations().(revocations)
-}
-
 // ListMax is the largest number of keys returned by [Mesh.ListPage]. With values of the greatest
 // length, the voters' answers for so many keys are a few megabytes.
 const ListMax = 1000

@@ -15,7 +15,7 @@ import (
 	"github.com/lockmesh/lockmesh/transport"
 )
 
-// attended are links whose Close waits for the handler, as that of a port does.
+// attended has a Close that waits for the handlers, as the Close of a port does.
 type attended struct {
 	world.Links
 	handlers sync.WaitGroup
@@ -27,7 +27,8 @@ func (l *attended) Close() error {
 	return err
 }
 
-// Peers may say more than a lane holds while gossip is still being started, and nobody takes it in before that.
+// While gossip starts, peers may send more messages than a lane holds, and the loop doesn't run
+// yet. Join must return nevertheless.
 func TestJoinFailsWithoutGossipThoughPeersHaveMuchToSay(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *wire) {
 		p := w.Start()

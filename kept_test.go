@@ -6,8 +6,9 @@ import (
 	"time"
 )
 
-// A key that is kept from others for longer than its lease was held keeps a group of leases at the node, though the shell has no lease of it any more. The
-// next lease may join that group, as it is granted or when all voters have been asked, and nobody says anew until when it is covered.
+// A key kept from others for longer than its lease was held keeps a lease group at the node, though
+// the shell has no lease of the group any more. The next lease may join the group, at its grant or
+// once all voters have been asked, and no new report of the group's validity follows.
 func TestALeaseIsCoveredWhileAKeyIsKeptWithoutOne(t *testing.T) {
 	for _, row := range []struct {
 		name   string
@@ -48,7 +49,8 @@ func TestALeaseIsCoveredWhileAKeyIsKeptWithoutOne(t *testing.T) {
 	}
 }
 
-// What is kept is forgotten with its time, and when it is lost: the shell's books are empty then.
+// After the end of a minimum hold, and after the loss of a kept key, the shell has no record of the
+// key.
 func TestNothingIsLeftOfAKeyThatWasKept(t *testing.T) {
 	for name, end := range map[string]func(w *wire){
 		"when its time is over": func(*wire) { time.Sleep(time.Minute) },
@@ -68,12 +70,13 @@ func TestNothingIsLeftOfAKeyThatWasKept(t *testing.T) {
 	}
 }
 
-// The least time to hold goes on when the lease has ended by itself, whoever is the first to notice that.
+// A minimum hold goes on when the lease has ended by itself, whether the holder or the timer
+// notices the end first.
 func TestAKeyIsKeptWhenItsLeaseHasEndedByItself(t *testing.T) {
 	for _, row := range []struct {
 		name      string
 		ttl, hold time.Duration
-		asks      bool // the holder reads the clock, before the timer
+		asks      bool // the holder reads the clock before the timer fires
 		want      time.Duration
 	}{
 		{"shorter than a voter can promise", 5 * time.Second, time.Minute, false, time.Minute},

@@ -29,6 +29,10 @@ type CountDownLatch struct {
 	open chan struct{} // closed when this CountDownLatch has seen the latch open
 }
 
+func (l *CountDownLatch) checkUsable(method string) {
+	checkUsable(l != nil && l.mesh != nil, method, "Mesh.CountDownLatch")
+}
+
 // CountDownLatch returns the latch named key, for n counts, 1 to 1,024. All users of the key must
 // agree on n (ErrPermits). Nothing is sent before the first call.
 func (m *Mesh) CountDownLatch(key string, n int) *CountDownLatch {
@@ -62,6 +66,10 @@ func (l *CountDownLatch) Opened() <-chan struct{} {
 // Count is one count of a latch. A count lasts until TakeBack, or until it is lost with its node.
 type Count struct {
 	lease *Lease
+}
+
+func (c *Count) checkUsable(method string) {
+	checkUsable(c != nil && c.lease != nil, method, "CountDownLatch.CountDown")
 }
 
 // Done returns a channel that is closed when the count has ended.

@@ -25,7 +25,8 @@ func TestALatchOpensAtTheLastCountAndStaysOpen(t *testing.T) {
 		}
 		wantIs(t, second.Err(), ErrReleased)
 		<-second.Done()
-		<-time.After(time.Second) // the last voter may hear of the next count before it hears that this one was taken back
+		// The last voter may learn of the next count before the end of this count.
+		<-time.After(time.Second)
 		must[*Count](t)(lb.CountDown(t.Context()))
 		if open(awaits) {
 			t.Fatal("it is open with two of three counts")
@@ -43,7 +44,7 @@ func TestALatchOpensAtTheLastCountAndStaysOpen(t *testing.T) {
 		_, err = lc.CountDown(t.Context())
 		wantIs(t, err, ErrHeld)
 		synctest.Wait()
-		if err := a.Close(); err != nil { // one count goes with it
+		if err := a.Close(); err != nil { // a's count ends
 			t.Fatal(err)
 		}
 		time.Sleep(20 * time.Second)
@@ -57,7 +58,7 @@ func TestALatchOpensAtTheLastCountAndStaysOpen(t *testing.T) {
 		if err := b.Close(); err != nil {
 			t.Fatal(err)
 		}
-		if err := late.Await(t.Context()); err != nil { // it has seen it open
+		if err := late.Await(t.Context()); err != nil { // late has seen the latch open
 			t.Fatal(err)
 		}
 	})
@@ -85,7 +86,7 @@ func TestUsersOfALatchAgreeOnItsNumber(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *wire) {
 		a, b, _ := w.three()
 		must[*Count](t)(a.CountDownLatch("l", 2).CountDown(t.Context()))
-		synctest.Wait() // all voters have heard
+		synctest.Wait() // all voters know of the count
 		_, err := b.CountDownLatch("l", 3).CountDown(t.Context())
 		wantIs(t, err, ErrPermits)
 		_, err = b.CountDownLatch("l", 3).Count(t.Context())
@@ -95,14 +96,14 @@ func TestUsersOfALatchAgreeOnItsNumber(t *testing.T) {
 	})
 }
 
-// Two counts of three open no latch of two.
+// Two counts of a latch of three don't open a latch of two.
 func TestALatchIsNotOpenedByCountsOfAnotherNumber(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *wire) {
 		a, b, _ := w.three()
 		for range 2 {
 			must[*Count](t)(a.CountDownLatch("l", 3).CountDown(t.Context()))
 		}
-		synctest.Wait() // all voters have heard
+		synctest.Wait() // all voters know of the counts
 		latch := b.CountDownLatch("l", 2)
 		_, err := latch.CountDown(t.Context())
 		wantIs(t, err, ErrPermits)
@@ -152,7 +153,7 @@ func TestManyCountAtOnceAndNoneMoreThanNeeded(t *testing.T) {
 	})
 }
 
-// That the latch was open once doesn't say why a count can't be made now.
+// A latch that was open once doesn't hide the reason why a count can't be made now.
 func TestACountThatFailsForAnotherReasonThanAnOpenLatch(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *wire) {
 		a, b, _ := w.three()

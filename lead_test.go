@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// A leader that is cut off loses its leadership. When it is back it campaigns again by itself, and
+// A leader that is cut off loses its leadership. After the cut the node campaigns by itself, and
 // leads again.
 func TestLeadLeadsAgainAfterALoss(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *wire) {
@@ -35,7 +35,7 @@ func TestLeadLeadsAgainAfterALoss(t *testing.T) {
 		if err := l.Unlock(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		<-led // once more
+		<-led // a leads again
 		cancel()
 		<-led
 		err := <-over
@@ -45,8 +45,8 @@ func TestLeadLeadsAgainAfterALoss(t *testing.T) {
 	})
 }
 
-// A function that fails at once costs turns, and the pauses between them grow; it doesn't keep
-// others from leading.
+// A function that fails at once costs turns, with growing pauses in between, and doesn't keep other
+// nodes from leading.
 func TestLeadCallsAgainAFunctionThatFails(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *wire) {
 		var log bytes.Buffer
@@ -61,7 +61,7 @@ func TestLeadCallsAgainAFunctionThatFails(t *testing.T) {
 		var at []time.Time
 		turns := 0
 		err := a.Lead(within(t, 10*time.Minute), "e", func(context.Context) error {
-			if turns++; turns == 20 { // a long turn, after which the pauses are short again
+			if turns++; turns == 20 { // a long turn; the pauses begin short again
 				time.Sleep(time.Minute)
 			}
 			at = append(at, time.Now())
@@ -86,7 +86,7 @@ func TestLeadCallsAgainAFunctionThatFails(t *testing.T) {
 		if n := len(at); n < 60 || n > 110 {
 			t.Errorf("%d turns in ten minutes", n)
 		}
-		if err := a.Close(); err != nil { // and so the log is written
+		if err := a.Close(); err != nil { // writes the log to its end
 			t.Fatal(err)
 		}
 		if n := strings.Count(log.String(), `"the leader's function failed; this node campaigns again"`); n != len(at) && n != len(at)-1 {
@@ -114,7 +114,8 @@ func TestLeadEnds(t *testing.T) {
 			t.Error(err)
 		}
 
-		// A function that returns the context's error, as most do, doesn't hide how the turn ended.
+		// A function that returns the context's error, as is usual, doesn't hide how the turn
+		// ended.
 		ctx, cancel = context.WithCancel(t.Context())
 		err = a.Lead(ctx, "e", func(turn context.Context) error {
 			leader := must[Leader](t)(b.Election("e").Leader(t.Context()))
@@ -148,8 +149,8 @@ func TestLeadEnds(t *testing.T) {
 	})
 }
 
-// A drained node takes no locks any more, so no further campaign can succeed: Lead ends, and
-// doesn't campaign, and fill the log, for as long as the process lives.
+// A drained node takes no locks, so no further campaign can succeed: Lead ends, rather than
+// campaign and fill the log for the rest of the process.
 func TestLeadEndsOnADrainedNode(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *wire) {
 		log := &lockedBuffer{}

@@ -14,7 +14,7 @@ import (
 	"github.com/lockmesh/lockmesh/internal/sampled"
 )
 
-// heap returns how many bytes are in use.
+// heap returns the number of bytes in use.
 func heap() uint64 {
 	runtime.GC()
 	runtime.GC()
@@ -23,11 +23,12 @@ func heap() uint64 {
 	return m.HeapAlloc
 }
 
-// leaseMax is how many bytes a lease that is held may take at its holder in all, its key of 32 bytes included.
+// leaseMax is the limit for the bytes of a held lease at its holder in all, with a key of 32 bytes.
 const leaseMax = 600
 
-// The holder is no voter, and the voters have forgotten all before it is measured: what then goes with the holder was the holder's. The bubble's time stands
-// still meanwhile, so the leases are held.
+// The holder is no voter, and the voters' memory is freed before the measurement: any memory freed
+// with the holder was the holder's. The bubble's time stands still meanwhile, so the leases are
+// held.
 func TestAHeldLeaseTakesLittleMemoryAtItsHolder(t *testing.T) {
 	if sampled.Raced {
 		t.Skip("the race detector allocates for itself")
@@ -60,10 +61,12 @@ func TestAHeldLeaseTakesLittleMemoryAtItsHolder(t *testing.T) {
 		for i := range leases {
 			leases[i] = must[*Lease](t)(holder.Lock(context.Background(), fmt.Sprintf("a-key-of-thirty-two-bytes-%06d", i)))
 			if i%100 == 0 {
-				time.Sleep(10 * time.Millisecond) // a node that locks as fast as the bubble's time stands still remembers more of what it has said
+				// A node that locks while the bubble's time stands still remembers more of its
+				// messages.
+				time.Sleep(10 * time.Millisecond)
 			}
 		}
-		time.Sleep(DefaultMaxTTL) // what was said is remembered until the next refresh has been answered
+		time.Sleep(DefaultMaxTTL) // messages are remembered until the next refresh is acknowledged
 		synctest.Wait()
 		all := heap()
 		end := func(m *Mesh) {
@@ -97,9 +100,9 @@ func TestAHeldLeaseTakesLittleMemoryAtItsHolder(t *testing.T) {
 	})
 }
 
-// The node is the only voter of its mesh, so nothing waits for another goroutine, and time stands still
-// in the bubble: the scheduler can't change the count. What locks cost over sockets is measured by
-// BenchmarkLockOverSockets and not asserted, since there the count depends on the scheduler.
+// The node is the only voter of its mesh, so nothing waits for another goroutine, and time stands
+// still in the bubble: the scheduler can't change the count. BenchmarkLockOverSockets measures
+// locks over sockets, without a limit, since there the count depends on the scheduler.
 func TestALockTakesFewAllocations(t *testing.T) {
 	if sampled.Raced {
 		t.Skip("the race detector allocates for itself")

@@ -19,7 +19,7 @@ func TestUnlock(t *testing.T) {
 		do    func(t *testing.T, w *wire, m *Mesh, l *Lease) error
 		is    []error // none: no error
 		isNot []error
-		err   error // what the lease says in the end
+		err   error // the lease's Err in the end
 	}{
 		{
 			"is confirmed by a majority",
@@ -98,8 +98,8 @@ func TestUnlock(t *testing.T) {
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			// A message takes a millisecond. On a network without latency the voters' confirmations
-			// arrive at the instant at which Unlock looks at its context, and the scheduler decides
-			// which of the two Unlock sees first.
+			// would arrive at the instant at which Unlock checks its context, and the scheduler
+			// would decide the order.
 			inBubbleOver(t, time.Millisecond, func(t *testing.T, w *wire) {
 				a, b, _ := w.three()
 				lease := must[*Lease](t)(a.Lock(t.Context(), "k"))
@@ -179,7 +179,7 @@ func TestALeaseIsLostBeforeItsDeadline(t *testing.T) {
 	})
 }
 
-// As after a SIGSTOP: time has passed, and no timer has fired yet.
+// As after a SIGSTOP, time has passed, and no timer has fired yet.
 func TestTheClockIsReadBeforeAnyTimerFires(t *testing.T) {
 	for _, row := range []struct {
 		name string
@@ -209,9 +209,10 @@ func TestTheClockIsReadBeforeAnyTimerFires(t *testing.T) {
 				default:
 					t.Error("the context's Done is open though the loss was told")
 				}
-				w.clocks[a].Set(0) // as if a renewal had come after all
+				w.clocks[a].Set(0) // as after a late renewal
 				wantIs(t, lease.Err(), ErrLost)
-				// The loss was this side's opinion alone, so the key is given back and not left to lapse.
+				// Only the holder's clock has ended the lease, so the node releases the key at
+				// once.
 				if _, err := b.Lock(within(t, time.Second), "k"); err != nil {
 					t.Error(err)
 				}
@@ -309,7 +310,7 @@ func TestDoHoldsUntilTheFunctionHasReturned(t *testing.T) {
 			cancel(quit)
 			<-ctx.Done()
 			wantIs(t, context.Cause(ctx), quit)
-			time.Sleep(time.Minute) // it takes its time to stop
+			time.Sleep(time.Minute) // the function takes time to stop
 			if _, err := b.TryLock(t.Context(), "k"); !errors.Is(err, ErrHeld) {
 				t.Errorf("released before the function has returned: %v", err)
 			}

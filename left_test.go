@@ -7,13 +7,13 @@ import (
 	"github.com/lockmesh/lockmesh/internal/sampled"
 )
 
-// What others see to be left of a lease of a set length is the time to the lease's end, but for the
-// time that messages take: from the grant on, without any extension, and whatever happens to the
-// voters and to the lease meanwhile.
+// Inspect shows the time to the end of a lease of a set length, up to the time taken by messages:
+// from the grant on, without any extension, and whatever happens to the voters and to the lease
+// meanwhile.
 func TestWhatIsLeftOfALeaseOfASetLength(t *testing.T) {
 	sampled.Unraced(t)
 	const latency = time.Millisecond
-	// late is for how long a voter is out of reach while a lease is granted.
+	// late is the time for which a voter is out of reach during a grant.
 	const late = 300 * time.Millisecond
 	type mesh struct {
 		*wire
@@ -29,9 +29,9 @@ func TestWhatIsLeftOfALeaseOfASetLength(t *testing.T) {
 	for _, row := range []struct {
 		name  string
 		grant func(t *testing.T, m *mesh, length time.Duration) *Lease
-		// after happens when a tenth of the lease is over.
+		// after runs when a tenth of the lease is over.
 		after func(t *testing.T, m *mesh, l *Lease, length time.Duration)
-		off   time.Duration // by how much more may be shown
+		off   time.Duration // the largest surplus in the time shown
 	}{
 		{name: "nothing happens", grant: lock},
 		{name: "a permit", grant: func(t *testing.T, m *mesh, length time.Duration) *Lease {

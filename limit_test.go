@@ -6,9 +6,10 @@ import (
 	"time"
 )
 
-// TestAnotherMaxVotersIsToldOfAndTheDecidedOneCounts has three founders that are configured with 3, and two
-// more nodes, which are configured with 5. Those two log a warning with both values and stay on standby.
-// When a majority of the voters is restarted with 5, they are voted in, and the third voter warns instead.
+// TestAnotherMaxVotersIsToldOfAndTheDecidedOneCounts has three founders with MaxVoters 3, and two
+// more nodes with 5. The two nodes log a warning with both values, and stay on standby. Once a
+// majority of the voters has restarted with 5, both nodes become voters, and the third voter warns
+// instead.
 func TestAnotherMaxVotersIsToldOfAndTheDecidedOneCounts(t *testing.T) {
 	inLivingBubble(t, func(t *testing.T, w *living) {
 		limited := func(most int, found bool) func(*Config) {

@@ -21,7 +21,8 @@ func TestAListHasEveryKeyInPages(t *testing.T) {
 		must[*Lease](t)(a.Lock(t.Context(), "jobs0"))
 		must[*Lease](t)(b.Semaphore("jobs/17+", 3).Acquire(t.Context()))
 		want = slices.Insert(want, 18, "jobs/17+")
-		for _, most := range []int{1, 7, 26, 27, 0} { // right after they were granted: what has returned is seen
+		// A list has each key right after the grant.
+		for _, most := range []int{1, 7, 26, 27, 0} {
 			var got []string
 			pages, after := 0, ""
 			for {
@@ -67,7 +68,8 @@ func TestAListHasEveryKeyInPages(t *testing.T) {
 	})
 }
 
-// Of more keys than a page may have, each that is held all the while is told once, while others come and go.
+// A list of more keys than a page may have shows each lasting key once, while other keys come and
+// go.
 func TestAListWhileKeysComeAndGo(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *wire) {
 		a, b, c := w.three()
@@ -83,7 +85,7 @@ func TestAListWhileKeysComeAndGo(t *testing.T) {
 				if l, err := b.Lock(ctx, fmt.Sprintf("k%05d+", n*37%keys)); err == nil {
 					_ = l.Unlock(ctx)
 				}
-				time.Sleep(time.Millisecond) // in a bubble time passes only while nobody works
+				time.Sleep(time.Millisecond) // time passes only while all goroutines wait
 			}
 		}()
 		lasting := 0
@@ -107,14 +109,14 @@ func TestAListWhileKeysComeAndGo(t *testing.T) {
 	})
 }
 
-// A key that is passed on among the callers of one node has one holder for all nodes: the node, with
-// the beginning of the first of the leases passed on. A list shows the token of the first, and
-// Inspect that of the present lease, which is then passed on no more. The callers that still wait
-// in the holder's node are known to Inspect on this node only.
+// A key handed off among the callers of one node has one holder for all nodes: the node, with the
+// beginning of the first lease. A list shows the token of the first lease, and Inspect the token of
+// the present lease; after an inspection this lease is handed off no more. Only Inspect on the
+// holder's node shows the callers in the node's local queue.
 func TestALookAtAKeyThatIsPassedOnWithinItsNode(t *testing.T) {
 	inBubbleOver(t, time.Millisecond, func(t *testing.T, w *wire) {
 		a, b, _ := w.three()
-		d := w.client() // no voter
+		d := w.client() // without a vote
 		before := time.Now()
 		held := passedOn(t, a, "k")
 		passed := time.Now()
@@ -125,7 +127,7 @@ func TestALookAtAKeyThatIsPassedOnWithinItsNode(t *testing.T) {
 			stillWaits(t, next)
 			waiting = append(waiting, next)
 		}
-		time.Sleep(DefaultMaxTTL) // a lease is passed on to requests older than its newest renewal
+		time.Sleep(DefaultMaxTTL) // hand-offs go to requests older than the newest renewal
 		for left := len(waiting); ; left-- {
 			for name, m := range map[string]*Mesh{"a": a, "b": b, "d": d} {
 				page := must[Page](t)(m.ListPage(t.Context(), "", "", 0))
@@ -168,8 +170,9 @@ func TestALookAtAKeyThatIsPassedOnWithinItsNode(t *testing.T) {
 	})
 }
 
-// isPassedOn demands that a view shows node a as the only holder, with a token, a beginning well
-// before passed, when the lease was passed on, and so many waiters of node a.
+// isPassedOn demands that a view shows node a as the only holder, with the token and with a
+// beginning well before passed, the time of the hand-off, and shows the number of waiters of node
+// a.
 func isPassedOn(t *testing.T, who string, info Info, token uint64, waiters int, before, passed time.Time) {
 	t.Helper()
 	if len(info.Holders) != 1 || len(info.Waiters) != waiters {

@@ -9,10 +9,10 @@ import (
 	"github.com/lockmesh/lockmesh/internal/memnet"
 )
 
-// BenchmarkLockOverSockets locks and unlocks a free key on a mesh of three voters and one node that
-// doesn't vote, over loopback. The allocations are those of all four nodes, since all run in this
-// process. They depend on the scheduler: on one idle machine 3 by a voter and 4 or 5 by the node that
-// doesn't vote (2026-11-24, two cores); 7 were seen on a busy one.
+// BenchmarkLockOverSockets locks and unlocks a free key on a mesh of three voters and one node
+// without a vote, over loopback. All four nodes run in this process, and the allocations are the
+// sum. The sum depends on the scheduler: on an idle machine 3 by a voter, and 4 or 5 by the node
+// without a vote (2026-11-24, two cores); 7 were seen on a busy machine.
 func BenchmarkLockOverSockets(b *testing.B) {
 	nodes := map[string]*Mesh{}
 	var peers []string
@@ -52,8 +52,9 @@ func BenchmarkLockOverSockets(b *testing.B) {
 	}
 }
 
-// BenchmarkLockAlone locks and unlocks on a node that is the only voter, in memory: no message leaves
-// the node, so that a lock is all calls and loop. It shows what an observer costs.
+// BenchmarkLockAlone locks and unlocks on a node that is the only voter, in memory: no message
+// leaves the node, so the time is spent in calls and in the loop. The rows compare the cost of an
+// observer.
 func BenchmarkLockAlone(b *testing.B) {
 	for _, row := range []struct {
 		what     string

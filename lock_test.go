@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// must is for calls that only fail when the test has.
+// must returns a function that takes the results of a call, and ends the test on an error.
 func must[T any](t *testing.T) func(T, error) T {
 	return func(v T, err error) T {
 		t.Helper()
@@ -22,7 +22,7 @@ func must[T any](t *testing.T) func(T, error) T {
 	}
 }
 
-// wantIs fails unless the error is each of the others.
+// wantIs fails unless the error is each of the targets.
 func wantIs(t *testing.T, err error, targets ...error) {
 	t.Helper()
 	for _, target := range targets {
@@ -32,7 +32,7 @@ func wantIs(t *testing.T, err error, targets ...error) {
 	}
 }
 
-// wantNot fails if the error is any of the others.
+// wantNot fails if the error is any of the targets.
 func wantNot(t *testing.T, err error, targets ...error) {
 	t.Helper()
 	for _, target := range targets {
@@ -54,7 +54,7 @@ func TestAWaiterGetsTheKeyWhenItIsUnlocked(t *testing.T) {
 		first := must[*Lease](t)(a.Lock(t.Context(), "k"))
 		got := make(chan *Lease)
 		go func() { got <- must[*Lease](t)(b.Lock(t.Context(), "k")) }()
-		time.Sleep(time.Minute) // longer than many TTLs: the lease renews itself
+		time.Sleep(time.Minute) // longer than many TTLs: the node renews the lease
 		synctest.Wait()
 		if len(b.Status().Waiting) != 1 || first.Err() != nil {
 			t.Fatalf("b should wait while a holds: %v, %v", b.Status(), first.Err())
@@ -213,7 +213,7 @@ func TestLockSaysWhatKeptItWaiting(t *testing.T) {
 				if !errors.As(err, &e) || e.Op != "lock" || e.Key != "k" {
 					t.Errorf("%#v has no operation and key", err)
 				}
-				time.Sleep(DefaultMaxTTL + time.Second) // releases that nobody confirms are given up by then
+				time.Sleep(DefaultMaxTTL + time.Second) // unconfirmed releases are given up by then
 				if s := m.Status(); len(s.Waiting) != 0 || len(s.Held) != 0 {
 					t.Errorf("something is left: %v", s)
 				}
@@ -225,7 +225,7 @@ func TestLockSaysWhatKeptItWaiting(t *testing.T) {
 	}
 }
 
-// requests returns how many requests the node has under way.
+// requests returns the number of requests that the node has under way.
 func requests(m *Mesh) int {
 	return m.eng.Open().Requests
 }
@@ -244,14 +244,15 @@ func TestTryLockWithoutAMajorityIsNoQuorum(t *testing.T) {
 	})
 }
 
-// Whenever the context ends, before, at or after the grant, either the caller has the lease or nobody does.
+// Whether the context ends before, at or after the grant, either the caller has the lease or the
+// key is free.
 func TestAGrantThatComesTooLateIsGivenBack(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *wire) {
 		a, b, _ := w.three()
 		granted, given := 0, 0
 		for i := range 400 {
 			ctx, cancel := context.WithCancel(t.Context())
-			// In a bubble goroutines race as ever; yielding a different number of times shifts who comes first.
+			// Goroutines race in a bubble as ever; another number of yields shifts the order.
 			go func() {
 				for range i % 40 {
 					runtime.Gosched()
@@ -259,7 +260,7 @@ func TestAGrantThatComesTooLateIsGivenBack(t *testing.T) {
 				cancel()
 			}()
 			if i%2 == 0 {
-				runtime.Gosched() // or the call is always answered before a goroutine begins that was just made
+				runtime.Gosched() // else the call always returns before the new goroutine runs
 			}
 			lease, err := a.Lock(ctx, "k")
 			if err == nil {

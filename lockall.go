@@ -72,6 +72,10 @@ type Leases struct {
 	cancel context.CancelCauseFunc
 }
 
+func (l *Leases) checkUsable(method string) {
+	checkUsable(l != nil && l.mesh != nil, method, "Mesh.LockAll")
+}
+
 func (l *Leases) add(lease *Lease) {
 	l.all = append(l.all, lease)
 	l.stops = append(l.stops, context.AfterFunc(lease.context(), func() { l.end(lease) }))

@@ -71,7 +71,7 @@ func TestCallersThatNameKeysInOppositeOrdersDontWaitForEachOther(t *testing.T) {
 				for range rounds {
 					mine := append([]string{}, keys...)
 					random.Shuffle(len(mine), func(i, j int) { mine[i], mine[j] = mine[j], mine[i] })
-					all, err := m.LockAll(t.Context(), mine[:3]...) // any two of these have a key in common
+					all, err := m.LockAll(t.Context(), mine[:3]...) // any two calls share a key
 					if err != nil {
 						t.Error(err)
 						return
@@ -160,7 +160,8 @@ func TestUnlockOfSeveralTakesOneTTLAtMost(t *testing.T) {
 	})
 }
 
-// What is held by then is given back by Leave, and not by whoever made the call.
+// The end of the mesh, and not the caller, gives back the keys held so far: LockAll fails with
+// ErrClosed, not with ErrReleased.
 func TestLockAllEndsWithItsMesh(t *testing.T) {
 	for name, end := range map[string]func(*Mesh) error{
 		"that leaves":    func(m *Mesh) error { return m.Leave(context.Background()) },

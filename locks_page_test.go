@@ -12,7 +12,7 @@ import (
 	"testing"
 )
 
-// TestTheTestsThatTheLocksPageNamesExist also holds that each row names one.
+// TestTheTestsThatTheLocksPageNamesExist also checks that each row names a test.
 func TestTheTestsThatTheLocksPageNamesExist(t *testing.T) {
 	page, err := os.ReadFile("docs/locks.md")
 	if err != nil {
@@ -40,7 +40,8 @@ func TestTheTestsThatTheLocksPageNamesExist(t *testing.T) {
 	}
 }
 
-// testsOfTheRepository returns the names of all tests, fuzz tests, benchmarks and examples in it.
+// testsOfTheRepository returns the names of all tests, fuzz tests, benchmarks and examples of the
+// repository.
 func testsOfTheRepository(t *testing.T) map[string]bool {
 	t.Helper()
 	tests := make(map[string]bool)
@@ -67,7 +68,8 @@ func testsOfTheRepository(t *testing.T) map[string]bool {
 
 var testName = regexp.MustCompile(`^(Test|Fuzz|Benchmark|Example)`)
 
-// TestEveryFeatureHasARunnableExample holds that the documentation shows each feature of the family with output that is checked.
+// TestEveryFeatureHasARunnableExample checks that the documentation shows each feature of the
+// family, with checked output.
 func TestEveryFeatureHasARunnableExample(t *testing.T) {
 	var source strings.Builder
 	for _, file := range []string{"example_family_test.go", "example_watch_test.go"} {

@@ -13,8 +13,8 @@ import (
 	"testing"
 )
 
-// TestTheLogsPageHasEachWarning demands that docs/logs.md quotes each line that a node writes at
-// WARN or ERROR, up to the first colon or semicolon.
+// TestTheLogsPageHasEachWarning demands that docs/logs.md quotes each line of a node at WARN or
+// ERROR, up to the first colon, semicolon or comma.
 func TestTheLogsPageHasEachWarning(t *testing.T) {
 	page, err := os.ReadFile("docs/logs.md")
 	if err != nil {
@@ -32,7 +32,8 @@ func TestTheLogsPageHasEachWarning(t *testing.T) {
 	}
 }
 
-// warnings returns the beginnings of all texts that the packages of a node log at WARN or ERROR.
+// warnings returns the beginnings of all texts logged at WARN or ERROR by the packages of a node,
+// each with its position.
 func warnings(t *testing.T) map[string]string {
 	t.Helper()
 	lines := map[string]string{}
@@ -98,8 +99,8 @@ func loggedBy(n ast.Node) string {
 	return ""
 }
 
-// beginning returns a string constant up to the first colon, semicolon or comma; of a sum, its first
-// part.
+// beginning returns a string constant up to the first colon, semicolon or comma; of a sum, the
+// beginning of the first part.
 func beginning(e ast.Expr) string {
 	switch e := e.(type) {
 	case *ast.BasicLit:

@@ -23,13 +23,13 @@ func (s suite) Run() int {
 	return code
 }
 
-// shared are the ends of what tests and examples share.
+// shared has functions that end resources shared by tests and examples.
 var shared struct {
 	sync.Mutex
 	ends []func()
 }
 
-// AtExit has a function called after all tests and examples, before leaks are looked for.
+// AtExit has a function called after all tests and examples, before the search for leaks.
 func AtExit(end func()) {
 	shared.Lock()
 	defer shared.Unlock()

@@ -7,20 +7,21 @@ import (
 	"time"
 )
 
-// restart kills a node, and starts another process of it that is configured with a maximum TTL.
+// restart kills a node, and starts the node again with a maximum TTL.
 func (w *living) restart(name string, maxTTL time.Duration) *Mesh {
 	w.t.Helper()
 	w.crash(name)
 	m := w.start(name, func(c *Config) { c.MaxTTL = maxTTL })
-	if err := m.Settled(w.t.Context()); err != nil { // otherwise the next restart leaves two voters out
+	// Else the next restart would leave two voters out.
+	if err := m.Settled(w.t.Context()); err != nil {
 		w.t.Fatal(err)
 	}
 	return m
 }
 
 // The maximum TTL of a mesh with dynamic membership changes while leases are held, once a majority
-// of the voters is configured with another value. Up to then it is the old value that counts, on a
-// node with the new one, too; and no lease of a node outlives the node by more than that.
+// of the voters is configured with another value. Until then the old value counts, on a node with
+// the new value too, and no lease outlives its node by more than the value that counts.
 func TestMaxTTLIsRaisedAndLoweredWhileALeaseIsHeld(t *testing.T) {
 	const short, long = DefaultMaxTTL / 5, DefaultMaxTTL
 	for _, c := range []struct {
@@ -64,8 +65,8 @@ func TestMaxTTLIsRaisedAndLoweredWhileALeaseIsHeld(t *testing.T) {
 	}
 }
 
-// outlives checks for how long a lease of a node outlives the node: for about a TTL, with which the
-// node's session was refreshed within a fifth of it.
+// outlives checks the time by which a lease of a node outlives the node: about a TTL, since the
+// session's last refresh is at most a fifth of a TTL old.
 func outlives(w *living, name string, ttl time.Duration) {
 	w.t.Helper()
 	w.lock(name, "of "+name)
@@ -78,8 +79,8 @@ func outlives(w *living, name string, ttl time.Duration) {
 	}
 }
 
-// Options go by what the voters grant: a lease without renewal that is longer than that is kept up
-// by its node, and a lock-delay that voters can't promise yet is refused.
+// Options are checked against the decided maximum TTL: a longer lease without renewal is kept up by
+// its node, and a lock-delay beyond the decided value is refused.
 func TestOptionsGoByTheDecidedMaxTTL(t *testing.T) {
 	inLivingBubble(t, func(t *testing.T, w *living) {
 		w.foundAll()
@@ -109,7 +110,7 @@ func TestOptionsGoByTheDecidedMaxTTL(t *testing.T) {
 	})
 }
 
-// A node of a mesh with a fixed list has the MaxTTL of all, or is refused.
+// A mesh with a fixed list refuses a node with another MaxTTL.
 func TestAFixedMeshRefusesAnotherMaxTTL(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *wire) {
 		w.three()

@@ -1,9 +1,11 @@
 package lockmesh
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -14,6 +16,7 @@ import (
 	"github.com/lockmesh/lockmesh/internal/realworld"
 	"github.com/lockmesh/lockmesh/internal/vote"
 	"github.com/lockmesh/lockmesh/internal/world"
+	"github.com/lockmesh/lockmesh/quorum"
 )
 
 // Mesh is this process's node in a mesh. The methods may be called from any goroutine. Leave or
@@ -31,6 +34,8 @@ type Mesh struct {
 	closing            sync.Once
 	closeErr           error
 }
+
+func (m *Mesh) checkUsable(method string) { checkUsable(m != nil && m.eng != nil, method, "Join") }
 
 // Join starts this process's node. It returns as soon as the node listens and, if the node is a
 // voter, votes, at first quietly. Join doesn't wait for other nodes: use [Mesh.Ready] for this. ctx
@@ -78,7 +83,7 @@ func (c *Config) engine() engine.Config {
 		StateDir: c.StateDir, Bootstrap: c.Bootstrap, FromFixed: c.FromFixed, NonVoting: c.NonVoting, Birth: vote.Birth{Expect: c.Expect, MinVoters: c.MinVoters, Register: c.Register != nil},
 		Register: c.Register, RegisterTerm: c.RegisterTerm, MaxVoters: c.MaxVoters, MaxTTL: c.MaxTTL, TTL: c.TTL,
 		Secrets: rawSecrets(c.secrets()), Insecure: c.Insecure, Logger: c.Logger,
-		Clocks: clock.New(c.Clock), Observer: c.engineObserver(), API: api{}, Limits: engine.Limits{Watches: MaxWatches, Peers: MaxPeers, MinTTL: MinTTL},
+		Clocks: clock.New(c.Clock), Observer: c.Observer.forEngine(c.electorateStatus), API: api{}, Limits: engine.Limits{Watches: MaxWatches, Peers: MaxPeers, MinTTL: MinTTL},
 	}
 }
 
@@ -373,4 +378,94 @@ func (m *Mesh) Settled(ctx context.Context) error {
 	m.checkUsable("Mesh.Settled")
 	ctx = guardContext(ctx, "Mesh.Settled")
 	return m.eng.Settled(ctx)
+}
+
+// SetSecrets changes the secrets that this node accepts, up to MaxSecrets; the first is sent from
+// now on. Nodes that know one of the secrets stay linked. Links made by a secret that isn't
+// accepted any more are closed, and made again at once by a secret that is. Leases are kept, unless
+// the nodes of a majority have no secret in common for as long as a TTL.
+//
+// The change isn't stored: give the next start the same secrets by [Config].Secrets. The three
+// steps from one secret to another, without an interruption, are in docs/changing-the-secret.md;
+// [Mesh.Status] shows which nodes use which secret. SetSecrets returns once the secrets have
+// changed and gossip has passed the news on, or could not do so for two seconds.
+//
+// Errors: ErrConfig for secrets that can't be used, or if the node was started without a secret;
+// ErrClosed.
+func (m *Mesh) SetSecrets(secrets ...Secret) error {
+	m.checkUsable("Mesh.SetSecrets")
+	fail := func(reason error, text string) error {
+		return &Error{Op: "setsecrets", Reason: reason, Text: text}
+	}
+	if m.eng.IsClosing() {
+		return fail(ErrClosed, "")
+	}
+	if len(secrets) == 0 {
+		return fail(ErrConfig, "no secret is given")
+	}
+	if problem := secretsProblem(secrets); problem != "" {
+		return fail(ErrConfig, problem)
+	}
+	if err := m.eng.SetSecrets(rawSecrets(secrets)); err != nil {
+		return fail(ErrConfig, err.Error())
+	}
+	m.eng.Log().Info("the secrets have changed", "accepted", len(secrets))
+	return nil
+}
+
+// secretStatus returns the secrets in use, sorted by ID.
+func (m *Mesh) secretStatus() []SecretStatus {
+	names := func(nodes []vote.NodeID) (names []string) {
+		for _, n := range nodes {
+			names = append(names, string(n))
+		}
+		return names
+	}
+	var all []SecretStatus
+	for _, u := range m.eng.Secrets() {
+		s := SecretStatus{ID: u.ID, AcceptedBy: names(u.AcceptedBy), SentBy: names(u.SentBy)}
+		all = append(all, s)
+	}
+	return all
+}
+
+// Status returns this node's view of the mesh. The cost is proportional to the number of leases and
+// requests of this node.
+func (m *Mesh) Status() Status {
+	m.checkUsable("Mesh.Status")
+	s := Status{Closed: true}
+	if state, ok := m.eng.Snapshot(); ok {
+		s = m.status(state)
+	}
+	s.Name, s.Incarnation, s.Addr = m.Name(), uint64(m.eng.Self().Incarnation), m.Addr()
+	s.Handshakes, s.Secrets = m.handshakeStatus(), m.secretStatus()
+	for _, g := range m.eng.Members() {
+		s.Members = append(s.Members, MemberStatus{Name: string(g.Name), Addr: g.Addr, State: g.State.String(), Incarnation: uint64(g.Life)})
+	}
+	slices.SortFunc(s.Members, func(a, b MemberStatus) int { return cmp.Compare(a.Name, b.Name) })
+	slices.SortFunc(s.Held, func(a, b LeaseStatus) int { return cmp.Compare(a.Key, b.Key) })
+	return s
+}
+
+// handshakeStatus returns the counters of the transport.
+func (m *Mesh) handshakeStatus() HandshakeStatus {
+	stats := m.eng.LinkStats()
+	d := stats.Door
+	return HandshakeStatus{Open: d.Open, Silent: d.Silent, Unfinished: d.Unfinished, Displaced: d.GaveWay, Compressed: stats.Compressed}
+}
+
+// status returns the status for users of a node's state.
+func (m *Mesh) status(of engine.Snapshot) Status {
+	s := Status{Electorate: m.cfg.electorateStatus(of.Electorate), Refused: refusedPeers(of.Refused, of.At)}
+	for _, lease := range of.Held {
+		s.Held = append(s.Held, LeaseStatus{Key: string(lease.Key()), Token: lease.Token(), Deadline: lease.Deadline()})
+	}
+	for _, w := range of.Waiting {
+		text := w.Why.Text
+		if w.Why.Reason == quorum.WaitHeld {
+			text = errs.Text(ErrHeld) + "; " + text
+		}
+		s.Waiting = append(s.Waiting, WaitStatus{Key: string(w.Key), Since: time.UnixMicro(int64(w.Since)), Text: text})
+	}
+	return s
 }

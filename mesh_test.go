@@ -270,7 +270,8 @@ func TestANodeThatNoMajorityAcceptsIsRefused(t *testing.T) {
 	}
 }
 
-// While one voter refuses and another accepts, it is no refusal but a matter of who is up.
+// A refusal ends with its cause. While one voter refuses the node and another accepts, the node
+// isn't refused but short of voters.
 func TestARefusalEndsWhenItsCauseDoes(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *wire) {
 		w.SilenceGossip()
@@ -280,22 +281,23 @@ func TestARefusalEndsWhenItsCauseDoes(t *testing.T) {
 		odd := w.join("d", voters, nil)
 		time.Sleep(time.Second)
 		wantIs(t, odd.Ready(t.Context()), ErrRefused)
-		for _, m := range []*Mesh{a, b} { // mended
+		for _, m := range []*Mesh{a, b} { // with the node's configuration
 			if err := m.Close(); err != nil {
 				t.Fatal(err)
 			}
 			w.join(m.Name(), voters, nil)
 		}
 		time.Sleep(10 * time.Second)
-		// Without gossip a restarted voter hears late that the other one has been restarted too,
-		// and is quiet for a MaxTTL more.
+		// Without gossip a restarted voter learns late of the other voter's restart, and is quiet
+		// for a further MaxTTL.
 		if err := odd.Ready(within(t, time.Minute)); err != nil {
 			t.Error(err)
 		}
 	})
 }
 
-// The one voter there is would grant both of them every key, so only gossip or a greeting can tell.
+// The only voter would grant every key to both processes, so only gossip or a probe can detect the
+// duplicate name.
 func TestTheLaterOfTwoProcessesWithOneNameGivesWay(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *wire) {
 		first := w.join("a", []string{"a"}, nil)
@@ -335,7 +337,7 @@ func lockOnce(ctx context.Context, m *Mesh) error {
 	return err
 }
 
-// stuck is a log handler that never returns until it is let go.
+// stuck is a log handler with a method Handle that blocks until free is closed.
 type stuck struct {
 	slog.Handler
 	free chan struct{}
@@ -358,7 +360,7 @@ func TestAnApplicationThatBlocksDoesNotStopTheRenewal(t *testing.T) {
 		if err := other.Unlock(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		if err := b.Close(); err != nil { // so that there is something to log
+		if err := b.Close(); err != nil { // gives a something to log
 			t.Fatal(err)
 		}
 		time.Sleep(time.Minute)
@@ -410,8 +412,8 @@ func TestJoinFailsOnAnAddressThatIsTaken(t *testing.T) {
 	})
 }
 
-// The lease moves from one majority to another; if the shell didn't follow, it would end with the
-// first.
+// The lease moves from one majority to another. If the shell didn't follow, the lease would end
+// with the first majority.
 func TestALeaseOutlivesARollingRestart(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *wire) {
 		a, b, c := w.three()

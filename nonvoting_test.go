@@ -19,7 +19,7 @@ func TestANonVotingNodeLocksAndIsNeverVotedIn(t *testing.T) {
 		if s := w.nodes["a"].Status().Electorate; len(s.Standby) != 0 || !slices.Equal(s.names(), []string{"a", "b", "c"}) {
 			t.Errorf("%v, on standby %v", s, s.Standby)
 		}
-		// even where it would be needed
+		// The node isn't voted in even to replace a crashed voter.
 		w.crash("c")
 		time.Sleep(5 * time.Minute)
 		if s := w.nodes["a"].Status().Electorate; slices.Contains(s.names(), "d") || s.Joint {
@@ -51,7 +51,7 @@ func TestAVoterThatShallNotVoteAnyMoreIsVotedOut(t *testing.T) {
 	})
 }
 
-// Many non-voting nodes don't crowd out a node on standby.
+// Many non-voting nodes don't crowd out a standby.
 func TestNonVotingNodesLeaveRoomForOthers(t *testing.T) {
 	inLivingBubble(t, func(t *testing.T, w *living) {
 		w.founders = []string{"v", "w", "x"}

@@ -10,10 +10,10 @@ import (
 	"github.com/lockmesh/lockmesh/internal/world"
 )
 
-// fullFor is a state directory on a disk that has no room for addresses for a while.
+// fullFor is a state directory on a disk without room for addresses for a number of writes.
 type fullFor struct {
 	world.StateDir
-	fails *atomic.Int64 // how many more times
+	fails *atomic.Int64 // the number of further failures
 }
 
 func (d fullFor) SavePeers(addrs []string) error {
@@ -23,7 +23,7 @@ func (d fullFor) SavePeers(addrs []string) error {
 	return d.StateDir.SavePeers(addrs)
 }
 
-// The mesh stays as it is for long, so no news would have the addresses written again.
+// The mesh doesn't change for long, so no news would have the addresses written again.
 func TestWhereOthersAreIsNotedOnceADiskThatWasFullHasRoom(t *testing.T) {
 	inLivingBubble(t, func(t *testing.T, w *living) {
 		var fails atomic.Int64

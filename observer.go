@@ -306,51 +306,6 @@ func either[T any](first, second T, wantSecond bool) T {
 	return first
 }
 
-// engineObserver returns the engine's functions for the configured observer; nil if there is none.
-func (c *Config) engineObserver() *engine.Observer {
-	if c.Observer == nil {
-		return nil
-	}
-	o, to := *c.Observer, new(engine.Observer)
-	if o.LockAsked != nil {
-		to.Asked = func(ctx context.Context, e engine.Asked) context.Context { return o.LockAsked(ctx, asked(&e)) }
-	}
-	if o.LockGranted != nil {
-		to.Granted = func(ctx context.Context, e engine.Granted) {
-			o.LockGranted(ctx, LockGranted{Asked: asked(&e.Asked), At: wallTime(e.At), Waited: e.Waited, Token: e.Token, Slot: int(e.Slot), Reentry: e.Reentry})
-		}
-	}
-	if o.LockRefused != nil {
-		to.Refused = func(ctx context.Context, e engine.Refused) {
-			o.LockRefused(ctx, LockRefused{Asked: asked(&e.Asked), At: wallTime(e.At), Waited: e.Waited, Outcome: outcomeOf(e.Err), Err: e.Err})
-		}
-	}
-	if o.LeaseEnded != nil {
-		to.Ended = func(ctx context.Context, e engine.Ended) {
-			o.LeaseEnded(ctx, LeaseEnded{Asked: asked(&e.Asked), At: wallTime(e.At), Held: e.Held, Token: e.Token, Reason: endReasons[e.Reason], Err: e.Err})
-		}
-	}
-	if o.LeasesRenewed != nil {
-		to.Renewed = func(e engine.Renewed) {
-			o.LeasesRenewed(LeasesRenewed{Voter: string(e.Voter), At: wallTime(e.At), RoundTrip: e.RoundTrip, Leases: e.Leases, Left: e.Left, TTL: e.TTL})
-		}
-	}
-	if o.VoterChanged != nil {
-		to.VoterChanged = func(e engine.VoterChanged) { o.VoterChanged(voterChanged(&e)) }
-	}
-	if o.ElectorateChanged != nil {
-		to.ElectorateChanged = func(e engine.ElectorateChanged) {
-			o.ElectorateChanged(ElectorateChanged{At: wallTime(e.At), Electorate: c.electorateStatus(e.Electorate)})
-		}
-	}
-	if o.LoopWorked != nil {
-		to.Worked = func(e engine.Worked) {
-			o.LoopWorked(LoopWorked{At: wallTime(e.At), Rounds: e.Rounds, Busy: e.Busy, Longest: e.Longest})
-		}
-	}
-	return to
-}
-
 // observeReentry tells the observer of a request that has re-entered a lease, or may not.
 func observeReentry(o *engine.Observation, lease *Lease, err error) {
 	switch {
@@ -401,4 +356,51 @@ func outcomeOf(err error) Outcome {
 		}
 	}
 	return OutcomeError
+}
+
+// forEngine returns the engine's functions for an observer; nil if there is none. status converts
+// an electorate.
+func (o *Observer) forEngine(status func(engine.ElectorateView) ElectorateStatus) *engine.Observer {
+	if o == nil {
+		return nil
+	}
+	own, to := *o, new(engine.Observer) // the caller may change its observer
+	o = &own
+	if o.LockAsked != nil {
+		to.Asked = func(ctx context.Context, e engine.Asked) context.Context { return o.LockAsked(ctx, asked(&e)) }
+	}
+	if o.LockGranted != nil {
+		to.Granted = func(ctx context.Context, e engine.Granted) {
+			o.LockGranted(ctx, LockGranted{Asked: asked(&e.Asked), At: wallTime(e.At), Waited: e.Waited, Token: e.Token, Slot: int(e.Slot), Reentry: e.Reentry})
+		}
+	}
+	if o.LockRefused != nil {
+		to.Refused = func(ctx context.Context, e engine.Refused) {
+			o.LockRefused(ctx, LockRefused{Asked: asked(&e.Asked), At: wallTime(e.At), Waited: e.Waited, Outcome: outcomeOf(e.Err), Err: e.Err})
+		}
+	}
+	if o.LeaseEnded != nil {
+		to.Ended = func(ctx context.Context, e engine.Ended) {
+			o.LeaseEnded(ctx, LeaseEnded{Asked: asked(&e.Asked), At: wallTime(e.At), Held: e.Held, Token: e.Token, Reason: endReasons[e.Reason], Err: e.Err})
+		}
+	}
+	if o.LeasesRenewed != nil {
+		to.Renewed = func(e engine.Renewed) {
+			o.LeasesRenewed(LeasesRenewed{Voter: string(e.Voter), At: wallTime(e.At), RoundTrip: e.RoundTrip, Leases: e.Leases, Left: e.Left, TTL: e.TTL})
+		}
+	}
+	if o.VoterChanged != nil {
+		to.VoterChanged = func(e engine.VoterChanged) { o.VoterChanged(voterChanged(&e)) }
+	}
+	if o.ElectorateChanged != nil {
+		to.ElectorateChanged = func(e engine.ElectorateChanged) {
+			o.ElectorateChanged(ElectorateChanged{At: wallTime(e.At), Electorate: status(e.Electorate)})
+		}
+	}
+	if o.LoopWorked != nil {
+		to.Worked = func(e engine.Worked) {
+			o.LoopWorked(LoopWorked{At: wallTime(e.At), Rounds: e.Rounds, Busy: e.Busy, Longest: e.Longest})
+		}
+	}
+	return to
 }

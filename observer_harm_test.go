@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// blocked returns an observer that blocks for ever, and a function that ends this.
+// blocked returns an observer that blocks indefinitely, and a function that ends the block.
 func blocked() (*Observer, func()) {
 	free := make(chan struct{})
 	block := func(context.Context, LockGranted) { <-free }
@@ -46,7 +46,7 @@ func TestABlockedObserverHarmsNoLease(t *testing.T) {
 		if _, err := b.TryLock(t.Context(), "held"); !errors.Is(err, ErrHeld) {
 			t.Errorf("another node gets %v", err)
 		}
-		// Two events for each lock, of which a queue's worth waits; and renewals besides.
+		// Each lock makes two events, and one queue of events waits; renewals make further events.
 		if got := a.Stats().Dropped.ObserverEvents; got < 2*locks-4096-1 {
 			t.Errorf("%d events were dropped", got)
 		}
@@ -62,7 +62,7 @@ func TestABlockedObserverHarmsNoLease(t *testing.T) {
 	})
 }
 
-// A LockAsked that never returns keeps its own caller, and no other.
+// A LockAsked that never returns blocks its own caller, and no other caller.
 func TestABlockedLockAskedDelaysItsCallerOnly(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *wire) {
 		free := make(chan struct{})
@@ -143,7 +143,7 @@ func TestAPanickingObserverHarmsNoLease(t *testing.T) {
 	})
 }
 
-// An observer may use the mesh as any other code may.
+// An observer may use the mesh like any other code.
 func TestAnObserverMayCallTheMesh(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *wire) {
 		var m *Mesh

@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// told keeps what an observer was told, in order.
+// told keeps the events of an observer, in order.
 type told struct {
 	mu     sync.Mutex
 	events []any
@@ -24,7 +24,7 @@ func (s *told) add(e any) {
 	s.events = append(s.events, e)
 }
 
-// take returns the events so far that are of the type E, once all goroutines wait, and forgets all.
+// take returns the events of type E so far, once all goroutines wait, and forgets all events.
 func take[E any](s *told) (of []E) {
 	synctest.Wait()
 	s.mu.Lock()
@@ -38,8 +38,8 @@ func take[E any](s *told) (of []E) {
 	return of
 }
 
-// words describes the events about locks so far, and forgets all events. The calls come first, since
-// they are told by goroutines of their own.
+// words describes the events about locks so far, and forgets all events. The events LockAsked come
+// first, since other goroutines deliver LockAsked.
 func (s *told) words() (all []string) {
 	events := take[any](s)
 	for _, e := range events {
@@ -64,7 +64,7 @@ func (s *told) words() (all []string) {
 	return all
 }
 
-// observer returns an observer that keeps all that it is told.
+// observer returns an observer that keeps all events.
 func (s *told) observer() *Observer {
 	return &Observer{
 		LockAsked: func(ctx context.Context, e LockAsked) context.Context {
@@ -81,10 +81,10 @@ func (s *told) observer() *Observer {
 	}
 }
 
-// observe returns a change of a configuration that has an observer told.
+// observe sets the observer of a configuration.
 func (s *told) observe(c *Config) { c.Observer = s.observer() }
 
-// observed starts three voters, the first with an observer, and waits until they are ready.
+// observed starts three voters, the first with an observer, and waits until all are ready.
 func (w *wire) observed(s *told) (a, b, c *Mesh) {
 	w.t.Helper()
 	voters := []string{"a", "b", "c"}
@@ -142,7 +142,7 @@ func TestAnObserverIsToldOfALockAndItsEnd(t *testing.T) {
 	})
 }
 
-// local makes times comparable, of which some are read from a clock and others computed.
+// local makes times comparable, whether read from a clock or computed.
 func local(events []any) (texts []string) {
 	for _, e := range events {
 		v := reflect.New(reflect.TypeOf(e)).Elem()
@@ -164,8 +164,8 @@ func strip(v reflect.Value) {
 	}
 }
 
-// Two callers of one node and others of another node want the same key. The observer sees one lease at
-// a time, with rising tokens.
+// Three callers of one node and a caller of another node compete for a key. The observer of the
+// first node sees one lease at a time, with rising tokens.
 func TestAnObserverSeesTheOrderOfAKey(t *testing.T) {
 	inBubbleOver(t, time.Millisecond, func(t *testing.T, w *wire) {
 		var s told

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// Each kind of call is told with its name, and what it has brought about.
+// An observer receives each kind of call with its name, and with its outcome.
 func TestAnObserverIsToldOfEachKindOfLock(t *testing.T) {
 	for name, row := range map[string]struct {
 		do   func(t *testing.T, m *Mesh)
@@ -143,7 +143,7 @@ func TestAnObserverIsToldOfTheTokenOfAnUpgrade(t *testing.T) {
 		if err := l.Upgrade(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		if err := l.Upgrade(t.Context()); err != nil { // the lease is exclusive, and nothing is requested
+		if err := l.Upgrade(t.Context()); err != nil { // no request: the lease is exclusive
 			t.Fatal(err)
 		}
 		got := take[LockGranted](&s)
@@ -202,7 +202,7 @@ func TestAnObserverIsToldWhyALockIsRefused(t *testing.T) {
 		}, OutcomeClash, 0},
 		"two upgrades": {func(t *testing.T, _ *wire, a, b *Mesh) error {
 			_, mine, _ := upgrading(t, b, a)
-			time.Sleep(time.Second) // at one instant the names decide which upgrade is older
+			time.Sleep(time.Second) // else the names would decide the order of the upgrades
 			return mine.Upgrade(t.Context())
 		}, OutcomeClash, 0},
 		"draining": {func(t *testing.T, _ *wire, a, _ *Mesh) error {
@@ -319,8 +319,8 @@ func TestAnObserverIsToldWhyALeaseEnds(t *testing.T) {
 	}
 }
 
-// The refreshes go out five times per TTL to all voters at once. The answer by which the second voter
-// makes a majority extends the lease.
+// Refreshes go out five times per TTL, to all voters at once. The answer of the second voter
+// completes a majority, and extends the lease.
 func TestAnObserverIsToldOfTheMarginOfRenewals(t *testing.T) {
 	const latency = 20 * time.Millisecond
 	inBubbleOver(t, latency, func(t *testing.T, w *wire) {

@@ -11,10 +11,6 @@ import (
 )
 
 const (
-	// MaxValueLen is the longest value of a lease in bytes. Every voter keeps the value in memory:
-	// a value is for an address or a few words.
-	MaxValueLen = 4096
-
 	// MaxReasonLen is the longest reason that WithReason takes, in bytes.
 	MaxReasonLen = 256
 
@@ -98,7 +94,9 @@ func WithRevoke() Option { return optionFunc(func(w *acquireOptions) { w.Revoke 
 
 // WithReason sets the reason shown to the holder, with [WithRevoke], [Mesh.Revoke] and
 // [Mesh.Evict]; up to 256 bytes of UTF-8.
-func WithReason(why string) Option { return optionFunc(func(w *acquireOptions) { w.Reason = why }) }
+func WithReason(reason string) Option {
+	return optionFunc(func(o *acquireOptions) { o.Reason = reason })
+}
 
 // acquireOptions holds the options of a call before the call is a numbered request.
 type acquireOptions struct {

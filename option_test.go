@@ -18,7 +18,7 @@ func TestADelayThatIsLongerThanTimeItself(t *testing.T) {
 	})
 }
 
-// An option that would change nothing is a mistake of the caller's.
+// An option without effect is a mistake of the caller.
 func TestRevokeTakesAReasonAndNoOtherOption(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *wire) {
 		a, _, _ := w.three()
@@ -37,7 +37,7 @@ func TestRevokeTakesAReasonAndNoOtherOption(t *testing.T) {
 	})
 }
 
-// options are several as one.
+// options are several options as one.
 type options []Option
 
 func (all options) apply(w *acquireOptions) {

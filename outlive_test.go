@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// A reader that was taken with the writer's context goes on when the writer unlocks, and lets other readers in, but no
-// writer. It gives the key back.
+// A reader taken with the writer's context goes on after the writer's Unlock, lets other readers in
+// but no writer, and gives back the key at the end.
 func TestAReaderOutlivesTheWriterThatItHasReentered(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *wire) {
 		a, b, _ := w.three()
@@ -32,7 +32,7 @@ func TestAReaderOutlivesTheWriterThatItHasReentered(t *testing.T) {
 		if reader.Mode() != Shared || reader.Token() != writer.Token() || reader.Depth() != 1 {
 			t.Errorf("mode %v, token %d after %d, depth %d", reader.Mode(), reader.Token(), writer.Token(), reader.Depth())
 		}
-		other := (<-waiting).lease // it comes in as soon as the writer has gone
+		other := (<-waiting).lease // granted as soon as the writer has gone
 		unlock(t, other)
 		_, err = a.Lock(reader.Context(), "k")
 		wantIs(t, err, ErrClash)
@@ -64,7 +64,7 @@ func TestAReaderOutlivesTheWriterThatItHasReentered(t *testing.T) {
 	})
 }
 
-// The same after Do, whose function has returned, and beside a lease of several.
+// A reader outlives a Do that has returned, and the leases of a LockAll.
 func TestAReaderOutlivesDoAndLockAll(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *wire) {
 		a, b, _ := w.three()
@@ -91,7 +91,7 @@ func TestAReaderOutlivesDoAndLockAll(t *testing.T) {
 	})
 }
 
-// What ends the key for its writer ends it for a reader that has outlived the writer.
+// A reader that has outlived its writer ends by a loss, and with its node, as the writer would.
 func TestAReaderThatHasOutlivedItsWriterEnds(t *testing.T) {
 	ends := map[string]struct {
 		end  func(t *testing.T, w *wire, a *Mesh)
@@ -140,8 +140,8 @@ func TestAReaderThatHasOutlivedItsWriterEnds(t *testing.T) {
 	})
 }
 
-// Unlock may have found no reader, and not have ended the lease yet, as the first reader comes.
-// That reader isn't let in: it would end with the writer.
+// Unlock may have found no reader, and not have ended the lease yet, when the first reader comes.
+// This reader isn't let in: the reader would end with the writer.
 func TestTheFirstReaderIsTooLateForAnUnlockThatHasBegun(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *wire) {
 		a := w.alone()
@@ -159,8 +159,8 @@ func TestTheFirstReaderIsTooLateForAnUnlockThatHasBegun(t *testing.T) {
 	})
 }
 
-// A writer unlocks while readers re-enter it, and while it is lost, all at once. Whatever comes first, the key is free once
-// all that were granted are unlocked, and no lease is held that isn't covered.
+// A writer unlocks while readers and writers re-enter its lease, all at once. In any order, the key
+// is free once all granted leases are unlocked, and no lease is left behind.
 func TestReadersReenterWhileTheWriterUnlocks(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *wire) {
 		a, b, _ := w.three()
@@ -171,7 +171,8 @@ func TestReadersReenterWhileTheWriterUnlocks(t *testing.T) {
 			for range 4 {
 				go func() {
 					l, err := a.TryRLock(ctx, "k")
-					if errors.Is(err, ErrHeld) || errors.Is(err, context.Canceled) { // it came too late, and the context has ended
+					// A reader that comes too late is refused, or finds the context ended.
+					if errors.Is(err, ErrHeld) || errors.Is(err, context.Canceled) {
 						err = nil
 					} else if err == nil {
 						err = l.Unlock(t.Context())
@@ -184,7 +185,7 @@ func TestReadersReenterWhileTheWriterUnlocks(t *testing.T) {
 					l, err := a.TryLock(ctx, "k")
 					if err == nil {
 						if err = l.Unlock(t.Context()); errors.Is(err, ErrReleased) {
-							err = nil // it ended with the writer
+							err = nil // the inner lease ended with the writer
 						}
 					} else if errors.Is(err, ErrHeld) || errors.Is(err, ErrClash) || errors.Is(err, context.Canceled) {
 						err = nil
@@ -206,7 +207,7 @@ func TestReadersReenterWhileTheWriterUnlocks(t *testing.T) {
 	})
 }
 
-// An upgrade that fails leaves a nested reader what it was: it outlives the leases around it.
+// After a failed upgrade a nested reader still outlives the lease around the reader.
 func TestAReaderOutlivesTheOthersAfterAFailedUpgrade(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *wire) {
 		a, b, _ := w.three()
@@ -217,7 +218,7 @@ func TestAReaderOutlivesTheOthersAfterAFailedUpgrade(t *testing.T) {
 		both := make(chan error, 2)
 		go func() { both <- reader.Upgrade(short) }()
 		go func() { both <- reader.Upgrade(long) }()
-		for range 2 { // the later one clashes with the earlier one
+		for range 2 { // the later upgrade clashes with the earlier upgrade
 			if err := <-both; err == nil {
 				t.Error("both other readers hold the key, and the upgrade is granted")
 			}

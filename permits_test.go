@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// As many permits as there may be are taken at once from three nodes, and all of them are had, each in a slot of its own.
+// Three nodes take the maximum number of permits at once, and get all, each in a slot of its own.
 func TestAsManyPermitsAsThereMayBe(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *wire) {
 		a, b, c := w.three()

@@ -85,9 +85,8 @@ func figures(t *testing.T, name, heading string) map[[2]string]string {
 }
 
 // TestTheReadmesFiguresAreThoseOfThePerformancePage compares each cell of the README's table of
-// figures with the cell of docs/performance.md that has the same measure and the same service, and
-// the README's range for an undisturbed Redis with the page's range. A new measurement
-// changes both pages.
+// figures with the cell of docs/performance.md for the same measure and service, and the README's
+// range for an undisturbed Redis with the page's range. A new measurement changes both pages.
 func TestTheReadmesFiguresAreThoseOfThePerformancePage(t *testing.T) {
 	rows := map[string]string{ // from the name in the README to the name on the page
 		"acquire":             "to acquire, median",
@@ -120,8 +119,8 @@ func TestTheReadmesFiguresAreThoseOfThePerformancePage(t *testing.T) {
 	}
 }
 
-// TestTheReadmeSaysOfEveryPackageWhetherItIsPublic demands that the table of packages in README.md has every top-level directory
-// with Go code, either as public API or as implementation.
+// TestTheReadmeSaysOfEveryPackageWhetherItIsPublic demands that the table of packages in README.md
+// has every top-level directory with Go code, either as public API or as implementation.
 func TestTheReadmeSaysOfEveryPackageWhetherItIsPublic(t *testing.T) {
 	dirs := make(map[string]bool)
 	for name := range repository(t, ".go") {
@@ -162,7 +161,8 @@ func TestTheErrorsPageHasEveryError(t *testing.T) {
 	}
 }
 
-// The packages that the README calls implementation say so in their first sentence, which is what a page of packages shows.
+// Each package called implementation by the README says so in its first sentence, since lists of
+// packages show this sentence.
 func TestImplementationPackagesSaySo(t *testing.T) {
 	for _, pkg := range []string{"quorum", "lease", "member", "transport", "sim"} {
 		said := false

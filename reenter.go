@@ -11,25 +11,6 @@ import (
 // Re-entry: a Lock or RLock with a context from a lease on the same key re-enters the lease. The
 // context is the permission; a plain context never re-enters, whatever its goroutine.
 
-// leaseKey is the context key for the leases of a mesh. (A carrier is a single pointer, so a lookup
-// allocates no memory.)
-type leaseKey struct{ engine *engine.Engine }
-
-// leaseCarrier is a context carrying leases.
-type leaseCarrier interface {
-	// leaseOf returns the lease of a key; nil if the context has none.
-	leaseOf(key vote.Key) *Lease
-	// parent returns the parent context, possibly ended by the leases, too.
-	parent() context.Context
-	// has reports whether the context carries a lease, or a lease of the same root.
-	has(l *Lease) bool
-	// endCause returns the error of the leases that ended the context; nil if they haven't.
-	endCause() error
-	// caller returns the caller's context, if its end also ends this context; nil if only leases
-	// do.
-	caller() context.Context
-}
-
 // carriedLease returns the innermost lease of a key carried by ctx; nil if there is none.
 func (m *Mesh) carriedLease(ctx context.Context, key vote.Key) *Lease {
 	for {

@@ -40,7 +40,7 @@ func TestDepthCountsTheReentriesThatAreOpen(t *testing.T) {
 		third := enter(second)
 		enter(third)
 		want(5)
-		unlock(t, second) // and with it the two within it
+		unlock(t, second) // also ends the two re-entries within second
 		want(2)
 		wantIs(t, third.Unlock(t.Context()), ErrReleased)
 		want(2)
@@ -51,9 +51,9 @@ func TestDepthCountsTheReentriesThatAreOpen(t *testing.T) {
 	})
 }
 
-// Each of many re-entries, and each of their ends, costs as much as the first: writers, readers and
-// both in turn, each within the one before, unlocked from either end. (With a cost that grows with
-// the number of open leases, a row takes minutes.)
+// Each of many re-entries, and the end of each, costs as much as the first: writers, readers, and
+// both in turn, each within the lease before, unlocked from either end. (If the cost grew with the
+// number of open leases, a row would take minutes.)
 func TestAHundredThousandReentriesOfEachKind(t *testing.T) {
 	sampled.Unraced(t)
 	const most = 100_000
@@ -62,7 +62,8 @@ func TestAHundredThousandReentriesOfEachKind(t *testing.T) {
 	for _, kind := range []struct {
 		name  string
 		enter [2]func(*Mesh, context.Context, string, ...Option) (*Lease, error) // in turn
-		alive int                                                                // how many are held once only the outermost re-entry has been unlocked
+		// the leases held once only the outermost re-entry has been unlocked
+		alive int
 	}{
 		{"writers", [...]func(*Mesh, context.Context, string, ...Option) (*Lease, error){write, write}, 0},
 		{"readers", [...]func(*Mesh, context.Context, string, ...Option) (*Lease, error){read, read}, most - 1},
@@ -82,7 +83,7 @@ func TestAHundredThousandReentriesOfEachKind(t *testing.T) {
 						t.Fatalf("the depth is %d", n)
 					}
 					end := func(l *Lease) {
-						if l.Err() == nil { // else it has ended with a lease around it
+						if l.Err() == nil { // else ended with an outer lease
 							unlock(t, l)
 						}
 					}
@@ -122,8 +123,8 @@ func TestAHundredThousandReentriesOfEachKind(t *testing.T) {
 	}
 }
 
-// A writer ends with the lease around it, and so do the writers within, whatever ended before: the
-// depth counts those that are held.
+// A nested writer ends with the lease around the writer, and so do the writers within, after any
+// earlier ends. The depth counts the leases still held.
 func TestWritersEndWithTheLeaseAroundThem(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *wire) {
 		a, _, _ := w.three()
@@ -140,7 +141,7 @@ func TestWritersEndWithTheLeaseAroundThem(t *testing.T) {
 			depth int // afterwards
 		}{
 			{beside[2], 8}, {beside[4], 7}, {beside[0], 6}, // from the middle, and from either end
-			{within, 3}, // and with it 1 and 3: the outermost, the reader and the writer within are left
+			{within, 3}, // ends 1 and 3 too; the outermost, the reader and its writer remain
 			{reader, 1},
 		} {
 			unlock(t, row.end)
@@ -180,7 +181,7 @@ func TestAHundredThousandReentries(t *testing.T) {
 		if n := all[0].Depth(); n != most/2+1 {
 			t.Errorf("the depth is %d", n)
 		}
-		unlock(t, all[0]) // with all that are left
+		unlock(t, all[0]) // also ends the remaining leases
 		for _, l := range all[1:] {
 			if l.Err() == nil {
 				t.Fatal("one is still held")
@@ -190,7 +191,7 @@ func TestAHundredThousandReentries(t *testing.T) {
 	})
 }
 
-// The deadline of a lease that ends by itself is its end.
+// The deadline of a lease of a set length is the time of the lease's end.
 func TestTheDeadlineOfALeaseOfASetLength(t *testing.T) {
 	for _, length := range []time.Duration{time.Second, 10 * time.Second, time.Hour} {
 		t.Run(length.String(), func(t *testing.T) {
@@ -200,7 +201,7 @@ func TestTheDeadlineOfALeaseOfASetLength(t *testing.T) {
 				granted := time.Now()
 				for range 3 {
 					left := l.Deadline().Sub(granted)
-					if left > length || left < length-length*3/100 { // less what clocks may err by
+					if left > length || left < length-length*3/100 { // less the error of clocks
 						t.Errorf("after %v the deadline is %v after the grant, want %v", time.Since(granted), left, length)
 					}
 					if shown := a.Status().Held[0].Deadline; !shown.Equal(l.Deadline()) {
@@ -218,7 +219,7 @@ func TestTheDeadlineOfALeaseOfASetLength(t *testing.T) {
 	}
 }
 
-// panicky is a log handler with a mistake.
+// panicky is a log handler that panics on most lines.
 type panicky struct {
 	slog.Handler
 	every int
@@ -234,7 +235,7 @@ func (h panicky) Handle(ctx context.Context, r slog.Record) error {
 
 func (h panicky) WithAttrs([]slog.Attr) slog.Handler { panic("another") }
 
-// A log handler that panics costs lines, which are counted, and neither the process nor a lease.
+// A log handler that panics costs lines, which are counted, but neither the process nor a lease.
 func TestALogHandlerThatPanics(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *wire) {
 		var out bytes.Buffer

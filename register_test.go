@@ -14,7 +14,7 @@ import (
 )
 
 // overATerm is longer than the term for which voters act without the register. An hour would show
-// no more, and costs a minute and a half under the race detector.
+// no more, and takes a minute and a half under the race detector.
 const overATerm = DefaultRegisterTerm + 2*time.Minute
 
 // registered returns an edit that gives a node a register.
@@ -44,7 +44,7 @@ func recordOf(t *testing.T, r register.Register) string {
 	return string(data)
 }
 
-// With a register, the first lock takes no longer than without one.
+// With a register, the first lock takes no longer than without a register.
 func TestAMeshIsBornWithARegister(t *testing.T) {
 	inCountedBubble(t, func(t *testing.T, w *living) {
 		m, began := new(register.Memory), time.Now()
@@ -68,7 +68,7 @@ func TestAMeshIsBornWithARegister(t *testing.T) {
 	})
 }
 
-// A mesh goes on without its register for two thirds of a term, and stops after a whole one.
+// A mesh goes on without its register for two thirds of a term, and stops after a whole term.
 func TestAMeshOutlivesAnOutageOfItsRegister(t *testing.T) {
 	inCountedBubble(t, func(t *testing.T, w *living) {
 		m := new(register.Memory)
@@ -109,7 +109,7 @@ func TestAMeshOutlivesAnOutageOfItsRegister(t *testing.T) {
 	})
 }
 
-// After the loss of all processes the next mesh waits for a term, and says so.
+// After the loss of all processes the next mesh waits for a term, and reports the wait.
 func TestTheNextMeshWaitsForTheRegister(t *testing.T) {
 	sampled.Unraced(t)
 	inCountedBubble(t, func(t *testing.T, w *living) {
@@ -145,7 +145,8 @@ func TestTheNextMeshWaitsForTheRegister(t *testing.T) {
 	})
 }
 
-// A process without a register could found a mesh beside one with a register.
+// A mesh with a register refuses a process without a register: the process could bootstrap a second
+// mesh.
 func TestARegisterIsPartOfTheTerms(t *testing.T) {
 	inCountedBubble(t, func(t *testing.T, w *living) {
 		peers := func(c *Config) { c.Peers = []string{wireAddr("a"), wireAddr("b"), wireAddr("c")} }
@@ -166,7 +167,7 @@ func TestARegisterIsPartOfTheTerms(t *testing.T) {
 	})
 }
 
-// A node that doesn't vote takes locks of a mesh with a register, and never calls it.
+// A node without a vote takes locks of a mesh with a register, and never calls the register.
 func TestANodeThatNeverVotesCallsNoRegister(t *testing.T) {
 	inCountedBubble(t, func(t *testing.T, w *living) {
 		m, bad := new(register.Memory), new(register.Memory)
@@ -239,7 +240,8 @@ func TestARegisterThatCantBeUsed(t *testing.T) {
 	}
 }
 
-// deafRegister is a register whose calls ignore their context, and return at the end of the test.
+// deafRegister is a register with calls that ignore their context, and return at the end of the
+// test.
 type deafRegister struct{ over chan struct{} }
 
 func (d *deafRegister) Load(context.Context) ([]byte, string, error) {
@@ -272,7 +274,7 @@ func TestCloseDoesNotWaitForADeafRegister(t *testing.T) {
 			func() error { return w.nodes["b"].Leave(within(t, 10*time.Second)) },
 			func() error { return w.nodes["c"].Stop(within(t, 10*time.Second)) },
 		} {
-			_ = end() // may say that no voter is left
+			_ = end() // may fail for lack of voters
 		}
 		if took := time.Since(began); took > 30*time.Second {
 			t.Errorf("the ends of three nodes took %v", took)

@@ -11,12 +11,12 @@ import (
 	"github.com/lockmesh/lockmesh/internal/sampled"
 )
 
-// restSlack bounds how long the messages of these tests are on their way.
+// restSlack bounds the latency of the messages of these tests.
 const restSlack = 10 * time.Millisecond
 
-// wantResting checks that every look shows a key without a holder, and resting until an instant:
-// for as long as messages may have been on their way longer, since the voters count from the
-// arrival of what they are told. An instant in the past is a key that doesn't rest.
+// wantResting checks that Inspect and List show a key without a holder, and resting until an
+// instant, or longer by the latency of messages, since the voters count from the arrival of the
+// message. An instant in the past stands for a key that doesn't rest.
 func wantResting(t *testing.T, m *Mesh, key string, until time.Time) {
 	t.Helper()
 	looks := []Info{must[Info](t)(m.Inspect(t.Context(), key))}
@@ -25,7 +25,7 @@ func wantResting(t *testing.T, m *Mesh, key string, until time.Time) {
 		looks = append(looks, info)
 	}
 	left := max(time.Until(until), 0)
-	const drift = 100 * time.Millisecond // by which a voter keeps up a hold of 5 s for longer
+	const drift = 100 * time.Millisecond // a voter's surplus for a hold of 5 s
 	if left > 0 && len(looks) != 2 {
 		t.Errorf("%s: the key isn't listed: %+v", m.Name(), looks)
 	}
@@ -36,9 +36,9 @@ func wantResting(t *testing.T, m *Mesh, key string, until time.Time) {
 	}
 }
 
-// A key that rests for longer than voters can promise is kept up by the node of its last lease.
-// Others see what they see of a short hold: as soon as Unlock has returned, nobody has the key,
-// which rests until the end of the hold.
+// A rest too long for a promise of the voters is kept up by the node of the key's last lease. Other
+// nodes see the same as for a short hold: once Unlock has returned, the key has no holder, and
+// rests until the end of the hold.
 func TestALongHoldIsSeenAsTheKeysRest(t *testing.T) {
 	for _, hold := range []time.Duration{5 * time.Second, time.Minute, time.Hour} {
 		for name, lock := range map[string]func(context.Context, *Mesh, ...Option) (*Lease, error){
@@ -100,7 +100,7 @@ func TestALongHoldIsSeenAsTheKeysRest(t *testing.T) {
 	}
 }
 
-// A lease of a set length that ends while its key has to rest for long is told as lost, once.
+// If a lease of a set length ends before a long hold, a watch reports the lease as lost, once.
 func TestALeaseThatEndsBeforeALongHoldIsSeenAsLost(t *testing.T) {
 	inBubbleOver(t, time.Millisecond, func(t *testing.T, w *wire) {
 		a, b, _ := w.three()
@@ -117,8 +117,8 @@ func TestALeaseThatEndsBeforeALongHoldIsSeenAsLost(t *testing.T) {
 	})
 }
 
-// The end is repeated to a voter that has forgotten it, and a watch that begins while the key rests
-// is told of no lease.
+// A restarted voter receives the end of the lease again, and a watch that begins while the key
+// rests reports no lease.
 func TestAVoterThatRestartsKnowsThatTheKeyRests(t *testing.T) {
 	inBubbleOver(t, time.Millisecond, func(t *testing.T, w *wire) {
 		a, b, c := w.three()
@@ -143,8 +143,8 @@ func TestAVoterThatRestartsKnowsThatTheKeyRests(t *testing.T) {
 	})
 }
 
-// Without a majority Unlock doesn't claim that others know of the end; the node's next lease isn't
-// affected.
+// Unlock returns nil once a majority knows of the end and of the rest. Without a majority Unlock
+// fails.
 func TestUnlockBeforeALongRestWaitsForAMajority(t *testing.T) {
 	for name, end := range map[string]func(w *wire) time.Duration{
 		"which comes back": func(w *wire) time.Duration {
@@ -170,7 +170,7 @@ func TestUnlockBeforeALongRestWaitsForAMajority(t *testing.T) {
 					return
 				}
 				check(t, err)
-				// The voters were told this late for how long the key rests.
+				// The voters learn the length of the rest later by least, and count from then.
 				wantResting(t, b, "k", until.Add(least))
 			})
 		})

@@ -13,23 +13,23 @@ import (
 	"github.com/lockmesh/lockmesh/register"
 )
 
-// leaveGrace is how long a process may take to leave: what an orchestrator gives by default, less
-// the time for the rest of its end.
+// leaveGrace is the time for a process to leave: the default of an orchestrator, less the time for
+// the rest of the process's end.
 const leaveGrace = 25 * time.Second
 
-// burden is what three nodes that never vote do while the other processes are replaced: x and y
-// take one lock over and over, and z holds another throughout.
+// burden is the work of three nodes without a vote while the other processes are replaced: x and y
+// take one lock over and over, and z holds another lock throughout.
 type burden struct {
 	w      *living
 	nodes  map[string]chan *Mesh // of x and y; empty while the node is in use
 	stop   chan struct{}
-	waits  chan time.Duration // the longest of each
-	inside atomic.Int32       // how many hold the lock
-	taken  atomic.Int64       // how often the lock was taken
+	waits  chan time.Duration // the longest wait of each node
+	inside atomic.Int32       // the holders of the lock
+	taken  atomic.Int64       // the acquisitions of the lock
 	held   *Lease
 }
 
-// burden starts the three nodes, and has them begin.
+// burden starts the three nodes and their work.
 func (w *living) burden(edit func(*Config)) *burden {
 	w.t.Helper()
 	b := &burden{w: w, nodes: make(map[string]chan *Mesh), stop: make(chan struct{}), waits: make(chan time.Duration, 2)}
@@ -91,7 +91,7 @@ func (b *burden) restart(name string, edit func(*Config)) {
 	b.nodes[name] <- b.w.nodes[name]
 }
 
-// end ends the burden, and fails the test if a lock was unserved or lost.
+// end ends the burden, and fails the test if a caller waited for too long or a lease was lost.
 func (b *burden) end() {
 	t := b.w.t
 	t.Helper()
@@ -106,11 +106,11 @@ func (b *burden) end() {
 	}
 }
 
-// rollout replaces processes of a mesh that is born by count, one after the other.
+// rollout replaces processes of a mesh with Expect, one after the other.
 type rollout struct {
 	w     *living
-	surge bool          // the next process is settled before the one before it begins to end
-	pause time.Duration // without a surge: from then until the next process is started
+	surge bool          // a new process is settled before an old process begins to end
+	pause time.Duration // without a surge: from the start of an end to the next start
 	// overlap lets the next replacement begin while a process still ends, as orchestrators do.
 	overlap bool
 	grace   time.Duration
@@ -118,14 +118,14 @@ type rollout struct {
 	most    int32
 }
 
-// start starts a process, and counts it.
+// start starts and counts a process.
 func (r *rollout) start(name string, edit func(*Config)) {
 	r.w.t.Helper()
 	r.w.start(name, edit)
 	r.most = max(r.most, r.alive.Add(1))
 }
 
-// found starts the first processes, and waits until they are the voters.
+// found starts the first processes, and waits until all are voters.
 func (r *rollout) found(names []string, edit func(*Config)) {
 	r.w.t.Helper()
 	for _, name := range names {
@@ -137,8 +137,8 @@ func (r *rollout) found(names []string, edit func(*Config)) {
 	r.w.untilVoters(names[0], names...)
 }
 
-// replace replaces each process of a list by the next one of another, and waits until these are the
-// voters.
+// replace replaces each process of a list by the next process of another list, and waits until the
+// new processes are the voters.
 func (r *rollout) replace(old, next []string, edit func(*Config)) {
 	t := r.w.t
 	t.Helper()
@@ -157,7 +157,7 @@ func (r *rollout) replace(old, next []string, edit func(*Config)) {
 	for i, name := range next {
 		if !r.surge {
 			go leave(old[i], r.w.nodes[old[i]])
-			time.Sleep(r.pause) // it begins to end before the next one begins
+			time.Sleep(r.pause) // the old process begins to end before the new process begins
 		}
 		r.start(name, edit)
 		if err := r.w.nodes[name].Settled(within(t, 5*time.Minute)); err != nil {
@@ -184,8 +184,8 @@ func (r *rollout) replace(old, next []string, edit func(*Config)) {
 }
 
 // A Deployment replaces its processes one after the other: each new process is started beside the
-// others, and one of the old ones is told to leave as soon as the new one is settled, while the
-// next is started already. A lock is served all the while.
+// others; once the new process is settled, an old process begins to leave, and the next new process
+// is started. A lock is served throughout.
 func TestARolloutBySettledServesAllTheWhile(t *testing.T) {
 	sampled.Unraced(t)
 	for _, n := range []int{3, 5} {
@@ -204,8 +204,8 @@ func TestARolloutBySettledServesAllTheWhile(t *testing.T) {
 }
 
 // A Deployment without a surge lets one process end, starts another in its place at once, and goes
-// on as soon as that one is settled. No register is needed, since no more run at a time than the
-// promise allows for, the one that ends included. A lock is served all the while.
+// on once the new process is settled. No register is needed: with the ending process, no more
+// processes run at a time than the promise of Expect allows. A lock is served throughout.
 func TestARolloutWithoutASurgeServesAllTheWhile(t *testing.T) {
 	sampled.Unraced(t)
 	for _, n := range []int{3, 5} {
@@ -228,8 +228,8 @@ func TestARolloutWithoutASurgeServesAllTheWhile(t *testing.T) {
 	}
 }
 
-// The maximum TTL of a mesh that is born by count is raised, and lowered again, by a rollout each,
-// with a register and without.
+// The maximum TTL of a mesh with Expect is raised, and lowered again, by a rollout each, with a
+// register and without.
 func TestMaxTTLIsChangedByRollouts(t *testing.T) {
 	sampled.Unraced(t)
 	const short, long = DefaultMaxTTL, 2 * DefaultMaxTTL
@@ -245,15 +245,15 @@ func TestMaxTTLIsChangedByRollouts(t *testing.T) {
 						}
 					})
 				}
-				// A voter takes two MaxTTL and a second to leave, and a fleet without a register
-				// may not have more than one process end at a time.
+				// A voter takes two MaxTTL and a second to leave, and in a fleet without a register
+				// only one process may end at a time.
 				r := &rollout{w: w, surge: true, overlap: hasRegister, grace: 2*long + 5*time.Second}
 				fleets := [][]string{{"a", "b", "c"}, {"d", "e", "f"}, {"g", "h", "i"}}
 				r.found(fleets[0], with(short))
 				b := w.burden(with(short))
 				for i, maxTTL := range []time.Duration{long, short} {
 					r.replace(fleets[i], fleets[i+1], with(maxTTL))
-					b.restart("x", with(maxTTL)) // y and z keep what they are configured with
+					b.restart("x", with(maxTTL)) // y and z keep their configuration
 					for _, name := range []string{"x", "y", "z", fleets[i+1][0]} {
 						w.until(name, "a MaxTTL of "+maxTTL.String(), func(s ElectorateStatus) bool { return s.MaxTTL == maxTTL && !s.Joint })
 					}
@@ -267,8 +267,8 @@ func TestMaxTTLIsChangedByRollouts(t *testing.T) {
 	}
 }
 
-// The secret of a mesh that is born by count is changed by three rollouts: all accept both secrets,
-// then send the new one, then drop the old one.
+// The secret of a mesh with Expect is changed by three rollouts: all nodes accept both secrets,
+// then send the new secret, then drop the old secret.
 func TestTheSecretIsChangedByRollouts(t *testing.T) {
 	sampled.Unraced(t)
 	inCountedBubble(t, func(t *testing.T, w *living) {
@@ -285,7 +285,7 @@ func TestTheSecretIsChangedByRollouts(t *testing.T) {
 			for _, name := range []string{"x", "y"} {
 				b.restart(name, with(secrets...))
 			}
-			// z holds a lease, and so isn't restarted.
+			// z holds a lease, so z isn't restarted.
 			if err := w.nodes["z"].SetSecrets(secrets...); err != nil {
 				t.Fatal(err)
 			}
@@ -308,7 +308,7 @@ func TestTheSecretIsChangedByRollouts(t *testing.T) {
 	})
 }
 
-// isStepDone reports whether all live nodes accept each of some secrets, and send the same one.
+// isStepDone reports whether all live nodes accept each of some secrets, and send the same secret.
 func isStepDone(all []SecretStatus, secrets int, names []string) bool {
 	sent := 0
 	for _, s := range all {

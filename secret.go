@@ -6,8 +6,15 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+)
 
-	"github.com/lockmesh/lockmesh/internal/vote"
+const (
+	// MinSecretLen is the least length of a secret in bytes: 128 bits, which can't be guessed if
+	// they are random.
+	MinSecretLen = 16
+
+	// MaxSecrets is how many secrets are accepted at a time.
+	MaxSecrets = 3
 )
 
 // Secret is the shared secret of a mesh, for [Config]. A Secret doesn't print itself: not by
@@ -122,53 +129,12 @@ func secretsProblem(secrets []Secret) string {
 	return ""
 }
 
-// secrets returns all configured secrets, the one that is sent first.
-func (c *Config) secrets() []Secret {
-	if len(c.Secret) > 0 {
-		return []Secret{c.Secret}
-	}
-	return c.Secrets
-}
-
 func rawSecrets(secrets []Secret) [][]byte {
 	var raw [][]byte
 	for _, s := range secrets {
 		raw = append(raw, s)
 	}
 	return raw
-}
-
-// SetSecrets changes the secrets that this node accepts, up to MaxSecrets; the first is sent from
-// now on. Nodes that know one of the secrets stay linked. Links made by a secret that isn't
-// accepted any more are closed, and made again at once by a secret that is. Leases are kept, unless
-// the nodes of a majority have no secret in common for as long as a TTL.
-//
-// The change isn't stored: give the next start the same secrets by [Config].Secrets. The three
-// steps from one secret to another, without an interruption, are in docs/changing-the-secret.md;
-// [Mesh.Status] shows which nodes use which secret. SetSecrets returns once the secrets have
-// changed and gossip has passed the news on, or could not do so for two seconds.
-//
-// Errors: ErrConfig for secrets that can't be used, or if the node was started without a secret;
-// ErrClosed.
-func (m *Mesh) SetSecrets(secrets ...Secret) error {
-	m.checkUsable("Mesh.SetSecrets")
-	fail := func(reason error, text string) error {
-		return &Error{Op: "setsecrets", Reason: reason, Text: text}
-	}
-	if m.eng.IsClosing() {
-		return fail(ErrClosed, "")
-	}
-	if len(secrets) == 0 {
-		return fail(ErrConfig, "no secret is given")
-	}
-	if problem := secretsProblem(secrets); problem != "" {
-		return fail(ErrConfig, problem)
-	}
-	if err := m.eng.SetSecrets(rawSecrets(secrets)); err != nil {
-		return fail(ErrConfig, err.Error())
-	}
-	m.eng.Log().Info("the secrets have changed", "accepted", len(secrets))
-	return nil
 }
 
 // SecretStatus is a secret in use in the mesh, as far as gossip knows. It shows how far a change of
@@ -180,20 +146,4 @@ type SecretStatus struct {
 	// AcceptedBy and SentBy are the live nodes that accept the secret, and that send it, by name;
 	// this node is among them.
 	AcceptedBy, SentBy []string
-}
-
-// secretStatus returns the secrets in use, sorted by ID.
-func (m *Mesh) secretStatus() []SecretStatus {
-	names := func(nodes []vote.NodeID) (names []string) {
-		for _, n := range nodes {
-			names = append(names, string(n))
-		}
-		return names
-	}
-	var all []SecretStatus
-	for _, u := range m.eng.Secrets() {
-		s := SecretStatus{ID: u.ID, AcceptedBy: names(u.AcceptedBy), SentBy: names(u.SentBy)}
-		all = append(all, s)
-	}
-	return all
 }

@@ -85,7 +85,7 @@ func TestTheListOfSecrets(t *testing.T) {
 	for _, row := range []struct {
 		name string
 		edit func(*Config)
-		says string // empty: it is valid
+		says string // empty: the configuration is valid
 	}{
 		{"one", func(c *Config) { c.Secrets = []Secret{one} }, ""},
 		{"several", func(c *Config) { c.Secrets = []Secret{one, two, NewSecret()} }, ""},

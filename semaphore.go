@@ -15,6 +15,10 @@ type Semaphore struct {
 	permits int
 }
 
+func (s *Semaphore) checkUsable(method string) {
+	checkUsable(s != nil && s.mesh != nil, method, "Mesh.Semaphore")
+}
+
 // Semaphore returns the semaphore named key, with 1 to 1,024 permits: at most so many leases hold
 // the key at the same time. Nothing is sent before the first Acquire.
 //

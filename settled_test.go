@@ -14,11 +14,12 @@ import (
 	"github.com/lockmesh/lockmesh/internal/sampled"
 )
 
-// unservedMost is how long nobody may have to wait while nodes are restarted one after the other.
+// unservedMost bounds the wait of a caller while nodes are restarted one after the other.
 const unservedMost = time.Second
 
-// roll restarts each of the voters as soon as the gate opens on the one before, while a node that isn't a voter holds one lease throughout and takes another lock over
-// and over. It returns the longest wait for that lock, and whether the lease was lost.
+// roll restarts each voter once the gate opens on the voter before, while a node without a vote
+// holds one lease throughout and takes another lock over and over. roll returns the longest wait
+// for this lock, and the error of the held lease.
 func roll(t *testing.T, w *wire, voters []string, gate func(*Mesh, context.Context) error) (longest time.Duration, lost error) {
 	t.Helper()
 	nodes := make(map[string]*Mesh)
@@ -153,14 +154,16 @@ func TestSettledWhereNoVoterCanBeSpared(t *testing.T) {
 	})
 }
 
-// A voter that counts by its own word, and that others can't reach yet, isn't one that they can go on with.
+// A voter may count in its own view, and still be out of reach of the others: then the others can't
+// go on with this voter.
 func TestSettledWaitsUntilTheOthersKnow(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *wire) {
 		w.SilenceGossip()
 		_, _, c := w.three()
 		check(t, c.Settled(within(t, time.Minute)))
 		w.leaves(c)
-		// c comes back at an address of which the others don't hear, so that they can't dial its voter; c itself reaches all.
+		// c comes back at an address unknown to the others, so the others can't dial c's voter; c
+		// reaches all.
 		elsewhere := func(cfg *Config) { cfg.Bind = wireAddr("x") }
 		c = w.join("c", []string{"a", "b", "c"}, elsewhere)
 		err := c.Settled(within(t, time.Minute))

@@ -15,7 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// stateFiles are all files that a node uses in its state directory.
+// stateFiles has all files used by a node in its state directory.
 var stateFiles = []string{"lock", "state", "state.tmp", "peers", "peers.tmp"}
 
 func TestWhatIsNoPlainFileInTheStateDirectoryIsAnError(t *testing.T) {
@@ -81,7 +81,7 @@ func TestModesWiderThanTheOwnersAreWarnedOf(t *testing.T) {
 		}
 		m, err := Join(within(t, time.Minute), onDisk(dir, slog.NewTextHandler(logs, nil)))
 		check(t, err)
-		check(t, m.Ready(within(t, time.Minute))) // by then there is a state
+		check(t, m.Ready(within(t, time.Minute))) // now the directory has a state
 		check(t, m.Close())
 		if row.file == "" {
 			if n := logs.count("chmod"); n != 0 {
@@ -94,7 +94,7 @@ func TestModesWiderThanTheOwnersAreWarnedOf(t *testing.T) {
 	}
 }
 
-// private is a directory that only its owner can read.
+// private returns a directory readable by its owner only.
 func private(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -102,7 +102,7 @@ func private(t *testing.T) string {
 	return dir
 }
 
-// onDisk is the configuration of a node that founds an electorate alone.
+// onDisk returns the configuration of a node that bootstraps an electorate alone.
 func onDisk(dir string, log slog.Handler) Config {
 	return Config{
 		Name: "a", Bind: "127.0.0.1:0", Voters: []string{"a"}, MaxTTL: MinTTL, StateDir: dir, Bootstrap: true, Secret: []byte(rand.Text()), Logger: slog.New(log),

@@ -52,7 +52,7 @@ func TestStatsOfLocks(t *testing.T) {
 	})
 }
 
-// Stats and Status are of one mind.
+// Stats and Status agree.
 func TestStatsOfVoters(t *testing.T) {
 	const latency = 5 * time.Millisecond
 	inBubbleOver(t, latency, func(t *testing.T, w *wire) {
@@ -181,7 +181,7 @@ func TestStatsCountEventsThatAWatchLeavesOut(t *testing.T) {
 	})
 }
 
-// A log that takes nothing loses lines, and they are counted.
+// The lines lost by a log handler that blocks are counted.
 func TestStatsCountLostLogLines(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *wire) {
 		free := make(chan struct{})

@@ -1,17 +1,13 @@
 package lockmesh
 
 import (
-	"cmp"
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 
 	"github.com/lockmesh/lockmesh/internal/engine"
-	"github.com/lockmesh/lockmesh/internal/errs"
 	"github.com/lockmesh/lockmesh/internal/mismatch"
 	"github.com/lockmesh/lockmesh/internal/vote"
-	"github.com/lockmesh/lockmesh/quorum"
 )
 
 // Status is this node's view of the mesh at a moment. Other nodes may have a different view. The
@@ -209,47 +205,6 @@ type WaitStatus struct {
 	Since time.Time
 	// Text says why the request waits.
 	Text string
-}
-
-// Status returns this node's view of the mesh. The cost is proportional to the number of leases and
-// requests of this node.
-func (m *Mesh) Status() Status {
-	m.checkUsable("Mesh.Status")
-	s := Status{Closed: true}
-	if state, ok := m.eng.Snapshot(); ok {
-		s = m.status(state)
-	}
-	s.Name, s.Incarnation, s.Addr = m.Name(), uint64(m.eng.Self().Incarnation), m.Addr()
-	s.Handshakes, s.Secrets = m.handshakeStatus(), m.secretStatus()
-	for _, g := range m.eng.Members() {
-		s.Members = append(s.Members, MemberStatus{Name: string(g.Name), Addr: g.Addr, State: g.State.String(), Incarnation: uint64(g.Life)})
-	}
-	slices.SortFunc(s.Members, func(a, b MemberStatus) int { return cmp.Compare(a.Name, b.Name) })
-	slices.SortFunc(s.Held, func(a, b LeaseStatus) int { return cmp.Compare(a.Key, b.Key) })
-	return s
-}
-
-// handshakeStatus returns the counters of the transport.
-func (m *Mesh) handshakeStatus() HandshakeStatus {
-	stats := m.eng.LinkStats()
-	d := stats.Door
-	return HandshakeStatus{Open: d.Open, Silent: d.Silent, Unfinished: d.Unfinished, Displaced: d.GaveWay, Compressed: stats.Compressed}
-}
-
-// status returns the status for users of a node's state.
-func (m *Mesh) status(of engine.Snapshot) Status {
-	s := Status{Electorate: m.cfg.electorateStatus(of.Electorate), Refused: refusedPeers(of.Refused, of.At)}
-	for _, lease := range of.Held {
-		s.Held = append(s.Held, LeaseStatus{Key: string(lease.Key()), Token: lease.Token(), Deadline: lease.Deadline()})
-	}
-	for _, w := range of.Waiting {
-		text := w.Why.Text
-		if w.Why.Reason == quorum.WaitHeld {
-			text = errs.Text(ErrHeld) + "; " + text
-		}
-		s.Waiting = append(s.Waiting, WaitStatus{Key: string(w.Key), Since: time.UnixMicro(int64(w.Since)), Text: text})
-	}
-	return s
 }
 
 // String formats the status in a few lines, for people.

@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// BenchmarkStop stops a node that doesn't vote and has many leases, over loopback. It reports the
-// longest round of the node's loop: for so long a refresh or a message of another node may wait.
+// BenchmarkStop stops a node without a vote and with many leases, over loopback. The metric is the
+// longest round of the node's loop, and bounds the wait of a refresh or of another node's message.
 func BenchmarkStop(b *testing.B) {
 	b.Run("leases=100000", func(b *testing.B) { benchmarkStop(b, 100_000) })
 	b.Run("ttl/leases=20000", func(b *testing.B) { benchmarkStop(b, 20_000, WithTTL(8*time.Second)) })

@@ -28,7 +28,7 @@ func TestStopHandsLeasesBackAndKeepsTheSeat(t *testing.T) {
 		wantIs(t, lease.Err(), ErrReleased)
 		_, err := w.nodes["c"].Lock(t.Context(), "k")
 		wantIs(t, err, ErrClosed)
-		time.Sleep(DefaultMaxTTL) // it is back before anyone is voted in instead
+		time.Sleep(DefaultMaxTTL) // c is back before another node takes c's seat
 		w.start("c", nil)
 		w.ready("c")
 		time.Sleep(5 * time.Minute)
@@ -81,7 +81,7 @@ func TestDrainWaitsForHeldLeases(t *testing.T) {
 		if !strings.Contains(err.Error(), "draining") {
 			t.Error(err)
 		}
-		// what is held goes on
+		// Held leases go on.
 		time.Sleep(10 * DefaultMaxTTL)
 		if err := errors.Join(held.Err(), reader.Upgrade(t.Context()), held.SetValue(t.Context(), []byte("v"))); err != nil {
 			t.Error(err)
@@ -107,7 +107,7 @@ func TestDrainWaitsForHeldLeases(t *testing.T) {
 		if err := a.Drain(t.Context()); err != nil {
 			t.Errorf("drained already: %v", err)
 		}
-		if err := a.Ready(t.Context()); err != nil { // it still votes
+		if err := a.Ready(t.Context()); err != nil { // a still votes
 			t.Error(err)
 		}
 		if err := a.Stop(t.Context()); err != nil {

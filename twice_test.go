@@ -13,7 +13,8 @@ import (
 	"github.com/lockmesh/lockmesh/internal/vote"
 )
 
-// twice is a clock whose timers fire twice, as those of a mock clock do that two goroutines set forward at once.
+// twice is a clock with timers that fire twice, like the timers of a mock clock set forward by two
+// goroutines at once.
 type twice struct {
 	*memnet.Clock
 	looks atomic.Int32 // timers for a look at the electorate
@@ -41,7 +42,7 @@ func TestLeaveWaitsForItsTimeThoughItsTimerFiresTwice(t *testing.T) {
 		w.start("a", w.doubled(&c))
 		w.ready("a")
 		hold := make(chan struct{})
-		w.nodes["a"].eng.Post(true, func(vote.Now) { <-hold }) // so nobody says whether it is a voter
+		w.nodes["a"].eng.Post(true, func(vote.Now) { <-hold }) // the loop can't report a's vote
 		left := make(chan error)
 		go func() { left <- w.nodes["a"].eng.LeaveElectorate(context.Background()) }()
 		time.Sleep(engine.LeaveTTLs*DefaultMaxTTL + time.Second)

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// upgrading has a reader wait for another one, to whom it returns the key.
+// upgrading has the upgrade of a reader wait for another reader.
 func upgrading(t *testing.T, a, b *Mesh, opts ...Option) (l, other *Lease, upgrade <-chan outcome) {
 	t.Helper()
 	l = must[*Lease](t)(a.RLock(t.Context(), "k", opts...))
@@ -79,7 +79,7 @@ func TestAnUpgradeAfterTheEndSaysWhichEnd(t *testing.T) {
 	}
 }
 
-// What was to end by itself ends when it would have ended, whatever it is by then.
+// A lease of a set length ends at the set time, in any mode.
 func TestAnUpgradeMakesALeaseOfASetLengthNoLonger(t *testing.T) {
 	for _, ttl := range []time.Duration{5 * time.Second, DefaultMaxTTL, 30 * time.Second} {
 		t.Run(ttl.String(), func(t *testing.T) {
@@ -115,10 +115,11 @@ func TestAnUpgradeMakesALeaseOfASetLengthNoLonger(t *testing.T) {
 	}
 }
 
-// Voters know a lease that was passed on within a node by the number of the caller that had it first. An upgrade names the request beside which
-// it is to stand by that number; by any other it would wait for itself for ever.
+// Voters know a lease handed off within a node by its alias, the number of the first caller's
+// request. An upgrade names the lease by the alias; with any other number the upgrade would wait
+// for its own lease indefinitely.
 func TestALeaseThatWasPassedOnWithinItsNodeIsUpgraded(t *testing.T) {
-	for _, over := range []bool{false, true} { // once, and once more behind another caller
+	for _, over := range []bool{false, true} { // handed off once, and twice
 		inBubble(t, func(t *testing.T, w *wire) {
 			a, b, _ := w.three()
 			l := must[*Lease](t)(a.Lock(t.Context(), "k"))

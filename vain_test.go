@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// wantNoQuorum checks the error of a call that has waited for voters in vain: it is the context's
-// and ErrNoQuorum, and names the voters that don't answer.
+// wantNoQuorum checks the error of a call that has waited for voters in vain: the error matches the
+// context's error and ErrNoQuorum, and names the voters that don't answer.
 func wantNoQuorum(t *testing.T, call string, err error) {
 	t.Helper()
 	wantIs(t, err, context.DeadlineExceeded, ErrNoQuorum)
@@ -21,7 +21,7 @@ func wantNoQuorum(t *testing.T, call string, err error) {
 	}
 }
 
-// stallOthers holds back what b and c send and are sent, and returns once a has noticed.
+// stallOthers cuts off b and c, and returns once a has noticed.
 func (w *wire) stallOthers(a *Mesh) {
 	w.t.Helper()
 	w.stall("b", true)
@@ -31,7 +31,7 @@ func (w *wire) stallOthers(a *Mesh) {
 	}
 }
 
-// Two of three counts are made when a majority of the voters stops. Await doesn't say that none is.
+// Two of three counts are made when a majority of the voters stops. Await then states no number.
 func TestAwaitWithoutAMajorityStatesNoNumber(t *testing.T) {
 	for _, row := range []struct {
 		name  string
@@ -69,7 +69,7 @@ func TestAwaitWithoutAMajorityStatesNoNumber(t *testing.T) {
 	}
 }
 
-// With a majority Await states the number, and isn't ErrNoQuorum.
+// With a majority Await states the number of counts, and the error isn't ErrNoQuorum.
 func TestAwaitWithAMajorityStatesTheNumber(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *wire) {
 		a, b, _ := w.three()
@@ -112,7 +112,8 @@ func TestCallsOfALeaseWithoutAMajority(t *testing.T) {
 	})
 }
 
-// The voters of a healthy mesh aren't to blame if the context had ended before Unlock was called.
+// If the context has ended before Unlock is called, the error doesn't blame the voters of a healthy
+// mesh.
 func TestUnlockAfterTheEndOfItsContext(t *testing.T) {
 	inBubbleOver(t, time.Millisecond, func(t *testing.T, w *wire) {
 		a, b, _ := w.three()
@@ -151,7 +152,8 @@ func TestABarrierWithoutAMajorityStatesNoNumber(t *testing.T) {
 	})
 }
 
-// Calls about a lease whose context ends for another reason than the voters, who all answer.
+// If the context of a call about a lease ends while all voters answer, the error doesn't blame the
+// voters.
 func TestCallsOfALeaseDoNotBlameTheVoters(t *testing.T) {
 	calls := map[string]func(context.Context, *Lease) error{
 		"setvalue": func(ctx context.Context, l *Lease) error { return l.SetValue(ctx, []byte("v")) },
@@ -164,7 +166,7 @@ func TestCallsOfALeaseDoNotBlameTheVoters(t *testing.T) {
 				l := must[*Lease](t)(a.Lock(t.Context(), "k", WithTTL(10*time.Second), WithoutRenewal()))
 				ended, cancel := context.WithCancel(t.Context())
 				cancel()
-				for range 20 { // select chooses at random among what is ready
+				for range 20 { // select chooses at random among the ready cases
 					err := call(ended, l)
 					wantIs(t, err, context.Canceled)
 					wantNot(t, err, ErrNoQuorum)
@@ -181,7 +183,7 @@ func TestCallsOfALeaseDoNotBlameTheVoters(t *testing.T) {
 	}
 }
 
-// The context of a lease that is lost ends the calls about the lease: by the loss.
+// The loss of a lease ends the calls with the lease's context, and is the reason in their errors.
 func TestALossIsTheReasonOfTheCallsItEnds(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *wire) {
 		a, _, _ := w.three()
@@ -196,7 +198,7 @@ func TestALossIsTheReasonOfTheCallsItEnds(t *testing.T) {
 	})
 }
 
-// Drain waits for the confirmation of what was unlocked; a lease isn't held any more.
+// Drain waits for the confirmation of a release; a released lease doesn't count as held.
 func TestDrainWithoutAMajorityIsNotHeld(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *wire) {
 		a, _, _ := w.three()

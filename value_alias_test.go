@@ -2,7 +2,8 @@ package lockmesh
 
 import "testing"
 
-// What Inspect returns is the caller's: the voter of the same node says the words of its memory, and doesn't send them over a wire to itself.
+// The result of Inspect belongs to the caller. The voter of the same node answers without a wire in
+// between, so the answer must not share the voter's memory.
 func TestWhatInspectReturnsIsTheCallersToChange(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *wire) {
 		a := w.alone()

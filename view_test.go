@@ -5,8 +5,9 @@ import (
 	"testing"
 )
 
-// Tokens differ by more than an int can say on a 32-bit machine: they are microseconds, of which 31 bits are 36 minutes. A barrier's members must agree
-// on the order, whatever machine each runs on. Only GOARCH=386 or arm can find that broken.
+// Tokens may differ by more than an int on a 32-bit machine: a token counts microseconds, and 31
+// bits are 36 minutes. The members of a barrier must agree on the order, on any machine. Only a
+// test with GOARCH=386 or arm can find a fault.
 func TestPermitsAreInOrderOfTheirTokens(t *testing.T) {
 	const hour = 3_600_000_000
 	want := []uint64{1, 1 + hour, 1 + 2*hour, 1 << 62, 1<<63 - 1}

@@ -7,8 +7,9 @@ import (
 	"time"
 )
 
-// The log tells of a restart at INFO, since the voter counts again by itself. If the voter then dies
-// before it counts, an operator must be told at WARN: the voter won't be back by itself.
+// A restart of a voter is logged at INFO, since the voter counts again by itself. If the voter then
+// dies before its votes count, a line at WARN must tell the operator: the voter won't be back by
+// itself.
 func TestAVoterThatDiesWhileItIsQuietIsWarnedOf(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *wire) {
 		log := &lockedBuffer{}

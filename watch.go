@@ -14,10 +14,6 @@ import (
 )
 
 const (
-	// MaxWatches is the maximum number of open watches of a node. Each watch costs a slot at every
-	// voter, and a goroutine at this node.
-	MaxWatches = 1024
-
 	// watchQueue is how many events may wait for a reader for longer than watchPatience, in
 	// addition to the state at the beginning or after a gap. Beyond so many, the state is more
 	// useful than the history.
@@ -132,6 +128,10 @@ type Watch struct {
 	overflow overflowState // why no further events are queued
 	wake     chan struct{} // capacity 1: wakes pump
 	err      error
+}
+
+func (w *Watch) checkUsable(method string) {
+	checkUsable(w != nil && w.mesh != nil, method, "Mesh.Watch")
 }
 
 // overflowState says whether a reader was too slow.

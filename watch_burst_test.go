@@ -8,7 +8,7 @@ import (
 	"github.com/lockmesh/lockmesh/internal/watchmerge"
 )
 
-// tooLong are more events than may wait for a reader at all.
+// tooLong returns more events than may wait for a reader at all.
 func tooLong() []watchmerge.Event {
 	const n = watchQueueBytes/(eventBytes+vote.MaxValueLen) + 1
 	told := make([]watchmerge.Event, n)
@@ -19,7 +19,8 @@ func tooLong() []watchmerge.Event {
 	return told
 }
 
-// A look may show so much at once that it is more than a reader may leave waiting. The reader, who waits for events, hears of it all the same.
+// A query may show more events at once than may wait for a reader. A reader that waits for events
+// receives a gap nevertheless.
 func TestAReaderIsWokenByABurstThatIsTooLongForIt(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *wire) {
 		a := w.alone()
@@ -30,7 +31,8 @@ func TestAReaderIsWokenByABurstThatIsTooLongForIt(t *testing.T) {
 	})
 }
 
-// What there is comes anew after each gap. A reader that takes nothing, while a mesh breaks and heals again and again, has the newest waiting and not all of them.
+// After each gap the present holders follow. If a reader takes nothing while a mesh breaks and
+// heals again and again, only the newest of these states waits for the reader.
 func TestGapsDontPileUpBeforeASlowReader(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *wire) {
 		a := w.alone()

@@ -10,15 +10,15 @@ import (
 	"github.com/lockmesh/lockmesh/internal/sampled"
 )
 
-// fastReader does nothing but read a watch.
+// fastReader only reads a watch.
 type fastReader struct {
 	mu   sync.Mutex
 	told map[EventKind]int
 	keys map[string]EventKind // the newest event of each key
 }
 
-// readFast returns once the watch has told its first state: a lease that begins and ends before
-// that is in no watch.
+// readFast returns once the watch has reported its first state: a lease that ends before this state
+// is in no watch.
 func readFast(w *Watch) *fastReader {
 	r := &fastReader{told: make(map[EventKind]int), keys: make(map[string]EventKind)}
 	first, synced := sync.Once{}, make(chan struct{})
@@ -39,8 +39,9 @@ func readFast(w *Watch) *fastReader {
 	return r
 }
 
-// want waits a TTL and a while longer, so that all is told. Then the reader must have been told of
-// so many grants and ends since the last call, of one end or grant for each key, and of no gap.
+// want waits until all events have arrived, for a TTL and a while longer. The reader must then have
+// received the given numbers of grants and ends since the last call, an end or a grant for each
+// key, and no gap.
 func (r *fastReader) want(t *testing.T, granted, released, lost int) {
 	t.Helper()
 	time.Sleep(15 * time.Second)
@@ -69,8 +70,8 @@ func manyKeys(n int) []string {
 	return keys
 }
 
-// A batch that begins or ends at once is told as a whole to a reader that does nothing but read. The
-// watching node votes, so its own voter tells it everything in one go.
+// A batch that begins or ends at once is reported as a whole to a reader that only reads. The
+// watching node votes, so its own voter reports all keys together.
 func TestABatchIsToldToAFastReaderWithoutAGap(t *testing.T) {
 	for _, n := range []int{600, 5000} {
 		t.Run(fmt.Sprint(n), func(t *testing.T) {
@@ -112,8 +113,8 @@ func TestABatchIsToldToAFastReaderWithoutAGap(t *testing.T) {
 	}
 }
 
-// Voters that are far away tell of many keys one message after the other. Keys whose reports are
-// still on their way are no reason for a gap.
+// Distant voters report many keys in one message after the other. Keys with reports under way are
+// no reason for a gap.
 func TestManyKeysAtOnceAreToldWithoutAGap(t *testing.T) {
 	for _, latency := range []time.Duration{time.Millisecond, 20 * time.Millisecond} {
 		t.Run(latency.String(), func(t *testing.T) {

@@ -13,7 +13,8 @@ import (
 	"github.com/lockmesh/lockmesh/internal/vote"
 )
 
-// TestAWatchOfATurbulentMesh holds what a watch tells against what holders know, while nodes crash, restart and are cut off.
+// TestAWatchOfATurbulentMesh compares the events of a watch with the leases of the holders, while
+// nodes crash, restart and are cut off.
 func TestAWatchOfATurbulentMesh(t *testing.T) {
 	for seed := range uint64(4) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
@@ -25,7 +26,7 @@ func TestAWatchOfATurbulentMesh(t *testing.T) {
 	}
 }
 
-// cut is long enough for a connection to be given up: within one nothing is lost.
+// cut is long enough for a connection to be given up: no message is lost within a connection.
 const cut = 1500 * time.Millisecond
 
 func turbulent(t *testing.T, w *wire, seed uint64) {
@@ -38,7 +39,8 @@ func turbulent(t *testing.T, w *wire, seed uint64) {
 		nodes[name] = w.join(name, voters, short)
 	}
 	var mu sync.Mutex
-	granted := make(map[string]map[uint64]time.Time) // by key and token: of those that were given back, as a majority has confirmed
+	// granted has the time of each grant, by key and token, of the leases with a confirmed release.
+	granted := make(map[string]map[uint64]time.Time)
 	var work sync.WaitGroup
 	ctx, stop := context.WithCancel(t.Context())
 	client := func(m *Mesh, seed uint64) {
@@ -193,7 +195,7 @@ func turbulent(t *testing.T, w *wire, seed uint64) {
 		slices.Sort(all)
 		return all
 	}
-	time.Sleep(10 * time.Second) // what is late comes
+	time.Sleep(10 * time.Second) // late events arrive
 	seenMu.Lock()
 	if gaps == 0 {
 		mu.Lock()

@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// seen collects what a watch tells, in short words, once nothing more comes.
+// seen collects the events of a watch, as texts, until no further event comes.
 func seen(t *testing.T, w *Watch) []string {
 	t.Helper()
 	var words []string
@@ -57,7 +57,7 @@ func TestAWatchTellsWhatHappensInOrder(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *wire) {
 		a, b, c := w.three()
 		before := must[*Lease](t)(b.Lock(t.Context(), "k", WithValue([]byte("v"))))
-		synctest.Wait() // all voters have heard
+		synctest.Wait() // all voters know of the lease
 		ctx, cancel := context.WithCancel(t.Context())
 		watch := must[*Watch](t)(c.Watch(ctx, "k"))
 		wantSeen(t, watch, "granted! k b v", "synced")
@@ -201,7 +201,7 @@ func TestAWatchSurvivesTheRestartOfEachVoterInTurn(t *testing.T) {
 			}
 			nodes[name] = w.join(name, voters, nil)
 			time.Sleep(time.Second)
-			unlock(t, holder) // while that voter is quiet
+			unlock(t, holder) // while the voter is quiet
 			holder = must[*Lease](t)(d.Lock(t.Context(), "k"))
 			time.Sleep(15 * time.Second)
 			wantSeen(t, watch, "released k d", "granted k d")
@@ -226,7 +226,7 @@ func TestAGapOfAMajorityIsMarkedAndTheStateFollows(t *testing.T) {
 		}
 		time.Sleep(time.Minute)
 		wantIs(t, l.Err(), ErrLost)
-		wantSeen(t, watch) // one voter of three can't know
+		wantSeen(t, watch) // a single voter of three can't know
 		w.join("a", voters, nil)
 		w.join("b", voters, nil)
 		must[*Lease](t)(e.Lock(t.Context(), "k"))
@@ -293,7 +293,7 @@ func TestASlowReaderGetsAMarkedGapAndHoldsUpNobody(t *testing.T) {
 		must[*Lease](t)(b.Lock(t.Context(), "k"))
 		wantSeen(t, fast, "granted k b")
 		got = seen(t, watch)
-		// What is on its way to the reader already isn't discarded.
+		// Events under way to the reader aren't discarded.
 		i := slices.Index(got, "gap")
 		if i < 0 || i > 2 || !slices.Equal(got[i:], []string{"gap", "granted! k b", "synced"}) {
 			t.Errorf("a slow reader was told %q", got)
@@ -301,7 +301,8 @@ func TestASlowReaderGetsAMarkedGapAndHoldsUpNobody(t *testing.T) {
 	})
 }
 
-// However many watches a node has of the same, voters tell it once; and each shows what there was when it began.
+// Voters report an event once to all watches of a node on the same keys, and each watch first shows
+// the leases held at its start.
 func TestWatchesOfTheSameShareWhatVotersTell(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *wire) {
 		a, b, c := w.three()
@@ -311,11 +312,11 @@ func TestWatchesOfTheSameShareWhatVotersTell(t *testing.T) {
 		for i := range 10 {
 			key := fmt.Sprintf("k%d", i)
 			must[*Lease](t)(b.Lock(t.Context(), key))
-			synctest.Wait() // all voters have heard
+			synctest.Wait() // all voters know of the lease
 			words = append(words, "granted! "+key+" b")
 			for j := range 3 {
 				watch := must[*Watch](t)(c.WatchPrefix(ctx, ""))
-				synctest.Wait() // it has been told what there is
+				synctest.Wait() // the watch has its first state
 				if j > 0 {
 					watches = append(watches, watch)
 					continue
@@ -347,8 +348,8 @@ func TestWatchesOfTheSameShareWhatVotersTell(t *testing.T) {
 	})
 }
 
-// A watch that joins others on its node shows what was held when it began, even where the node hasn't heard of that
-// yet: it waits for a look that began after it did.
+// A watch that joins others on its node shows the leases held at its start, even if the node
+// doesn't know of these leases yet: the watch waits for a query begun later.
 func TestALaterWatchOfTheSameIsAsNewAsItsBeginning(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *wire) {
 		voters := []string{"a", "b", "c"}

@@ -17,21 +17,21 @@ type wire struct {
 	*memnet.Network
 	t *testing.T
 
-	stalled map[string]bool // whose messages wait, both ways
+	stalled map[string]bool // nodes with messages held back, both ways
 	meshes  []*Mesh
 	clocks  map[*Mesh]*memnet.Clock
 
 	processes map[*Mesh]*memnet.Process // of join
 }
 
-// inBubble runs a test in a bubble with a network on which messages take no time. What is still
-// open at the test's end is closed.
+// inBubble runs a test in a bubble with a network on which messages take no time. Meshes still open
+// at the test's end are closed.
 func inBubble(t *testing.T, f func(t *testing.T, w *wire)) {
 	t.Helper()
 	inBubbleOver(t, 0, f)
 }
 
-// inBubbleOver is inBubble on a network on which each message takes as long as latency says.
+// inBubbleOver is inBubble on a network with a latency for each message.
 func inBubbleOver(t *testing.T, latency time.Duration, f func(t *testing.T, w *wire)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
@@ -50,7 +50,7 @@ func inBubbleOver(t *testing.T, latency time.Duration, f func(t *testing.T, w *w
 	})
 }
 
-// wireAddr is where the node of a one-letter name listens.
+// wireAddr returns the address of the node of a one-letter name.
 func wireAddr(name string) string { return fmt.Sprintf("10.0.0.%d:7950", name[0]-'a'+1) }
 
 // join starts a node; edit may be nil.
@@ -75,7 +75,7 @@ func (w *wire) join(name string, voters []string, edit func(*Config)) *Mesh {
 	return m
 }
 
-// alone starts a node that is the only voter, and waits until it is ready and idle.
+// alone starts a node that is the only voter, and waits until the node is ready and idle.
 func (w *wire) alone() *Mesh {
 	w.t.Helper()
 	m := w.join("a", []string{"a"}, nil)
@@ -86,7 +86,7 @@ func (w *wire) alone() *Mesh {
 	return m
 }
 
-// three starts three nodes, all voters, and waits until they are ready.
+// three starts three nodes, all voters, and waits until all are ready.
 func (w *wire) three() (a, b, c *Mesh) {
 	w.t.Helper()
 	voters := []string{"a", "b", "c"}
@@ -99,7 +99,7 @@ func (w *wire) three() (a, b, c *Mesh) {
 	return a, b, c
 }
 
-// stall holds back all messages from and to a node from now on, or no more.
+// stall holds back all messages from and to a node, until a call without on.
 func (w *wire) stall(name vote.NodeID, on bool) {
 	w.stalled[string(name)] = on
 	stalled := maps.Clone(w.stalled)

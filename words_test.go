@@ -10,9 +10,10 @@ import (
 	"github.com/lockmesh/lockmesh/internal/sampled"
 )
 
-// The limits for the words over which a newcomer stumbles: in a thousand words those that stand for a
-// noun named elsewhere, and persons unknown to the reader. The comments of etcd's raft have 26 of the
-// former and 0.1 of the latter. wideMost is the share of lines wider than 100 columns, in a thousand.
+// The limits for words over which a newcomer stumbles, in a thousand words: pronouns for a noun
+// named elsewhere, and persons unknown to the reader. The comments of etcd's raft have 26 of the
+// former and 0.1 of the latter. wideMost is the share of lines wider than 100 columns, in a
+// thousand.
 const (
 	referencesMost = 30
 	unknownMost    = 0.3
@@ -31,10 +32,10 @@ type prose struct {
 	t                  *testing.T
 	words, refers, who int
 	lines, wide        int
-	leastWords         int // fewer mean that the text wasn't found
+	leastWords         int // fewer words mean that the text wasn't found
 }
 
-// add counts a line of a file, of which text is meant for reading.
+// add counts a line of a file; text is the part of the line for readers.
 func (p *prose) add(file, line, text string) {
 	p.lines++
 	if utf8.RuneCountInString(strings.ReplaceAll(line, "\t", "    ")) > 100 {
@@ -53,7 +54,7 @@ func (p *prose) add(file, line, text string) {
 	}
 }
 
-// check is a ratchet: where it fails, name the noun and the actor. CONTRIBUTING.md has the rule.
+// check is a ratchet. If check fails, name the noun and the actor; CONTRIBUTING.md has the rule.
 func (p *prose) check() {
 	p.t.Helper()
 	if p.words < p.leastWords {
@@ -75,11 +76,16 @@ func (p *prose) check() {
 }
 
 // TestCommentsNameTheirNouns reads the comments of production code.
-func TestCommentsNameTheirNouns(t *testing.T) {
+func TestCommentsNameTheirNouns(t *testing.T) { readComments(t, false, 100_000) }
+
+// TestCommentsOfTestsNameTheirNouns reads the comments of tests.
+func TestCommentsOfTestsNameTheirNouns(t *testing.T) { readComments(t, true, 50_000) }
+
+func readComments(t *testing.T, tests bool, leastWords int) {
 	sampled.Unraced(t)
-	p := &prose{t: t, leastWords: 100_000}
+	p := &prose{t: t, leastWords: leastWords}
 	for name, text := range repository(t, ".go") {
-		if strings.HasSuffix(name, "_test.go") {
+		if strings.HasSuffix(name, "_test.go") != tests {
 			continue
 		}
 		for line := range strings.Lines(text) {
@@ -100,8 +106,8 @@ func TestCommentsNameTheirNouns(t *testing.T) {
 // declared is a declaration with a comment above it.
 var declared = regexp.MustCompile(`(?m)^((?://.*\n)+)(?:func (?:\([^)]*\) )?|type )(\w+)`)
 
-// TestCommentsBeginWithTheNames : the comment of a function or type begins with its name, as go doc
-// has it; after a renaming the old name would stay.
+// TestCommentsBeginWithTheNames checks that the comment of a function or type begins with its name,
+// for go doc. A renaming would leave the old name in the comment.
 func TestCommentsBeginWithTheNames(t *testing.T) {
 	sampled.Unraced(t)
 	found := 0

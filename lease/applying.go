@@ -244,9 +244,9 @@ func (t *applying) tells(v *Voter, i int) {
 	v.reportWait(e)
 }
 
-// tellsOne is attend for a reader with a vote, to whose owner the voter may send messages again: the
-// owner is asked for the vote, or told that another request waits. The key may have thousands of other
-// readers, and nothing has changed for them.
+// tellsOne is attend for a reader with a vote, to whose owner the voter may send messages again:
+// the owner is asked for the vote, or told that another request waits. The key may have thousands
+// of other readers, and nothing has changed for them.
 func (v *Voter) tellsOne(e *entry) {
 	k := e.key
 	v.toil(len(k.queue.all()) / scanned)

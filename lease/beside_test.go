@@ -8,8 +8,8 @@ import (
 )
 
 // twiceVoted has the first caller hold "k" shared with two votes: a residual vote, since the vote
-// outlasted its length while a lock-delay keeps the key, and a live vote, which the caller got when it
-// reported that other voters cover the lease.
+// outlasted its length while a lock-delay keeps the key, and a live vote, which the caller got when
+// it reported that other voters cover the lease.
 func twiceVoted(t *testing.T, sessions int) *booth {
 	b := newBooth(t, sessions)
 	c := b.sessions[0]
@@ -42,8 +42,8 @@ func (b *booth) checkNoWriterBesideReaders() {
 	}
 }
 
-// An upgrade waits for a reader of another node, also where the upgraded request has a residual vote
-// besides its live vote: two compatible votes don't stand for a third.
+// An upgrade waits for a reader of another node, also where the upgraded request has a residual
+// vote besides its live vote: two compatible votes don't stand for a third.
 func TestAnUpgradeWithAResidualVoteWaitsForOtherReaders(t *testing.T) {
 	b := twiceVoted(t, 2)
 	writer, reader := b.sessions[0], b.sessions[1]
@@ -57,8 +57,8 @@ func TestAnUpgradeWithAResidualVoteWaitsForOtherReaders(t *testing.T) {
 	}
 }
 
-// A reader waits for an upgrade, also where the upgraded request has a residual vote besides its live
-// vote.
+// A reader waits for an upgrade, also where the upgraded request has a residual vote besides its
+// live vote.
 func TestAReaderWaitsForAnUpgradeWithAResidualVote(t *testing.T) {
 	b := twiceVoted(t, 2)
 	writer, reader := b.sessions[0], b.sessions[1]

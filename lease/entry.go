@@ -62,7 +62,7 @@ const (
 // extras has the cold fields of an entry. Few requests need extras, and requests without contention
 // and without a time of their own hardly ever do.
 type extras struct {
-	beside                 vote.Number // see vote.Wish
+	beside                 vote.Number // see vote.Spec
 	length, delay, minHold time.Duration
 	// How long after the grant the owner's node ends the lease, or how much longer the lease lasts
 	// if the owner has said so since the grant; zero if the node doesn't end the lease. For queries
@@ -109,7 +109,7 @@ func (v *Voter) extra(e *entry) *extras {
 	return e.extras
 }
 
-// wishes stores the rarely used fields of a request's vote.Wish, limited to what this voter can
+// wishes stores the rarely used fields of a request's vote.Spec, limited to what this voter can
 // promise.
 func (v *Voter) wishes(e *entry, w *vote.Spec) {
 	if w.Beside == 0 && w.Length <= 0 && w.Delay <= 0 && w.MinHold <= 0 && w.EndsAfter <= 0 {

@@ -180,8 +180,8 @@ func (v *Voter) serve(k *key) {
 	}
 }
 
-// serving is the task of giving votes for a key to the rest of the requests for which there is room.
-// Until then they wait, as if their requests came later.
+// serving is the task of giving votes for a key to the rest of the requests for which there is
+// room. Until then they wait, as if their requests came later.
 type serving struct{ k *key }
 
 // serveLater leaves the rest of a key's queue to a task.

@@ -10,7 +10,8 @@ import (
 type key struct {
 	name vote.Key
 	// votes are the votes for the key, in order of serials. All are compatible with each other, and
-	// permits have different slots. A request has one live vote at most, and may have residual votes.
+	// permits have different slots. A request has one live vote at most, and may have residual
+	// votes.
 	votes   few
 	queue   few        // the waiting requests, in order, without told
 	told    *aside     // the waiting TryLocks that were told of a lease; nil if there are none

@@ -139,8 +139,8 @@ type request struct {
 	inLocalQueue     bool // in the local queue, or at its front
 	queued           bool // queued locally; the voters don't know of the request
 	contended        bool // another node waits for the key, or may have had the key meanwhile
-	hedging          bool // deferred to some voters; see spare
-	awaitingValidity bool // in Requester.uncovered
+	hedging          bool // deferred to some voters; see hedge
+	awaitingValidity bool // in Requester.awaitingValidity
 	confirmed        bool // a confirmation round was needed
 	reportEnd        bool // EventReleased is to report the end
 }

@@ -8,8 +8,8 @@ type tally struct {
 	cold  *coldFields   // the cold fields; nil while none is needed
 }
 
-// countedVote is what a requester knows of one voter's vote for one request. Each held lease has a
-// counted for each voter, so rarely used fields are in coldVote.
+// countedVote has a requester's knowledge of one voter's vote for one request. Each held lease has
+// a countedVote for each voter, so rarely used fields are in coldVote.
 type countedVote struct {
 	serial     vote.Serial // of the counted vote; zero for none
 	token      vote.Token  // the token proposed or confirmed by the voter

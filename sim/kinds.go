@@ -73,8 +73,8 @@ func (o *Options) drawKinds() {
 }
 
 // outliving makes a world of readers that become writers, with leases of short lengths of their own
-// and delays: votes outlast their length at voters that are out of reach for a while, and stay there
-// as residual votes beside the votes that follow.
+// and delays: votes outlast their length at voters that are out of reach for a while, and stay
+// there as residual votes beside the votes that follow.
 func (o *Options) outliving() {
 	o.Load.Keys, o.Load.Kinds = 1, []Kind{{Readers: true}}
 	m := &o.Load.Mix

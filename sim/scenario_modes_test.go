@@ -49,8 +49,8 @@ func TestADelayIsKeptByVotersThatHaveNotHeardOfTheLease(t *testing.T) {
 
 // In the test, voter a votes again for a reader, x1, while the reader's earlier vote outlives its
 // length there because of the delay. x2 becomes a reader by a and b, and x1's upgrade must wait for
-// x2. The upgrade was once compared with two votes of a key at most, which were both of x1 at a, and
-// granted by a and c.
+// x2. The upgrade was once compared with two votes of a key at most, which were both of x1 at a,
+// and granted by a and c.
 func TestAnUpgradeWaitsForAReaderThoughTheUpgradedRequestHasTwoVotes(t *testing.T) {
 	s := awake(t, Options{Clients: 2})
 	x1 := s.Ask(Ask{Node: "x1", Key: "k", Mode: Shared, Length: 400 * time.Millisecond, Delay: 1500 * time.Millisecond})

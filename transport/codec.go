@@ -27,7 +27,7 @@ const (
 	hasTime
 	hasBid
 	hasToken
-	hasWish
+	hasSpec
 	hasSlot
 	hasWon
 	hasLost
@@ -77,7 +77,7 @@ const (
 )
 
 const (
-	wishWords    = 9  // elements of a wish; the last, Ends, is encoded only where set
+	specWords    = 9  // elements of a spec; the last, Ends, is encoded only where set
 	requestWords = 8  // elements of an entry of a sync
 	voteWords    = 4  // elements of an entry of an answer
 	sightWords   = 16 // elements of a view entry
@@ -97,7 +97,7 @@ const (
 var layouts = [...]fields{
 	vote.KindOpen:    hasStream | hasTTL | hasRTT | hasSent | hasElected,
 	vote.KindSync:    hasStream | hasEnd | hasRequests,
-	vote.KindRequest: hasStream | hasNumber | hasWish | hasTime | hasBid,
+	vote.KindRequest: hasStream | hasNumber | hasSpec | hasTime | hasBid,
 	vote.KindConfirm: hasStream | hasNumber | hasSerial | hasToken | hasSlot | hasWon,
 	vote.KindYield:   hasStream | hasNumber | hasSerial | hasSlot,
 	vote.KindRelease: hasStream | hasNumber | hasBid | hasLost,
@@ -219,7 +219,7 @@ func check(m *vote.Message, has fields) error {
 		return fmt.Errorf("%w: a text of %d bytes; it must be UTF-8 of at most %d", ErrMalformed, len(m.Text), vote.MaxTextLen)
 	case has&hasWho != 0 && !validName(m.Who):
 		return fmt.Errorf("%w: a node name of %d bytes", ErrMalformed, len(m.Who))
-	case has&hasWish != 0:
+	case has&hasSpec != 0:
 		return checkWish(&m.Spec)
 	case has&(hasRequests|hasVotes) != 0:
 		return checkEntries(m.Entries, has)

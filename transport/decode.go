@@ -86,7 +86,7 @@ func (p *parser) fields(m *vote.Message, has fields) {
 	if has&hasToken != 0 {
 		m.Token = p.token()
 	}
-	if has&hasWish != 0 {
+	if has&hasSpec != 0 {
 		p.wish(&m.Spec)
 	}
 	if has&hasSlot != 0 {
@@ -244,9 +244,9 @@ func (p *parser) votes() []vote.Entry {
 }
 
 func (p *parser) wish(w *vote.Spec) {
-	words := p.array(wishWords)
-	if p.err == nil && words < wishWords-1 {
-		p.fail("an array of %d elements where %d or %d belong", words, wishWords-1, wishWords)
+	words := p.array(specWords)
+	if p.err == nil && words < specWords-1 {
+		p.fail("an array of %d elements where %d or %d belong", words, specWords-1, specWords)
 	}
 	w.Key = p.key()
 	w.Mode = p.mode()
@@ -256,7 +256,7 @@ func (p *parser) wish(w *vote.Spec) {
 	w.Length = p.duration()
 	w.Delay = p.duration()
 	w.MinHold = p.duration()
-	if words == wishWords {
+	if words == specWords {
 		w.EndsAfter = p.duration()
 		if p.err == nil && w.EndsAfter == 0 {
 			p.fail("a lease that ends after zero time")

@@ -54,8 +54,8 @@ func (s *session) settle() {
 // [ErrNoAnswer], [ErrClosed], ctx's error, or a network error.
 func (p *Port) Dial(ctx context.Context, addr string, want vote.NodeID) (vote.Conn, error) {
 	if want == "" {
-		return 0, errors.New("dialing: no node is named; use Greet for an address whose node " +
-			"isn't known")
+		return 0, errors.New("dialing: no node is named; call Greet for an address of an " +
+			"unknown node")
 	}
 	if err := p.begin(); err != nil {
 		return 0, fmt.Errorf("dialing %s at %s: %w", want, addr, err)

@@ -37,7 +37,7 @@ func appendFields(b []byte, m *vote.Message, has fields) []byte {
 	if has&hasToken != 0 {
 		b = appendUint(b, uint64(m.Token))
 	}
-	if has&hasWish != 0 {
+	if has&hasSpec != 0 {
 		b = appendWish(b, &m.Spec)
 	}
 	if has&hasSlot != 0 {
@@ -171,7 +171,7 @@ func appendFields(b []byte, m *vote.Message, has fields) []byte {
 }
 
 func appendWish(b []byte, w *vote.Spec) []byte {
-	words := wishWords
+	words := specWords
 	if w.EndsAfter == 0 {
 		words--
 	}

@@ -95,8 +95,8 @@ type advertisedHost struct {
 }
 
 // findAdvertised looks up the host of the port's own advertised address, for the first call of
-// FinalAdvertiseAddr: memberlist calls it without a context as gossip starts, and again whenever the
-// node's tags change.
+// FinalAdvertiseAddr: memberlist calls it without a context as gossip starts, and again whenever
+// the node's tags change.
 func (g *gossip) findAdvertised(ctx context.Context) error {
 	host, _, err := net.SplitHostPort(g.port.advertise)
 	if err != nil {

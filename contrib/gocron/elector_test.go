@@ -11,6 +11,7 @@ import (
 
 	"github.com/lockmesh/lockmesh"
 	gocronlock "github.com/lockmesh/lockmesh/contrib/gocron"
+	"github.com/lockmesh/lockmesh/internal/adaptertest"
 )
 
 const key = "billing/cron"
@@ -39,7 +40,7 @@ func leader(t *testing.T, all []*gocronlock.Elector) int {
 }
 
 func TestOnlyTheLeaderRunsJobsAndItsDeathHandsOver(t *testing.T) {
-	nodes := startMesh(t, "a", "b", "c")
+	nodes := adaptertest.Start(t, "a", "b", "c")
 	all := electors(t, nodes)
 	c := newCron(t, 3, func(i int) gocron.SchedulerOption { return gocron.WithDistributedElector(all[i]) })
 	var mu sync.Mutex
@@ -86,7 +87,7 @@ func TestOnlyTheLeaderRunsJobsAndItsDeathHandsOver(t *testing.T) {
 }
 
 func TestALeaderWithoutAMajorityStopsByItself(t *testing.T) {
-	nodes := startMesh(t, "a", "b", "c")
+	nodes := adaptertest.Start(t, "a", "b", "c")
 	e := electors(t, nodes[:1])
 	leader(t, e)
 	ctx, done := e[0].Guard(t.Context())
@@ -98,7 +99,7 @@ func TestALeaderWithoutAMajorityStopsByItself(t *testing.T) {
 	}
 	select {
 	case <-ctx.Done():
-	case <-within(t).Done():
+	case <-adaptertest.Within(t).Done():
 		t.Fatal("a job that runs isn't told")
 	}
 	if cause := context.Cause(ctx); !errors.Is(cause, lockmesh.ErrLost) {
@@ -113,11 +114,11 @@ func TestALeaderWithoutAMajorityStopsByItself(t *testing.T) {
 }
 
 func TestALeaderThatClosesHandsOverAtOnce(t *testing.T) {
-	nodes := startMesh(t, "a", "b", "c")
+	nodes := adaptertest.Start(t, "a", "b", "c")
 	all := electors(t, nodes)
 	first := leader(t, all)
 	for range 2 {
-		if err := all[first].Close(within(t)); err != nil {
+		if err := all[first].Close(adaptertest.Within(t)); err != nil {
 			t.Error(err)
 		}
 	}
@@ -130,7 +131,7 @@ func TestALeaderThatClosesHandsOverAtOnce(t *testing.T) {
 }
 
 func TestAnElectorThatCantBeElectedSaysWhy(t *testing.T) {
-	nodes := startMesh(t, "a")
+	nodes := adaptertest.Start(t, "a")
 	e := gocronlock.NewElector(nodes[0], "")
 	defer e.Close(t.Context())
 	eventually(t, "the key is refused", func() bool { return errors.Is(e.IsLeader(t.Context()), lockmesh.ErrKey) })

@@ -7,6 +7,8 @@ import (
 
 	"github.com/go-co-op/gocron/v2"
 	"github.com/jonboulle/clockwork"
+
+	"github.com/lockmesh/lockmesh/internal/adaptertest"
 )
 
 // cron has one gocron scheduler for each node, all on one clock set by the test.
@@ -65,7 +67,7 @@ func (c *cron) tick() {
 // decided about the previous run.
 func (c *cron) scheduled() {
 	c.t.Helper()
-	if err := c.clock.BlockUntilContext(within(c.t), c.jobs); err != nil {
+	if err := c.clock.BlockUntilContext(adaptertest.Within(c.t), c.jobs); err != nil {
 		c.t.Fatal("the schedulers don't come to rest")
 	}
 }
@@ -73,7 +75,7 @@ func (c *cron) scheduled() {
 // eventually waits until a condition holds.
 func eventually(t *testing.T, what string, holds func() bool) {
 	t.Helper()
-	ctx := within(t)
+	ctx := adaptertest.Within(t)
 	look := time.NewTicker(time.Millisecond)
 	defer look.Stop()
 	for !holds() {

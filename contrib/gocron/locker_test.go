@@ -14,6 +14,7 @@ import (
 
 	"github.com/lockmesh/lockmesh"
 	gocronlock "github.com/lockmesh/lockmesh/contrib/gocron"
+	"github.com/lockmesh/lockmesh/internal/adaptertest"
 )
 
 // tally counts the runs of each job, and the skipped runs.
@@ -67,8 +68,8 @@ func lockers(nodes []*lockmesh.Mesh, opts ...gocronlock.LockerOption) func(int) 
 
 // Every job is quick, so only the splay keeps a second scheduler from finding the job's lock free.
 func TestEachQuickJobIsRunOnceBySomeScheduler(t *testing.T) {
-	nodes := startMesh(t, "a", "b", "c")
-	c := newCron(t, 3, lockers(nodes, gocronlock.WithSplay(patience)))
+	nodes := adaptertest.Start(t, "a", "b", "c")
+	c := newCron(t, 3, lockers(nodes, gocronlock.WithSplay(adaptertest.Patience)))
 	y := newTally()
 	const jobs = 20
 	for j := range jobs {
@@ -97,10 +98,10 @@ func TestEachQuickJobIsRunOnceBySomeScheduler(t *testing.T) {
 
 // The control: without a splay a quick job's lock is free again before the next scheduler comes.
 func TestWithoutASplayAQuickJobMayBeRunTwice(t *testing.T) {
-	nodes := startMesh(t, "a")
+	nodes := adaptertest.Start(t, "a")
 	l := gocronlock.NewLocker(nodes[0], gocronlock.WithSplay(0))
 	for range 2 {
-		lock, err := l.Lock(within(t), "quick")
+		lock, err := l.Lock(adaptertest.Within(t), "quick")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -112,7 +113,7 @@ func TestWithoutASplayAQuickJobMayBeRunTwice(t *testing.T) {
 
 // A job holds its lock while running, and runs again at each tick, on any node.
 func TestEachRunOfALongJobIsOneSchedulers(t *testing.T) {
-	nodes := startMesh(t, "a", "b", "c")
+	nodes := adaptertest.Start(t, "a", "b", "c")
 	c := newCron(t, 3, lockers(nodes, gocronlock.WithSplay(0)))
 	y := newTally()
 	const ticks = 10
@@ -138,14 +139,14 @@ func TestEachRunOfALongJobIsOneSchedulers(t *testing.T) {
 			return ran == n && skipped == 2*n && running.Load() == 0
 		})
 		eventually(t, "the lock is free", func() bool {
-			lease, err := nodes[0].TryLock(within(t), "gocron/nightly")
+			lease, err := nodes[0].TryLock(adaptertest.Within(t), "gocron/nightly")
 			return err == nil && lease.Unlock(t.Context()) == nil
 		})
 	}
 }
 
 func TestALostLeaseReachesTheJobAndAnotherRunsTheNext(t *testing.T) {
-	nodes := startMesh(t, "a", "b", "c")
+	nodes := adaptertest.Start(t, "a", "b", "c")
 	lost := make(chan error, 1)
 	first := gocronlock.NewLocker(nodes[0], gocronlock.WithSplay(0), gocronlock.WithLost(func(job string, err error) {
 		if job != "nightly" {
@@ -214,9 +215,9 @@ func TestALostLeaseReachesTheJobAndAnotherRunsTheNext(t *testing.T) {
 }
 
 func TestErrorsOfALocker(t *testing.T) {
-	nodes := startMesh(t, "a")
-	l := gocronlock.NewLocker(nodes[0], gocronlock.WithPrefix("cron:"), gocronlock.WithSplay(patience))
-	lock, err := l.Lock(within(t), "job")
+	nodes := adaptertest.Start(t, "a")
+	l := gocronlock.NewLocker(nodes[0], gocronlock.WithPrefix("cron:"), gocronlock.WithSplay(adaptertest.Patience))
+	lock, err := l.Lock(adaptertest.Within(t), "job")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -228,10 +229,10 @@ func TestErrorsOfALocker(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	if _, err := l.Lock(within(t), "job"); !errors.Is(err, gocronlock.ErrRunning) {
+	if _, err := l.Lock(adaptertest.Within(t), "job"); !errors.Is(err, gocronlock.ErrRunning) {
 		t.Errorf("during the splay: %v", err)
 	}
-	if _, err := l.Lock(within(t), "a\nb"); !errors.Is(err, lockmesh.ErrKey) {
+	if _, err := l.Lock(adaptertest.Within(t), "a\nb"); !errors.Is(err, lockmesh.ErrKey) {
 		t.Errorf("a name that is no key: %v", err)
 	}
 	if l.Lease("other") != nil {
@@ -245,7 +246,7 @@ func TestErrorsOfALocker(t *testing.T) {
 	if err := nodes[0].Close(); err != nil {
 		t.Error(err)
 	}
-	if _, err := l.Lock(within(t), "another"); !errors.Is(err, lockmesh.ErrClosed) {
+	if _, err := l.Lock(adaptertest.Within(t), "another"); !errors.Is(err, lockmesh.ErrClosed) {
 		t.Errorf("after the mesh has ended: %v", err)
 	}
 }

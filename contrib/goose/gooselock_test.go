@@ -16,6 +16,7 @@ import (
 
 	"github.com/lockmesh/lockmesh"
 	gooselock "github.com/lockmesh/lockmesh/contrib/goose"
+	"github.com/lockmesh/lockmesh/internal/adaptertest"
 )
 
 const key = "orders/migrations"
@@ -49,7 +50,7 @@ func provider(t *testing.T, db *sql.DB, l lock.Locker, opts ...goose.ProviderOpt
 func wantOrders(t *testing.T, db *sql.DB, want int) {
 	t.Helper()
 	var got int
-	if err := db.QueryRowContext(within(t), "SELECT count(*) FROM orders").Scan(&got); err != nil {
+	if err := db.QueryRowContext(adaptertest.Within(t), "SELECT count(*) FROM orders").Scan(&got); err != nil {
 		t.Fatal(err)
 	}
 	if got != want {
@@ -60,7 +61,7 @@ func wantOrders(t *testing.T, db *sql.DB, want int) {
 // goose's own suite: five providers migrate at once, spread over the nodes, and share only a file
 // and the mesh.
 func TestGoosesSuiteForProviders(t *testing.T) {
-	nodes := startMesh(t, "a", "b", "c")
+	nodes := adaptertest.Start(t, "a", "b", "c")
 	file := filepath.Join(t.TempDir(), "orders.db")
 	n := 0
 	locktesting.TestProviderLocking(t, func(t *testing.T) *goose.Provider {
@@ -74,7 +75,7 @@ func TestGoosesSuiteForProviders(t *testing.T) {
 }
 
 func TestGoosesSuiteForProvidersThatShareALocker(t *testing.T) {
-	nodes := startMesh(t, "a")
+	nodes := adaptertest.Start(t, "a")
 	file := filepath.Join(t.TempDir(), "orders.db")
 	shared := gooselock.New(nodes[0], key)
 	locktesting.TestProviderLocking(t, func(t *testing.T) *goose.Provider { return provider(t, open(t, file), shared) })
@@ -84,7 +85,7 @@ func TestGoosesSuiteForProvidersThatShareALocker(t *testing.T) {
 // goose's own suite: five lockers try the lock at once; one locker gets the lock, and the others
 // give up in time.
 func TestGoosesSuiteForLockers(t *testing.T) {
-	nodes := startMesh(t, "a", "b", "c")
+	nodes := adaptertest.Start(t, "a", "b", "c")
 	n := 0
 	locktesting.TestConcurrentLocking(t, open(t, filepath.Join(t.TempDir(), "orders.db")), func(*testing.T) lock.Locker {
 		n++
@@ -93,7 +94,7 @@ func TestGoosesSuiteForLockers(t *testing.T) {
 }
 
 func TestGoosesSuiteForOneSharedLocker(t *testing.T) {
-	nodes := startMesh(t, "a")
+	nodes := adaptertest.Start(t, "a")
 	shared := gooselock.New(nodes[0], key)
 	locktesting.TestConcurrentLocking(t, open(t, filepath.Join(t.TempDir(), "orders.db")),
 		func(*testing.T) lock.Locker { return shared }, 500*time.Millisecond)
@@ -125,12 +126,12 @@ func last() goose.ProviderOption {
 
 // The guard rolls back the migration of a node that dies, and another node finishes the work.
 func TestALostLeaseEndsTheMigrationAndAnotherNodeGoesOn(t *testing.T) {
-	nodes := startMesh(t, "a", "b", "c")
+	nodes := adaptertest.Start(t, "a", "b", "c")
 	file := filepath.Join(t.TempDir(), "orders.db")
 	began, ended := make(chan struct{}), make(chan error, 1)
 	first := provider(t, open(t, file), gooselock.New(nodes[0], key), stuck(began))
 	go func() {
-		ctx, done := gooselock.Guard(within(t))
+		ctx, done := gooselock.Guard(adaptertest.Within(t))
 		defer done()
 		_, err := first.Up(ctx)
 		ended <- err
@@ -139,7 +140,7 @@ func TestALostLeaseEndsTheMigrationAndAnotherNodeGoesOn(t *testing.T) {
 	second := provider(t, open(t, file), gooselock.New(nodes[1], key), last())
 	took := make(chan []*goose.MigrationResult, 1)
 	go func() {
-		results, err := second.Up(within(t))
+		results, err := second.Up(adaptertest.Within(t))
 		if err != nil {
 			t.Error(err)
 		}
@@ -159,18 +160,18 @@ func TestALostLeaseEndsTheMigrationAndAnotherNodeGoesOn(t *testing.T) {
 
 // Without a guard goose can't learn of the loss in time, but Unlock reports the loss.
 func TestGooseReportsALeaseThatWasLostMeanwhile(t *testing.T) {
-	nodes := startMesh(t, "a", "b", "c")
+	nodes := adaptertest.Start(t, "a", "b", "c")
 	db := open(t, filepath.Join(t.TempDir(), "orders.db"))
 	p := provider(t, db, gooselock.New(nodes[0], key), goose.WithGoMigrations(goose.NewGoMigration(4, &goose.GoFunc{
 		RunTx: func(context.Context, *sql.Tx) error { return nodes[0].Close() },
 	}, nil)))
-	if _, err := p.Up(within(t)); !errors.Is(err, lockmesh.ErrLost) {
+	if _, err := p.Up(adaptertest.Within(t)); !errors.Is(err, lockmesh.ErrLost) {
 		t.Errorf("got %v", err)
 	}
 }
 
 func TestErrorsReachGoose(t *testing.T) {
-	nodes := startMesh(t, "a", "b")
+	nodes := adaptertest.Start(t, "a", "b")
 	db := open(t, filepath.Join(t.TempDir(), "orders.db"))
 	l := gooselock.New(nodes[0], key)
 	if err := l.Unlock(t.Context(), db); !errors.Is(err, gooselock.ErrNotLocked) {
@@ -179,7 +180,7 @@ func TestErrorsReachGoose(t *testing.T) {
 	if _, err := provider(t, db, gooselock.New(nodes[0], "")).Up(t.Context()); !errors.Is(err, lockmesh.ErrKey) {
 		t.Errorf("an empty key: %v", err)
 	}
-	lease, err := nodes[1].Lock(within(t), key)
+	lease, err := nodes[1].Lock(adaptertest.Within(t), key)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -188,10 +189,10 @@ func TestErrorsReachGoose(t *testing.T) {
 	if _, err := provider(t, db, l).Up(short); !errors.Is(err, lockmesh.ErrHeld) || !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("a lock that another node has: %v", err)
 	}
-	if err := lease.Unlock(within(t)); err != nil {
+	if err := lease.Unlock(adaptertest.Within(t)); err != nil {
 		t.Error(err)
 	}
-	if _, err := provider(t, db, l).Up(within(t)); err != nil {
+	if _, err := provider(t, db, l).Up(adaptertest.Within(t)); err != nil {
 		t.Errorf("the locker doesn't work after an error: %v", err)
 	}
 }

@@ -14,6 +14,7 @@ import (
 
 	"github.com/lockmesh/lockmesh"
 	vaultlock "github.com/lockmesh/lockmesh/contrib/vault"
+	"github.com/lockmesh/lockmesh/internal/adaptertest"
 )
 
 const key = "core/lock" // the lock of Vault's active node
@@ -48,7 +49,7 @@ func lockWith(t *testing.T, b physical.HABackend, value string) *vaultlock.Lock 
 // lock locks, or stops when the test has waited for too long.
 func lock(t *testing.T, l *vaultlock.Lock) <-chan struct{} {
 	t.Helper()
-	lost, err := l.Lock(within(t).Done())
+	lost, err := l.Lock(adaptertest.Within(t).Done())
 	if err != nil || lost == nil {
 		t.Fatalf("locking: %v, %v", lost, err)
 	}
@@ -66,7 +67,7 @@ func wantValue(t *testing.T, l physical.Lock, held bool, value string) {
 // eventually waits until a condition holds.
 func eventually(t *testing.T, what string, holds func() bool) {
 	t.Helper()
-	ctx := within(t)
+	ctx := adaptertest.Within(t)
 	look := time.NewTicker(time.Millisecond)
 	defer look.Stop()
 	for !holds() {
@@ -81,17 +82,17 @@ func eventually(t *testing.T, what string, holds func() bool) {
 // Vault's own test of HA backends: two backends are two nodes of a mesh with a shared storage.
 func TestVaultsSuite(t *testing.T) {
 	t.Run("storage in memory", func(t *testing.T) {
-		nodes := startMesh(t, "a", "b", "c")
+		nodes := adaptertest.Start(t, "a", "b", "c")
 		storage := inMemory(t)
 		physical.ExerciseHABackend(t, vaultlock.New(nodes[0], storage), vaultlock.New(nodes[1], storage))
 	})
 	t.Run("storage in files", func(t *testing.T) {
-		nodes := startMesh(t, "a", "b", "c")
+		nodes := adaptertest.Start(t, "a", "b", "c")
 		dir := t.TempDir()
 		physical.ExerciseHABackend(t, vaultlock.New(nodes[0], inFiles(t, dir)), vaultlock.New(nodes[1], inFiles(t, dir)))
 	})
 	t.Run("one node", func(t *testing.T) {
-		nodes := startMesh(t, "a")
+		nodes := adaptertest.Start(t, "a")
 		b := vaultlock.New(nodes[0], inMemory(t))
 		physical.ExerciseHABackend(t, b, b)
 	})
@@ -100,7 +101,7 @@ func TestVaultsSuite(t *testing.T) {
 // Vault's own test of storages: all entries but locks go through, and ended locks leave no entry
 // behind.
 func TestVaultsSuiteForStorages(t *testing.T) {
-	nodes := startMesh(t, "a")
+	nodes := adaptertest.Start(t, "a")
 	b := vaultlock.New(nodes[0], inMemory(t))
 	l := lockWith(t, b, "a")
 	lock(t, l)
@@ -112,7 +113,7 @@ func TestVaultsSuiteForStorages(t *testing.T) {
 }
 
 func TestALeaderThatDiesIsTold(t *testing.T) {
-	nodes := startMesh(t, "a", "b", "c")
+	nodes := adaptertest.Start(t, "a", "b", "c")
 	storage := inMemory(t)
 	first := lockWith(t, vaultlock.New(nodes[0], storage), "a")
 	lost := lock(t, first)
@@ -148,7 +149,7 @@ func TestALeaderThatDiesIsTold(t *testing.T) {
 }
 
 func TestALeaderWithoutAMajorityIsTold(t *testing.T) {
-	nodes := startMesh(t, "a", "b", "c")
+	nodes := adaptertest.Start(t, "a", "b", "c")
 	b := vaultlock.New(nodes[0], inMemory(t))
 	l := lockWith(t, b, "a")
 	lost := lock(t, l)
@@ -159,7 +160,7 @@ func TestALeaderWithoutAMajorityIsTold(t *testing.T) {
 	}
 	select {
 	case <-lost:
-	case <-within(t).Done():
+	case <-adaptertest.Within(t).Done():
 		t.Fatal("the leader isn't told")
 	}
 	if _, _, err := l.Value(); !errors.Is(err, lockmesh.ErrNoQuorum) {
@@ -188,7 +189,7 @@ func TestALeaderWithoutAMajorityIsTold(t *testing.T) {
 
 // A dead leader's value doesn't outlive its lease.
 func TestAValueEndsWithItsLease(t *testing.T) {
-	nodes := startMesh(t, "a", "b", "c")
+	nodes := adaptertest.Start(t, "a", "b", "c")
 	storage := inMemory(t)
 	lock(t, lockWith(t, vaultlock.New(nodes[0], storage), "a"))
 	if err := nodes[0].Close(); err != nil {
@@ -215,7 +216,7 @@ func (f *faulty) Put(ctx context.Context, e *physical.Entry) error {
 }
 
 func TestAValueThatIsWrittenLateIsNotBelieved(t *testing.T) {
-	nodes := startMesh(t, "a", "b", "c")
+	nodes := adaptertest.Start(t, "a", "b", "c")
 	storage := inMemory(t)
 	began, free, ended := make(chan struct{}), make(chan struct{}), make(chan error, 1)
 	slow := &faulty{storage, func(context.Context) error { // and ignores its context
@@ -247,7 +248,7 @@ func TestAValueThatIsWrittenLateIsNotBelieved(t *testing.T) {
 }
 
 func TestWithoutAStoredValueNothingIsHeld(t *testing.T) {
-	nodes := startMesh(t, "a", "b")
+	nodes := adaptertest.Start(t, "a", "b")
 	storage := inMemory(t)
 	broken := errors.New("the disk is full")
 	l := lockWith(t, vaultlock.New(nodes[0], &faulty{storage, func(context.Context) error { return broken }}), "a")
@@ -267,7 +268,7 @@ func TestWithoutAStoredValueNothingIsHeld(t *testing.T) {
 // A storage that ignores its context finishes the write; but a caller that has stopped waiting
 // doesn't get the lock.
 func TestALockThatIsStoppedWhileItsValueIsStoredIsNotHeld(t *testing.T) {
-	nodes := startMesh(t, "a", "b")
+	nodes := adaptertest.Start(t, "a", "b")
 	storage := inMemory(t)
 	stop := make(chan struct{})
 	l := lockWith(t, vaultlock.New(nodes[0], &faulty{storage, func(context.Context) error { close(stop); return nil }}), "a")
@@ -285,9 +286,9 @@ func TestALockThatIsStoppedWhileItsValueIsStoredIsNotHeld(t *testing.T) {
 // Standbys request the value again and again. If such a request took a free lock, a standby that
 // dies meanwhile would block the lock for a TTL.
 func TestAskingForTheValueTakesNothing(t *testing.T) {
-	nodes := startMesh(t, "a", "b")
+	nodes := adaptertest.Start(t, "a", "b")
 	b := vaultlock.New(nodes[0], inMemory(t))
-	watch, err := nodes[1].Watch(within(t), "vault/"+key)
+	watch, err := nodes[1].Watch(adaptertest.Within(t), "vault/"+key)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -306,7 +307,7 @@ func TestAskingForTheValueTakesNothing(t *testing.T) {
 }
 
 func TestALeaseThatTheStorageFindsOldIsGivenBack(t *testing.T) {
-	nodes := startMesh(t, "a")
+	nodes := adaptertest.Start(t, "a")
 	storage := inMemory(t)
 	b := vaultlock.New(nodes[0], storage)
 	late := key + "/0" + strings.Repeat("9", 19) // larger than any token of a present-day mesh
@@ -325,7 +326,7 @@ func TestALeaseThatTheStorageFindsOldIsGivenBack(t *testing.T) {
 }
 
 func TestNamesOfLocks(t *testing.T) {
-	nodes := startMesh(t, "a")
+	nodes := adaptertest.Start(t, "a")
 	b := vaultlock.New(nodes[0], inMemory(t), vaultlock.WithPrefix("cluster-1/"))
 	for _, name := range []string{"", "core/"} {
 		if _, err := b.LockWith(name, "x"); err == nil {
@@ -340,7 +341,7 @@ func TestNamesOfLocks(t *testing.T) {
 		t.Errorf("a name that is no key: %v", err)
 	}
 	lock(t, lockWith(t, b, "x"))
-	if _, err := nodes[0].TryLock(within(t), "cluster-1/"+key); !errors.Is(err, lockmesh.ErrHeld) {
+	if _, err := nodes[0].TryLock(adaptertest.Within(t), "cluster-1/"+key); !errors.Is(err, lockmesh.ErrHeld) {
 		t.Errorf("the prefix isn't used: %v", err)
 	}
 	if !b.HAEnabled() {

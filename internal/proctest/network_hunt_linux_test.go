@@ -42,7 +42,7 @@ type way struct{ from, to byte }
 func newNetwork(t *testing.T) *network {
 	t.Helper()
 	if sampled.Raced {
-		t.Skip("packets pass through this process, and the race detector makes it too slow for leases of a second; CI runs it without as well")
+		t.Skip("packets pass through this process, and the race detector makes it too slow for its leases; CI runs it without as well")
 	}
 	return &network{t: t, ports: make(map[byte]*os.File), cuts: make(map[way]bool)}
 }

@@ -146,7 +146,7 @@ func TestFoundLeftInTheConfigurationWarns(t *testing.T) {
 	c.awaitVoter("c", "reachable")
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if strings.Contains(c.log.String(), "FOUND") {
+	if strings.Contains(c.log.String(), "BOOTSTRAP IS STILL SET") {
 		t.Error("a node that isn't told to found is warned nevertheless")
 	}
 }

@@ -41,7 +41,7 @@ func nonsense(st *vote.DiskState) string {
 	case accepted && value.Version == 0:
 		return fmt.Sprintf("attempt %d was accepted, but not what it proposed", st.Accepted.Counter)
 	case !accepted && value.Version != 0:
-		return fmt.Sprintf("the value of version %d was accepted in no attempt", value.Version)
+		return fmt.Sprintf("the value of version %d was accepted with no ballot", value.Version)
 	case value.Version != 0 && value.Version != electorate.Version+1:
 		return fmt.Sprintf("the value's version is %d; after an electorate of version %d it can be only %d", value.Version, electorate.Version, electorate.Version+1)
 	case value.Version != 0 && electorate.Version != 0 && value.Lineage != electorate.Lineage:

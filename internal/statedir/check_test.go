@@ -32,7 +32,7 @@ func TestAStateThatMakesNoSenseIsRefused(t *testing.T) {
 		"promised: attempt 0 by incarnation 12":           func(st *vote.DiskState) { st.Promised.Counter = 0 },
 		"accepted: attempt 2 by incarnation 0":            func(st *vote.DiskState) { st.Accepted.By = 0 },
 		"attempt 2 was accepted, but not what it":         func(st *vote.DiskState) { st.Value = vote.Electorate{} },
-		"version 5 was accepted in no attempt":            func(st *vote.DiskState) { st.Accepted = vote.Ballot{} },
+		"version 5 was accepted with no ballot":           func(st *vote.DiskState) { st.Accepted = vote.Ballot{} },
 		"the value's version is 6; after an electorate":   func(st *vote.DiskState) { st.Value.Version = 6 },
 		"the value's version is 4; after an electorate":   func(st *vote.DiskState) { st.Value.Version = 4 },
 		"it can be only 1":                                func(st *vote.DiskState) { st.Electorate = vote.Electorate{} },

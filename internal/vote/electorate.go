@@ -190,8 +190,7 @@ func SameBirth(v, w uint64) bool {
 }
 
 // Ballot is the ballot number of a proposal for a version of the electorate, as in Paxos (Lamport,
-// "The part-time parliament", 1998). Zero means none. In package quorum, by contrast, a ballot is a
-// tally of votes.
+// "The part-time parliament", 1998). Zero means none.
 type Ballot struct {
 	Counter uint64 `json:"number"`
 	// By is the incarnation of the proposing process, which is unique. The directory would not do:
@@ -211,7 +210,7 @@ const (
 // Check returns an error for an invalid ballot number. Zero, which means none, is valid.
 func (a Ballot) Check() error {
 	if (a.Counter == 0) != (a.By == 0) || a.Counter > MaxBallot {
-		return fmt.Errorf("there is no attempt %d by life %d", a.Counter, a.By)
+		return fmt.Errorf("there is no ballot %d of incarnation %d", a.Counter, a.By)
 	}
 	return nil
 }

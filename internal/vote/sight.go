@@ -94,7 +94,7 @@ type View struct {
 	Time  Micros        // of the request's stamp
 	For   time.Duration // how long in this state, as far as the voter knows
 	// Left is how long the voter keeps its promise without a message from the owner. For a lease
-	// that its node ends by itself (Wish.Ends), Left is the time until the end, as far as the voter
+	// that its node ends by itself (Spec.Ends), Left is the time until the end, as far as the voter
 	// knows.
 	Left    time.Duration
 	Version uint64 // of the value

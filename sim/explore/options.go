@@ -74,7 +74,7 @@ type Options struct {
 	Upgrade   bool        // a holder of a shared lease may request an exclusive lease to replace it
 	Downgrade bool        // exclusive leases may be made shared
 
-	// These values apply to all requests; see vote.Wish. Each is at most three ticks.
+	// These values apply to all requests; see vote.Spec. Each is at most three ticks.
 	Length, Delay, MinHold time.Duration
 
 	Keep    bool // leases aren't released

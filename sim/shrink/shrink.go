@@ -45,7 +45,7 @@ type Result struct {
 
 // errFollowing is the error for worlds with dynamic membership: leaving parts out of such a world
 // would change which electorates come about.
-var errFollowing = errors.New("a world whose electorate follows the living can't be shrunk: run it with a picture or a trace")
+var errFollowing = errors.New("a world with dynamic membership can't be shrunk: run it with a picture or a trace")
 
 // ErrHolds is the error for a run without a violation.
 var ErrHolds = errors.New("nothing is violated, so there is nothing to shrink")

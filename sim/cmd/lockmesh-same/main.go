@@ -33,6 +33,15 @@ func lingering(draw func(uint64) sim.Options) func(uint64) sim.Options {
 	}
 }
 
+// inPieces returns a draw whose nodes make syncs a few requests at a time.
+func inPieces(draw func(uint64) sim.Options) func(uint64) sim.Options {
+	return func(seed uint64) sim.Options {
+		o := draw(seed)
+		o.DrawTurn()
+		return o
+	}
+}
+
 // swarms lists the kinds of worlds, under names that stay the same when functions are renamed.
 var swarms = []struct {
 	name string
@@ -45,6 +54,11 @@ var swarms = []struct {
 	{"dynamic", sim.DrawFollowing},
 	{"dynamic-lingering", lingering(sim.DrawFollowing)},
 	{"lists", sim.DrawLists},
+	{"pieces", inPieces(sim.Draw)},
+	{"dynamic-pieces", inPieces(sim.DrawFollowing)},
+	{"counted", sim.DrawCounted},
+	{"registered", sim.DrawRegistered},
+	{"converting", sim.DrawConverting},
 }
 
 func main() {
