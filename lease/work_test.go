@@ -382,25 +382,27 @@ func TestAPassOverAKeyIsCounted(t *testing.T) {
 
 // BenchmarkReaders measures a voter's work when a writer releases a key to many readers.
 func BenchmarkReaders(b *testing.B) {
-	for _, n := range []int{1000, 10_000, 30_000} {
-		b.Run(fmt.Sprintf("readers=%d", n), func(b *testing.B) {
-			for b.Loop() {
-				b.StopTimer()
-				t := newBooth(b, 2)
-				writer, readers := t.sessions[0], t.sessions[1]
-				t.gather(writer, "k", vote.Spec{Mode: vote.Exclusive}, 1)
-				t.win(writer)
-				t.gather(readers, "k", vote.Spec{Mode: vote.Shared}, n)
-				b.StartTimer()
-				t.giveBack(writer, writer.number)
-				for t.v.Next() <= t.now.Slow {
-					t.hear(t.v.Tick(t.now, t.out[:0]))
+	for _, try := range []bool{false, true} {
+		for _, n := range []int{1000, 10_000, 30_000} {
+			b.Run(fmt.Sprintf("try=%t/readers=%d", try, n), func(b *testing.B) {
+				for b.Loop() {
+					b.StopTimer()
+					t := newBooth(b, 2)
+					writer, readers := t.sessions[0], t.sessions[1]
+					t.gather(writer, "k", vote.Spec{Mode: vote.Exclusive}, 1)
+					t.win(writer)
+					t.gather(readers, "k", vote.Spec{Mode: vote.Shared, Try: try}, n)
+					b.StartTimer()
+					t.giveBack(writer, writer.number)
+					for t.v.Next() <= t.now.Slow {
+						t.hear(t.v.Tick(t.now, t.out[:0]))
+					}
+					if got := len(t.v.Votes("k")); got != n {
+						b.Fatalf("%d of %d readers are served", got, n)
+					}
 				}
-				if got := len(t.v.Votes("k")); got != n {
-					b.Fatalf("%d of %d readers are served", got, n)
-				}
-			}
-			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N*n), "ns/reader")
-		})
+				b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N*n), "ns/reader")
+			})
+		}
 	}
 }
