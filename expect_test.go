@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -327,6 +328,60 @@ func TestDifferentExpectationsRefuseEachOther(t *testing.T) {
 		if r := w.nodes["a"].Status().Refused; len(r) != 1 || r[0].Name != "d" || !contains(r[0].Reason, "Expect is 3 here and 5 at d") {
 			t.Errorf("a refuses %+v", r)
 		}
+	})
+}
+
+// A process that is refused wherever it looks, such as with another secret, says so at the end of
+// its wait. It goes on waiting: the address of another mesh, out of date, doesn't fail a first start.
+func TestAProcessThatAllOthersRefuseIsRefused(t *testing.T) {
+	inCountedBubble(t, func(t *testing.T, w *living) {
+		with := func(secret Secret, peers ...string) func(*Config) {
+			return expect(3, func(c *Config) { c.Secret, c.Insecure, c.Peers = secret, false, peers })
+		}
+		old, fresh := NewSecret(), NewSecret()
+		for _, name := range []string{"a", "b", "c"} {
+			w.start(name, with(old, wireAddr("a"), wireAddr("b")))
+		}
+		w.ready("a")
+		w.start("s", with(fresh, wireAddr("a"), wireAddr("b"), wireAddr("s"), wireAddr("t")))
+		for _, wait := range []func(context.Context) error{w.nodes["s"].Ready, w.nodes["s"].Settled} {
+			began := time.Now()
+			err := wait(within(t, time.Minute))
+			wantIs(t, err, ErrRefused, context.DeadlineExceeded)
+			if took := time.Since(began); took != time.Minute || !contains(err.Error(), "waits until 3 processes (Expect)", "the secrets differ") {
+				t.Errorf("%v after %v", err, took)
+			}
+		}
+		_, err := w.nodes["s"].Lock(within(t, time.Minute), "k")
+		wantIs(t, err, ErrNoQuorum)
+
+		// Two more processes with the new secret: neither meets a refusal alone any more.
+		w.start("t", with(fresh, wireAddr("a"), wireAddr("s")))
+		time.Sleep(time.Minute)
+		wantIs(t, w.nodes["s"].Ready(within(t, time.Second)), ErrNoQuorum, context.DeadlineExceeded)
+		w.start("u", with(fresh, wireAddr("s")))
+		w.ready("s")
+		w.unlock(w.lock("t", "k"))
+	})
+}
+
+// An address of another mesh that isn't found any more refuses no process.
+func TestARefusalEndsWithItsAddress(t *testing.T) {
+	inCountedBubble(t, func(t *testing.T, w *living) {
+		w.start("a", expect(3, func(c *Config) { c.Mesh = "another" }))
+		var found atomic.Pointer[[]string]
+		found.Store(&[]string{wireAddr("a"), wireAddr("s")})
+		w.start("s", expect(3, func(c *Config) {
+			c.Peers, c.Discover = nil, func(context.Context) ([]string, error) { return *found.Load(), nil }
+		}))
+		time.Sleep(time.Minute)
+		wantIs(t, w.nodes["s"].Ready(within(t, time.Second)), ErrRefused)
+		found.Store(new([]string)) // no answer at all says nothing
+		time.Sleep(time.Minute)
+		wantIs(t, w.nodes["s"].Ready(within(t, time.Second)), ErrRefused)
+		found.Store(&[]string{wireAddr("s")})
+		time.Sleep(time.Minute)
+		wantIs(t, w.nodes["s"].Ready(within(t, time.Second)), ErrNoQuorum)
 	})
 }
 

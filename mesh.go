@@ -348,8 +348,9 @@ func (m *Mesh) acquire(ctx context.Context, op string, w acquireOptions) (*Lease
 // Ready waits until a majority of the voters is reachable and counts, so that locks can be granted.
 // This may change at any time after Ready returns.
 //
-// If ctx ends first, the error is ctx's and ErrNoQuorum, with the numbers. ErrRefused and ErrClosed
-// are returned at once.
+// If ctx ends first, the error is ctx's and ErrNoQuorum, with the numbers; or ErrRefused, if all
+// other processes that a process with Expect finds refuse it. Other refusals, and ErrClosed, are
+// returned at once.
 func (m *Mesh) Ready(ctx context.Context) error {
 	m.checkUsable("Mesh.Ready")
 	ctx = guardContext(ctx, "Mesh.Ready")
@@ -372,8 +373,7 @@ func (m *Mesh) Ready(ctx context.Context) error {
 //
 // The result holds for the moment only. Don't take a node out of service because Settled would
 // wait: when a failure leaves no spare voter, as that of one of three does, Settled waits at every
-// node. If ctx ends first, the error is ctx's and ErrNoQuorum, and says what is missing. ErrRefused
-// and ErrClosed are returned at once.
+// node. If ctx ends first, the error is as that of [Mesh.Ready], and says what is missing.
 func (m *Mesh) Settled(ctx context.Context) error {
 	m.checkUsable("Mesh.Settled")
 	ctx = guardContext(ctx, "Mesh.Settled")

@@ -2,6 +2,7 @@ package lockmeshhttp
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"net"
@@ -174,23 +175,71 @@ func TestARefusedNodeIsNeverLetThrough(t *testing.T) {
 		}
 	}
 	h := New(nodes[2], ReadyLimit(time.Nanosecond))
-	refused := func(h http.Handler, path, start string) {
-		t.Helper()
-		for end := time.Now().Add(time.Minute); ; time.Sleep(10 * time.Millisecond) {
-			switch got := get(t, h, http.MethodGet, path); {
-			case strings.HasPrefix(got, start):
-				return
-			case time.Now().After(end):
-				t.Fatalf("%s: %q, want %q", path, got, start)
-			}
-		}
-	}
-	refused(h, "/readyz", "503 lockmesh: ready: ")
-	refused(h, "/readyz?settled=1", "503 lockmesh: settled: ")
+	wantSoon(t, h, "/readyz", "503 lockmesh: ready: ")
+	wantSoon(t, h, "/readyz?settled=1", "503 lockmesh: settled: ")
 	want(t, h, "/livez", "200 ")
 	want(t, New(nodes[0]), "/readyz", "200 ")
 	h.ready.Store(true) // a node may be refused after having been ready
 	want(t, h, "/readyz", "503 lockmesh: ready: ")
+}
+
+// wantSoon waits until the answer begins with a text.
+func wantSoon(t *testing.T, h http.Handler, path, answer string) {
+	t.Helper()
+	for end := time.Now().Add(time.Minute); ; time.Sleep(10 * time.Millisecond) {
+		switch got := get(t, h, http.MethodGet, path); {
+		case strings.HasPrefix(got, answer):
+			return
+		case time.Now().After(end):
+			t.Fatalf("%s: %q, want %q", path, got, answer)
+		}
+	}
+}
+
+// TestAProcessOfAnotherSecretOrMeshIsNeverLetThrough : the gate of a rollout stays shut for a
+// process with Expect that all others refuse, although such a process waits to be born.
+func TestAProcessOfAnotherSecretOrMeshIsNeverLetThrough(t *testing.T) {
+	sampled.Waits(t)
+	var peers []string
+	join := func(secret lockmesh.Secret, name string) *lockmesh.Mesh {
+		t.Helper()
+		m, err := lockmesh.Join(t.Context(), lockmesh.Config{
+			Mesh: name, Bind: "127.0.0.1:0", Peers: peers, Expect: 3, MaxTTL: time.Second, Secret: secret, Logger: slog.New(slog.DiscardHandler),
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { m.Close() })
+		return m
+	}
+	secret := lockmesh.NewSecret()
+	for range 3 {
+		m := join(secret, "locks")
+		peers = append(peers, m.Addr())
+		if len(peers) == 3 {
+			if err := m.Ready(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	for _, test := range []struct {
+		name   string
+		secret lockmesh.Secret
+		mesh   string
+	}{{"secret", lockmesh.NewSecret(), "locks"}, {"mesh", secret, "another"}} {
+		t.Run(test.name, func(t *testing.T) {
+			stranger := join(test.secret, test.mesh)
+			h := New(stranger, ReadyLimit(time.Nanosecond))
+			wantSoon(t, h, "/readyz", "503 lockmesh: ready: the voters refuse this node: ")
+			wantSoon(t, h, "/readyz?settled=1", "503 lockmesh: settled: the voters refuse this node: ")
+			ended, cancel := context.WithCancel(t.Context())
+			cancel()
+			if err := stranger.Ready(ended); !errors.Is(err, lockmesh.ErrRefused) || !errors.Is(err, context.Canceled) {
+				t.Error(err)
+			}
+			want(t, h, "/livez", "200 ")
+		})
+	}
 }
 
 func TestANilMesh(t *testing.T) {

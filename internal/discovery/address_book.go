@@ -39,6 +39,7 @@ type addressBook struct {
 type refusal struct {
 	reason vote.Reason
 	text   string
+	addr   string // the address of a node that refuses
 }
 
 // newAddressBook returns an address book of the given voters; of all members if there are none.
@@ -120,6 +121,23 @@ func (b *addressBook) setRefusal(why *refusal) bool {
 	changed := (b.refusal == nil) != (why == nil) || why != nil && *b.refusal != *why
 	b.refusal = why
 	return changed
+}
+
+// withdrawRefusal withdraws a refusal whose address is none of the addresses found now. No address
+// at all says nothing: the DNS may have failed.
+func (b *addressBook) withdrawRefusal(found []string) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.refusal != nil && len(found) > 0 && !slices.Contains(found, b.refusal.addr) {
+		b.refusal = nil
+	}
+}
+
+// isRefused reports whether every peer that answered refuses this node.
+func (b *addressBook) isRefused() bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.refusal != nil
 }
 
 // setUnanswered records the probed addresses that accept connections but don't answer, and reports

@@ -163,6 +163,11 @@ func (f *Finder) Trouble() string {
 	return strings.Join(texts, "; ")
 }
 
+// IsRefused reports whether every other node found by the configured peers refuses this node, and
+// gossip knows none either. The refusal stands until some node accepts this node, or until no
+// configured peer leads to the node that refuses.
+func (f *Finder) IsRefused() bool { return !f.Joined() && f.book.isRefused() }
+
 // noteAlive records which other members are alive.
 func (f *Finder) noteAlive(m *member.Member) {
 	f.mu.Lock()

@@ -129,7 +129,9 @@ func (p *peerProber) seeking() bool {
 
 // round probes the configured addresses once, as many as sample allows, and acts on the results.
 func (p *peerProber) round(ctx context.Context) {
-	results := p.probeAll(ctx, p.sample(p.f.cfg.Peers.All(ctx)))
+	found := p.f.cfg.Peers.All(ctx)
+	p.f.book.withdrawRefusal(found)
+	results := p.probeAll(ctx, p.sample(found))
 	if ctx.Err() != nil {
 		return
 	}
@@ -164,7 +166,7 @@ func (p *peerProber) round(ctx context.Context) {
 				p.addressFound(no.Peer, r.addr)
 			}
 			refused = &refusal{no.Reason, fmt.Sprintf(
-				"its address is unknown, since every peer that answered refuses this node; %s at %s: %s", peerName(no.Peer), r.addr, no.Text)}
+				"its address is unknown, since every peer that answered refuses this node; %s at %s: %s", peerName(no.Peer), r.addr, no.Text), r.addr}
 		default:
 			unreached = append(unreached, unreachedError(r.addr, r.err, probeTimeout).Error())
 		}

@@ -118,6 +118,13 @@ func (l *loop) readiness(now vote.Now, op string) (answer error, known bool) {
 	return nil, false
 }
 
+// isUnbornAndRefused reports whether this process waits for a mesh with Expect to be born, or to
+// take the process in, and all other processes found refuse this one. The wait goes on: an address
+// of another mesh, out of date, must not fail the first start of a mesh.
+func (l *loop) isUnbornAndRefused() bool {
+	return l.engine.IsBornByCount() && !l.node.Electorate().Known() && l.engine.finder.IsRefused()
+}
+
 // abandonWait ends a wait after the end of its context, as abandon does for a call.
 func (l *loop) abandonWait(now vote.Now, w *readyWait, ended error) error {
 	delete(l.awaiting, w)
@@ -133,5 +140,9 @@ func (l *loop) abandonWait(now vote.Now, w *readyWait, ended error) error {
 	if text := l.node.Unsettled(now); w.op == opSettled && text != "" {
 		why += "; " + text
 	}
-	return l.fail(errs.Failure{Op: w.op, Reason: errs.NoQuorum, Text: why, Err: ended})
+	reason := errs.NoQuorum
+	if l.isUnbornAndRefused() {
+		reason = errs.Refused
+	}
+	return l.fail(errs.Failure{Op: w.op, Reason: reason, Text: why, Err: ended})
 }
