@@ -270,6 +270,62 @@ func TestALeavingVoterIsReplaced(t *testing.T) {
 	})
 }
 
+// An even number of voters that is the minimum stays so: a voter that is gone is replaced by the
+// only process on standby, and one of five voters can leave.
+func TestAnEvenMinimumOfVoters(t *testing.T) {
+	four := expect(4, func(c *Config) { c.MinVoters = 4 })
+	begin := func(w *living) {
+		for _, name := range []string{"a", "b", "c", "d"} {
+			w.start(name, four)
+		}
+		w.untilVoters("a", "a", "b", "c", "d")
+	}
+	t.Run("crash", func(t *testing.T) {
+		inCountedBubble(t, func(t *testing.T, w *living) {
+			begin(w)
+			w.crash("d")
+			time.Sleep(time.Minute) // until d is given up
+			w.start("e", four)
+			w.untilVoters("a", "a", "b", "c", "e")
+		})
+	})
+	t.Run("leave", func(t *testing.T) {
+		inCountedBubble(t, func(t *testing.T, w *living) {
+			begin(w)
+			w.start("e", four)
+			w.untilVoters("b", "a", "b", "c", "d", "e")
+			if err := w.nodes["a"].Leave(within(t, 30*time.Second)); err != nil {
+				t.Error(err)
+			}
+			w.untilVoters("b", "b", "c", "d", "e")
+			// Of four none can go; and of five none beside a voter that is gone.
+			time.Sleep(time.Minute)
+			began := time.Now()
+			wantIs(t, w.nodes["b"].Leave(within(t, 5*time.Minute)), ErrVoter)
+			if took := time.Since(began); took > DefaultMaxTTL+2*time.Second {
+				t.Errorf("Leave of one of four took %v", took)
+			}
+			w.unlock(w.lock("c", "k"))
+		})
+	})
+	t.Run("leave beside a crash", func(t *testing.T) {
+		inCountedBubble(t, func(t *testing.T, w *living) {
+			begin(w)
+			w.start("e", four)
+			w.untilVoters("b", "a", "b", "c", "d", "e")
+			w.crash("e")
+			time.Sleep(time.Minute)
+			began := time.Now()
+			err := w.nodes["a"].Leave(within(t, 5*time.Minute))
+			wantIs(t, err, ErrVoter)
+			if took := time.Since(began); took > DefaultMaxTTL+2*time.Second || !contains(err.Error(), "electorate 3 (a, b, c, d, e)", "no other process is there to take its place") {
+				t.Errorf("after %v: %v", took, err)
+			}
+			w.unlock(w.lock("b", "k"))
+		})
+	})
+}
+
 // TestAMeshScaledToZeroLeavesAtOnce shows that three processes leave at the same time without
 // waiting for each other, since no process can be replaced.
 func TestAMeshScaledToZeroLeavesAtOnce(t *testing.T) {

@@ -265,7 +265,7 @@ func DrawCounted(seed uint64) Options {
 	d := draws{seed, "counted"}
 	c := &Counted{Expect: d.pickInt("expect", 2, 3, 3, 3, 3, 5)}
 	if c.Expect == 5 {
-		c.MinVoters = d.pickInt("min-voters", 3, 5)
+		c.MinVoters = d.pickInt("min-voters", 3, 4, 5)
 	}
 	c.Most = c.Bound()
 	c.First = d.pickInt("first", c.Expect, c.Expect, c.Most)

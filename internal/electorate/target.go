@@ -85,8 +85,8 @@ func (m *Machine) target() (target []vote.Elector, why string) {
 	// failure, and a target of one voter would always be refused, so that no voter could be voted
 	// out.
 	most := max(m.mostVoters(), min(len(e.Voters), 3))
-	size, kept := seats(len(e.Voters), len(stay), len(in), len(r.absent), most)
-	if size == 0 || size+kept == 1 && len(e.Voters) > 1 || size+kept < min(m.cfg.MinVoters, len(e.Voters)) {
+	size, kept := seats(len(e.Voters), len(stay), len(in), len(r.absent), m.leastVoters(), most)
+	if size == 0 || size+kept == 1 && len(e.Voters) > 1 || size+kept < m.leastVoters() {
 		return nil, ""
 	}
 	var reasons []string
@@ -118,13 +118,15 @@ func (m *Machine) target() (target []vote.Elector, why string) {
 	return stay, strings.Join(reasons, ", ")
 }
 
+// leastVoters returns how many voters the next electorate has at least; zero if it has no minimum.
+func (m *Machine) leastVoters() int { return min(m.cfg.MinVoters, len(m.state.Electorate.Voters)) }
+
 // isEnough reports whether so many voters that stay, and nodes on standby, make an electorate
 // without voters that leave. A mesh that is born by count never has fewer voters than its minimum,
 // and of the next voters most have been voters before: see [seats].
 func (m *Machine) isEnough(stay, in int) bool {
 	if m.byCount() {
-		least := min(m.cfg.MinVoters, len(m.state.Electorate.Voters))
-		return min(stay+in, 2*stay-1) >= least
+		return min(stay+in, 2*stay-1) >= m.leastVoters()
 	}
 	if stay+in == 2 && len(m.state.Electorate.Voters) > 2 {
 		return !m.standbySoon()
@@ -134,7 +136,7 @@ func (m *Machine) isEnough(stay, in int) bool {
 
 // seats returns how many reliable nodes shall vote (size), and how many absent voters keep their
 // seats besides (kept). voters is the number of present voters, of which stay can be counted on and
-// absent are absent; in is the number of nodes on standby, and most the limit.
+// absent are absent; in is the number of nodes on standby, and least and most are the limits.
 //
 // The next electorate has the least odd number of seats with room for all reliable nodes. Of an
 // even number of reliable nodes one seat is too many: four voters survive no more losses than
@@ -144,7 +146,10 @@ func (m *Machine) isEnough(stay, in int) bool {
 //	one is absent      five seats: four are reliable, three are needed, the fifth may come back
 //	two are absent     three seats: with both gone two votes are enough, instead of all three
 //	one of three more  three seats: two are reliable, and both are needed in any case
-func seats(voters, stay, in, absent, most int) (size, kept int) {
+//
+// Where an even number of seats is the least, it stays even, and an absent voter keeps the last of
+// these seats.
+func seats(voters, stay, in, absent, least, most int) (size, kept int) {
 	size = min(stay+in, most)
 	switch {
 	case voters == 1 && size < 3: // a single voter hands over to a single voter
@@ -153,11 +158,13 @@ func seats(voters, stay, in, absent, most int) (size, kept int) {
 		size = min(size, max(2*stay-1, 2))
 	}
 	switch {
+	case absent > 0 && voters <= least && size == least-1:
+		return size, 1
 	case size%2 == 1 || size == 0:
 		return size, 0
 	case absent > 0 && size < min(voters, most):
 		return size, 1
-	case size > 2:
+	case size > max(2, least):
 		return size - 1, 0
 	}
 	return size, 0

@@ -30,6 +30,33 @@ voters absent | on standby: 0    1    2    3
 7      3      |             5-1  5    7-1  7
 `
 
+// TestSeatsOfAnEvenMinimum : an even number of voters that is the minimum isn't lowered by one, and a
+// node on standby still takes the place of a voter that is absent.
+func TestSeatsOfAnEvenMinimum(t *testing.T) {
+	for _, c := range []struct {
+		least         int
+		e, others     string
+		target, wants string
+	}{
+		{4, "3: a b c d", "b c d=gone s", "a, b, c, s", "no empty seat"},
+		{4, "3: a b c d", "b c d=gone", "", "nothing is better"},
+		{4, "3: a b c d", "b c d s", "a, b, c, d, s", "five"},
+		{4, "3: a b c d e", "b c d=leaving e", "a, b, c, e", "four are enough"},
+		{4, "3: a b c d e", "b c d=gone e=gone s", "a, b, c, d, s", "a seat is kept"},
+		{4, "3: a b c d e f", "b c d e f", "a, b, c, d, e", "five"},
+		{6, "3: a b c d e f", "b c d e f=gone s", "a, b, c, d, e, s", "no empty seat"},
+		{6, "3: a b c d e f", "b c d e=gone f=gone s", "a, b, c, d, e, s", "a seat is kept"},
+		{6, "3: a b c d e f", "b c d e=leaving f=gone s", "a, b, c, d, e, s", "the leaving voter stays for now"},
+		{6, "3: a b c d e f g", "b c d e f=gone g=gone", "", "nothing is better"},
+	} {
+		b := scene(t, c.e, c.others)
+		b.m.cfg.Expect, b.m.cfg.MinVoters = c.least, c.least
+		if target, why := b.m.target(); names(target) != c.target {
+			t.Errorf("%d at least, of %s with %s: to %q (%s), want %q, %s", c.least, c.e, c.others, names(target), why, c.target, c.wants)
+		}
+	}
+}
+
 // Holds the rule to its table and to its purpose, for each number of voters: no absent voter is
 // voted out except for a smaller majority, or for another node in its place; and no change makes
 // the mesh survive fewer failures.

@@ -60,7 +60,7 @@ func (eng *Engine) LeaveElectorate(ctx context.Context) error {
 			return
 		}
 		text := fmt.Sprintf("electorate %d (%s) could not vote this node out in time",
-			st.Electorate.Version, strings.Join(ElectorNames(st.Electorate.All()), ", "))
+			vote.VersionNumber(st.Electorate.Version), strings.Join(ElectorNames(st.Electorate.All()), ", "))
 		if why == "" {
 			why = st.Change
 		}
