@@ -1,9 +1,12 @@
 package deploy
 
 import (
+	"os"
+	"path/filepath"
 	"reflect"
 	"strings"
 	"testing"
+	"text/template"
 	"time"
 
 	"github.com/hashicorp/hcl/v2/hclparse"
@@ -28,7 +31,7 @@ func TestTheJobOfNomad(t *testing.T) {
 	if w.blocks < 12 {
 		t.Errorf("only %d blocks were read", w.blocks)
 	}
-	w.env["LOCKMESH_SECRET"] = ""
+	w.secrets()
 	w.env["LOCKMESH_PEERS"] = strings.ReplaceAll(w.env["LOCKMESH_PEERS"], "${NOMAD_TASK_DIR}", "/local")
 	accepts(t, w.env)
 	if w.kill <= grace {
@@ -41,6 +44,45 @@ type walk struct {
 	blocks int
 	env    map[string]string
 	kill   time.Duration
+	files  []map[string]string // the attributes of each template
+}
+
+// secrets holds the templates to a change of the secret, in which the variable has a line for each
+// of two secrets: the change restarts no task, for else Nomad would restart all of them within
+// seconds, and the service reads both. (Nomad refuses a file for the environment with a line that
+// isn't NAME=value.)
+func (w *walk) secrets() {
+	w.t.Helper()
+	variables := 0
+	for _, f := range w.files {
+		if f["change_mode"] != "noop" {
+			w.t.Errorf("a change of %s has the change_mode %q: all tasks are restarted at once", f["destination"], f["change_mode"])
+		}
+		if !strings.Contains(f["data"], "nomadVar") {
+			continue
+		}
+		variables++
+		if f["env"] != "" {
+			w.t.Errorf("%s is a file for the environment, and has no room for a second line", f["destination"])
+		}
+		if in := strings.ReplaceAll(w.env["LOCKMESH_SECRET_FILE"], "${NOMAD_SECRETS_DIR}", "secrets"); in != f["destination"] {
+			w.t.Errorf("the service reads %q, and the template is %q", in, f["destination"])
+		}
+		var text strings.Builder
+		if err := template.Must(template.New("").Funcs(template.FuncMap{"nomadVar": func(string) map[string]string {
+			return map[string]string{"secret": "kQ7vXw2-first-hB9zLm4TgY8s\nkQ7vXw2-second-hB9zLm4TgY8s"}
+		}}).Parse(f["data"])).Execute(&text, nil); err != nil {
+			w.t.Fatal(err)
+		}
+		file := filepath.Join(w.t.TempDir(), "secret")
+		if err := os.WriteFile(file, []byte(text.String()), 0o600); err != nil {
+			w.t.Fatal(err)
+		}
+		w.env["LOCKMESH_SECRET_FILE"] = file
+	}
+	if variables != 1 {
+		w.t.Errorf("%d templates have variables", variables)
+	}
 }
 
 // body compares a block with a type.
@@ -61,6 +103,18 @@ func (w *walk) body(b *hclsyntax.Body, of reflect.Type, where string) {
 		if k := base(f.Type).Kind(); k == reflect.Struct && base(f.Type) != reflect.TypeFor[time.Duration]() {
 			w.t.Errorf("%s: %s is a block in Nomad", a.Range(), name)
 		}
+	}
+	if of == reflect.TypeFor[api.Template]() {
+		attributes := make(map[string]string)
+		for name, a := range b.Attributes {
+			attributes[name] = ""
+			if value, diags := a.Expr.Value(nil); !diags.HasErrors() && value.Type().FriendlyName() == "string" {
+				attributes[name] = value.AsString()
+			} else if !diags.HasErrors() && value.True() {
+				attributes[name] = "true"
+			}
+		}
+		w.files = append(w.files, attributes)
 	}
 	for _, block := range b.Blocks {
 		w.blocks++

@@ -77,19 +77,27 @@ job "locks" {
 EOT
       }
 
+      # The secret, or a line for each during a change of the secret. A running service keeps what it
+      # has read: else Nomad would restart all at once when the variable changes.
       template {
-        destination = "secrets/env"
-        env         = true
+        destination = "secrets/lockmesh"
+        change_mode = "noop"
         data        = <<EOT
-LOCKMESH_SECRET={{ with nomadVar "nomad/jobs/locks" }}{{ .secret }}{{ end }}
+{{ with nomadVar "nomad/jobs/locks" }}{{ .secret }}{{ end }}
 EOT
       }
 
+      # Raise the number to replace the allocations one by one, such as after a change of the secret.
+      meta {
+        rollout = "1"
+      }
+
       env {
-        LOCKMESH_EXPECT    = "3"
-        LOCKMESH_PEERS     = "file:${NOMAD_TASK_DIR}/peers"
-        LOCKMESH_ADVERTISE = "${NOMAD_ADDR_mesh}"
-        SERVICE_HTTP       = ":${NOMAD_PORT_probes}"
+        LOCKMESH_SECRET_FILE = "${NOMAD_SECRETS_DIR}/lockmesh"
+        LOCKMESH_EXPECT      = "3"
+        LOCKMESH_PEERS       = "file:${NOMAD_TASK_DIR}/peers"
+        LOCKMESH_ADVERTISE   = "${NOMAD_ADDR_mesh}"
+        SERVICE_HTTP         = ":${NOMAD_PORT_probes}"
       }
 
       resources {
