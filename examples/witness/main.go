@@ -28,7 +28,8 @@ const usage = `Witness is a voter without an application: it grants locks and ta
 
 Usage: LOCKMESH_SECRET=... witness -voters a,b,w [-name w] [-bind host:port] [-peers host:port,...]
 
-The secret, -voters, -mesh and -max-ttl are those of all nodes of the mesh. An interrupt ends the
+The secret, -voters, -mesh and -max-ttl are those of all nodes of the mesh. During a change of the
+secret LOCKMESH_SECRET has several, a line each, and the first is sent. An interrupt ends the
 witness; start it again soon, since without it no other voter may be down.
 
 Example, beside servers a and b:
@@ -46,7 +47,12 @@ func main() {
 
 // parse reads the command line. If parse returns an error, it has written the reason to stderr.
 func parse(args []string, env func(string) string, stderr io.Writer) (lockmesh.Config, error) {
-	cfg := lockmesh.Config{Logger: slog.New(slog.NewTextHandler(stderr, nil)), Secret: []byte(strings.TrimSpace(env("LOCKMESH_SECRET")))}
+	cfg := lockmesh.Config{Logger: slog.New(slog.NewTextHandler(stderr, nil))}
+	for line := range strings.Lines(env("LOCKMESH_SECRET")) {
+		if line = strings.TrimSpace(line); line != "" {
+			cfg.Secrets = append(cfg.Secrets, lockmesh.Secret(line))
+		}
+	}
 	f := flag.NewFlagSet("witness", flag.ContinueOnError)
 	f.SetOutput(stderr)
 	f.Usage = func() { _, _ = io.WriteString(stderr, usage); f.PrintDefaults() }

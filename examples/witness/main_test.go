@@ -61,6 +61,17 @@ func TestAWitnessStandsInForAServer(t *testing.T) {
 	}
 }
 
+// During a change of the secret the witness takes part as the servers do.
+func TestSeveralSecrets(t *testing.T) {
+	const first, second = "kQ7vXw2-first-hB9zLm4TgY8s", "kQ7vXw2-second-hB9zLm4TgY8s"
+	for _, env := range []string{first + "\n" + second, " " + first + "\r\n\n" + second + "\n"} {
+		cfg, err := parse([]string{"-voters", "a,b,w"}, func(string) string { return env }, t.Output())
+		if err != nil || len(cfg.Secret) != 0 || len(cfg.Secrets) != 2 || string(cfg.Secrets[0]) != first || string(cfg.Secrets[1]) != second {
+			t.Errorf("%q: %d secrets, %v", env, len(cfg.Secrets), err)
+		}
+	}
+}
+
 func TestACommandLineThatCannotBeUsed(t *testing.T) {
 	for want, args := range map[string][]string{
 		"list the nodes that vote": nil,
