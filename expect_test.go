@@ -441,6 +441,31 @@ func TestARefusalEndsWithItsAddress(t *testing.T) {
 	})
 }
 
+// A process with another MaxTTL takes part, and the log says that the promise needs a register.
+func TestAnotherMaxTTLNeedsARegister(t *testing.T) {
+	const warning = "two holders"
+	longer := func(c *Config) { c.MaxTTL = 2 * DefaultMaxTTL }
+	inCountedBubble(t, func(t *testing.T, w *living) {
+		w.born()
+		w.start("d", expect(3, longer))
+		w.until("d", "the electorate", func(s ElectorateStatus) bool { return s.Version > 0 })
+		time.Sleep(time.Minute)
+		if n := w.logs.count("level=WARN", "on=d", "MaxTTL is 20s on this node", warning, "Register"); n != 1 {
+			t.Errorf("%d warnings", n)
+		}
+	})
+	inCountedBubble(t, func(t *testing.T, w *living) {
+		m := new(register.Memory)
+		w.bornRegistered(m)
+		w.start("d", expect(3, longer, func(c *Config) { c.Register = m }))
+		w.until("d", "the electorate", func(s ElectorateStatus) bool { return s.Version > 0 })
+		time.Sleep(time.Minute)
+		if n := w.logs.count("level=WARN", "on=d", "MaxTTL is 20s on this node"); n != 1 || w.logs.count(warning) != 0 {
+			t.Errorf("%d warnings: %v", n, w.logs.all(warning))
+		}
+	})
+}
+
 func TestRecoverIsForMeshesWithDirectories(t *testing.T) {
 	inCountedBubble(t, func(t *testing.T, w *living) {
 		w.start("a", expect(3))

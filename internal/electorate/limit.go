@@ -52,7 +52,12 @@ func configured[T int | time.Duration](m *Machine, own T, told func(*report) T) 
 // differs describes how this node's settings differ from the decided ones; empty if they are equal.
 func (m *Machine) differs() string {
 	e := &m.state.Electorate
-	return strings.Join(slices.Concat(differing("MaxVoters", m.cfg.MaxVoters, e.Most), differing("MaxTTL", m.cfg.MaxTTL, e.MaxTTL)), "; ")
+	ttl := differing("MaxTTL", m.cfg.MaxTTL, e.MaxTTL)
+	if len(ttl) > 0 && m.cfg.Expect > 1 && m.cfg.RegisterTerm == 0 {
+		ttl[0] += ". In a mesh with Expect and no Register a lock may have two holders while MaxTTL differs: " +
+			"set a Register, or see docs/changing-maxttl.md"
+	}
+	return strings.Join(slices.Concat(differing("MaxVoters", m.cfg.MaxVoters, e.Most), ttl), "; ")
 }
 
 // differing describes how a setting of this node differs from the decided value, which is zero if
