@@ -466,6 +466,42 @@ func TestAnotherMaxTTLNeedsARegister(t *testing.T) {
 	})
 }
 
+// Processes that come back under their names are other processes: no text speaks of a directory,
+// which a mesh with Expect hasn't got.
+func TestNoDirectoryIsNamed(t *testing.T) {
+	for _, gone := range [][]string{{"c"}, {"b", "c"}} {
+		t.Run(strings.Join(gone, ""), func(t *testing.T) {
+			inCountedBubble(t, func(t *testing.T, w *living) {
+				w.born()
+				for _, name := range gone {
+					w.crash(name)
+					w.start(name, expect(3))
+				}
+				said := 0
+				for range 900 {
+					time.Sleep(100 * time.Millisecond)
+					for _, m := range w.nodes {
+						text := m.Status().String()
+						if strings.Contains(text, "directory") {
+							t.Fatal(text)
+						}
+						said += strings.Count(text, "another process of its name")
+					}
+				}
+				if said == 0 {
+					t.Error("no status says that the process is another one")
+				}
+				if lines := w.logs.all("directory"); len(lines) > 0 {
+					t.Error(lines)
+				}
+				for name := range w.nodes {
+					w.unlock(w.lock(name, "k"))
+				}
+			})
+		})
+	}
+}
+
 func TestRecoverIsForMeshesWithDirectories(t *testing.T) {
 	inCountedBubble(t, func(t *testing.T, w *living) {
 		w.start("a", expect(3))

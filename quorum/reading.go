@@ -115,6 +115,9 @@ func (l *listing) of(n vote.Number) (v listedVote, ok bool) {
 	return v, ok
 }
 
+// isBornByCount reports whether the electorate is of a mesh without state directories.
+func (q *Requester) isBornByCount() bool { return vote.BornByCount(q.decided.Version) }
+
 // receiveAnswer collects the answer to the sync, and takes in the complete answer.
 func (q *Requester) receiveAnswer(p *peer, m *vote.Message) {
 	if p.answered || p.reading != nil || p.syncAnswer.size+len(m.Entries) > MaxRequests {
@@ -126,8 +129,11 @@ func (q *Requester) receiveAnswer(p *peer, m *vote.Message) {
 		return
 	}
 	if m.Dir != p.dir {
-		q.hangUp(p, "its state directory isn't the voter's: the directory was wiped or replaced, "+
-			"and the node has to be voted in anew")
+		text := "its state directory isn't the voter's: the directory was wiped or replaced"
+		if q.isBornByCount() {
+			text = "it isn't the voter: it is another process of its name"
+		}
+		q.hangUp(p, text+", and the node has to be voted in anew")
 		return
 	}
 	if m.Sent != p.syncSent || m.Incarnation != p.incarnation || p.making != nil && !p.making.ended {

@@ -84,7 +84,7 @@ func TestAcknowledgementsThatAlwaysOvertakeStillExtend(t *testing.T) {
 		}
 		b.pass(10 * time.Millisecond)
 		if e := b.last(EventLost); e != nil {
-			t.Fatalf("lost after %v; mismatches %d; v0 %v", b.now.Fast.Sub(start), b.q.Counters().Mismatches, p.state(b.now))
+			t.Fatalf("lost after %v; mismatches %d; v0 %v", b.now.Fast.Sub(start), b.q.Counters().Mismatches, p.state(b.now, false))
 		}
 		for i, m := range b.heard["v0"] {
 			if m.Kind == vote.KindNone || m.Kind == vote.KindOpen && i > 0 {

@@ -374,7 +374,7 @@ func (q *Requester) giveUp(r *request) {
 		var missing []string
 		for _, p := range q.voters() {
 			if !done.Has(p.place) {
-				missing = append(missing, p.state(q.now).String())
+				missing = append(missing, p.state(q.now, q.isBornByCount()).String())
 			}
 		}
 		q.emit(EventReleased, r.caller).Wait = Wait{WaitNoQuorum, fmt.Sprintf(
@@ -722,7 +722,7 @@ func (q *Requester) linked() bool {
 
 // stateOf returns the state of a voter, including an outdated config epoch and silence.
 func (q *Requester) stateOf(p *peer, now vote.Now) VoterState {
-	s := p.state(now)
+	s := p.state(now, q.isBornByCount())
 	switch {
 	case s.State != Reachable:
 	case q.isBehind(p):

@@ -132,7 +132,7 @@ type VoterState struct {
 	ClockOffset time.Duration    // of the voter's wall clock from this node's; zero while unknown
 }
 
-func (p *peer) state(now vote.Now) VoterState {
+func (p *peer) state(now vote.Now, byCount bool) VoterState {
 	s := VoterState{Name: p.name, Incarnation: p.incarnation, RoundTrip: p.rtt, ClockOffset: time.Duration(p.offset) * time.Microsecond}
 	s.Drift = p.drift.text
 	if p.suspect.alarmedAt != 0 && now.Fast.Sub(p.suspect.alarmedAt) < tokenAlarmEvery {
@@ -149,8 +149,10 @@ func (p *peer) state(now vote.Now) VoterState {
 	case !p.reachable():
 		s.State = Connecting
 		if p.notVoterYet {
-			s.Text = "it doesn't know that it is a voter: it has yet to store the electorate, has " +
-				"another state directory, or can't use the register"
+			s.Text = "it doesn't know that it is a voter: it has yet to store the electorate, or has another state directory"
+			if byCount {
+				s.Text = "it doesn't know that it is a voter: it has yet to hear of the electorate, is another process of its name, or can't use the register"
+			}
 		}
 	case !p.counting:
 		s.State, s.Quiet = Quiet, max(p.quiet.Sub(now.Fast), 0)

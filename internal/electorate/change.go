@@ -227,10 +227,14 @@ func (m *Machine) fate(v vote.Elector) (fate, string) {
 	case recent && o.told.dir != v.Dir && m.now.Slow.Sub(o.since) >= SettleAfter(m.maxTTL()):
 		// Names are unique in a joint electorate, so the new directory comes in by a change of its
 		// own, right after this change. A new directory that can't vote doesn't cost the seat.
-		if m.standby(o) {
-			return parts, "its state directory was replaced"
+		why := "its state directory was replaced"
+		if m.byCount() {
+			why = "it is another process of its name"
 		}
-		return absent, "its state directory was replaced"
+		if m.standby(o) {
+			return parts, why
+		}
+		return absent, why
 	case o.copied == v.Dir && m.now.Slow.Sub(o.badly) >= long:
 		return absent, "its state directory is an old copy"
 	case recent && o.told.stuck && m.now.Slow.Sub(o.told.stuckSince) >= long:

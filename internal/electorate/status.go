@@ -178,7 +178,11 @@ func (m *Machine) lost() string {
 		// The old directory is lost until it is heard of again; contact with the new one changes
 		// nothing.
 		case t.replaced:
-			gone = append(gone, fmt.Sprintf("%s, which is back with another state directory, for %v", v.Name, away.Round(time.Second)))
+			how := "is back with another state directory"
+			if m.byCount() {
+				how = "is another process of its name now"
+			}
+			gone = append(gone, fmt.Sprintf("%s, which %s, for %v", v.Name, how, away.Round(time.Second)))
 		default:
 			gone = append(gone, fmt.Sprintf("%s for %v", v.Name, away.Round(time.Second)))
 		}
