@@ -81,6 +81,11 @@ func TestAMeshIsBornByCount(t *testing.T) {
 func TestTooFewProcessesSayWhatTheyWaitFor(t *testing.T) {
 	inCountedBubble(t, func(t *testing.T, w *living) {
 		w.start("a", expect(3))
+		defer func() { // an operator may have the log alone
+			if n := w.logs.count("level=WARN", "on=a", "no majority: locks can't be granted", "no electorate is known: waits until 3 processes (Expect) reach each other"); n != 1 {
+				t.Errorf("%d lines say what a waits for: %v", n, w.logs.all("no majority"))
+			}
+		}()
 		_, err := w.nodes["a"].Lock(within(t, 5*time.Second), "k")
 		wantIs(t, err, ErrNoQuorum, context.DeadlineExceeded)
 		if !contains(err.Error(), "waits until 3 processes (Expect) reach each other", "reaches no other process") {
