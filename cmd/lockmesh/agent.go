@@ -98,8 +98,8 @@ func (v *agentVerb) Run(ctx context.Context, g *globals) error {
 	defer doors.close()
 	ctx, end := untilSignal(ctx, signals)
 	defer end()
-	alone := cfg.Expect == 1
-	if alone && doors.mayFollow() {
+	alone, follows := cfg.Expect == 1, doors.mayFollow()
+	if alone && follows {
 		log.Info("an agent before may have been killed, and its clients count on their keys: no lock is granted for max-ttl; " +
 			"an agent that is alone remembers nothing")
 		cfg = quietAlone(cfg)
@@ -113,7 +113,8 @@ func (v *agentVerb) Run(ctx context.Context, g *globals) error {
 		return causeOf(ctx, err)
 	}
 	metrics.Watch(mesh)
-	a := &agent{mesh: mesh, log: log, grace: v.Grace, leaves: cfg.Expect > 0, alone: alone, socket: v.socket(), hangups: hangups, signals: signals}
+	a := &agent{mesh: mesh, log: log, grace: v.Grace, leaves: cfg.Expect > 0, alone: alone, follows: follows, socket: v.socket(), hangups: hangups, signals: signals}
+	a.tells = alone && doors.outlived()
 	conns := placesPerDoor(len(doors.http) + len(doors.resp) + len(doors.metrics))
 	handler := admin.New(mesh, append(v.options(doors.token, cfg, log),
 		admin.LimitConns(min(conns, admin.MaxConns)), admin.BeforeEnd(a.drain))...)
@@ -159,6 +160,7 @@ func (f *nodeFlags) config(g *globals, log *slog.Logger) (lockmesh.Config, error
 type doors struct {
 	http, resp, metrics []net.Listener
 	token, password     string
+	socket              string // the path, or none
 }
 
 func (d *doors) close() {
@@ -189,7 +191,8 @@ func (v *agentVerb) open(g *globals) (_ *doors, err error) {
 		return nil, misconfigured("--http needs LOCKMESH_ADMIN_TOKEN or LOCKMESH_ADMIN_TOKEN_FILE, at least %d random "+
 			"characters, such as those of lockmesh keygen; or --open-reads, if all may read and nobody act", admin.MinTokenLen)
 	}
-	if path := v.socket(); path != noSocket {
+	d.socket = v.socket()
+	if path := d.socket; path != noSocket {
 		if path == machineSocket || path == userSocket() {
 			_ = os.MkdirAll(filepath.Dir(path), 0o755) // Listen tells what is wrong
 		}
@@ -284,13 +287,16 @@ func (v *agentVerb) respOptions(password string, cfg lockmesh.Config, log *slog.
 
 // agent is a node that is served.
 type agent struct {
-	mesh   *lockmesh.Mesh
-	log    *slog.Logger
-	grace  time.Duration
-	leaves bool // the node won't come back with its identity
-	alone  bool // the mesh has no other node: no voter remembers leases after the end
-	socket string
-	left   atomic.Bool // a request has ended the node while clients had keys
+	mesh    *lockmesh.Mesh
+	log     *slog.Logger
+	grace   time.Duration
+	leaves  bool // the node won't come back with its identity
+	alone   bool // the mesh has no other node: no voter remembers leases after the end
+	follows bool // clients of an agent before may count on keys at the start
+	tells   bool // an end in good order leaves the file that says so
+	socket  string
+	granted atomic.Bool // locks could be granted: the keys of an agent before are over
+	left    atomic.Bool // a request has ended the node while clients had keys
 
 	hangups <-chan os.Signal // SIGHUP: read the secrets again
 	signals <-chan os.Signal
@@ -320,6 +326,7 @@ func (a *agent) serve(ctx context.Context, d *doors, h *admin.Handler, clients *
 	go func() { // ends with serving at the latest
 		defer close(ready)
 		if a.mesh.Ready(serving) == nil {
+			a.granted.Store(true)
 			a.log.Info("locks can be granted")
 		}
 		// Before the first majority the others need this process: systemd isn't to wait for them.

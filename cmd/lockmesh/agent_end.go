@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"os"
+	"path/filepath"
 
 	"github.com/lockmesh/lockmesh"
 	"github.com/lockmesh/lockmesh/admin"
@@ -18,10 +19,13 @@ import (
 func (a *agent) end() error {
 	ctx, cancel := context.WithTimeout(context.Background(), a.grace)
 	defer cancel()
-	if a.left.Load() {
+	switch {
+	case a.left.Load(), a.follows && !a.granted.Load():
 		a.mark()
-	} else if !a.waitForClients(ctx) {
+	case !a.waitForClients(ctx):
 		return a.mesh.Close()
+	case a.tells:
+		defer a.tellEnd()
 	}
 	end := a.mesh.Stop
 	if a.leaves {
@@ -94,15 +98,60 @@ func (a *agent) mark() (unmark func()) {
 const noSocket = "none"
 
 // mayFollow reports whether an agent may have ended here shortly before, and left leases to its
-// clients. An agent that ends in good order leaves no leases, or else its socket. Without a socket
-// nothing is known.
+// clients. An agent that ends in good order leaves no leases, or else its socket; but systemd
+// removes a directory with the socket, and so does a reboot. So where clients may outlive what the
+// agent leaves, only the file of a good end counts. Without a socket nothing is known.
 func (d *doors) mayFollow() bool {
+	if d.socket == noSocket {
+		return true
+	}
+	ended := takeEndFile(d.socket) // at each start: the file tells of the agent before alone
 	for _, l := range d.http {
-		if s, is := l.(*admin.Socket); is {
-			return s.Replaced()
+		if s, is := l.(*admin.Socket); is && s.Replaced() {
+			return true
 		}
 	}
-	return true
+	return !ended && d.outlived()
+}
+
+// outlived reports whether clients may count on keys while the files beside the socket are gone:
+// clients of other machines, or those of a service with a directory that systemd makes.
+func (d *doors) outlived() bool {
+	if d.socket == noSocket {
+		return false // no file can tell
+	}
+	return len(d.http) > 1 || len(d.resp) > 0 || os.Getenv("RUNTIME_DIRECTORY") != ""
+}
+
+// endFile returns the path of the file by which an agent alone tells the next agent that no client
+// counts on a key.
+func endFile(socket string) string { return socket + ".ended" }
+
+// takeEndFile removes the file, and reports whether an agent of this user has left the file.
+func takeEndFile(socket string) bool {
+	path := endFile(socket)
+	file, err := os.Lstat(path)
+	if err != nil || os.Remove(path) != nil {
+		return false
+	}
+	// Without a sync the file could be back after a loss of power.
+	dir, err := os.Open(filepath.Dir(path))
+	if err != nil {
+		return false
+	}
+	defer dir.Close()
+	return dir.Sync() == nil && file.Mode().IsRegular() && isOwn(file)
+}
+
+// tellEnd leaves the file.
+func (a *agent) tellEnd() {
+	f, err := os.OpenFile(endFile(a.socket), os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if err == nil {
+		err = f.Close()
+	}
+	if err != nil {
+		a.log.Info("the next agent will be quiet for max-ttl: there is no file of a good end", "error", err)
+	}
 }
 
 // quietAlone returns a configuration like that of a mesh of one process, which grants no lock until

@@ -157,6 +157,7 @@ func TestKeysOfAnAgentAlone(t *testing.T) {
 		name  string
 		args  []string
 		end   func(b *openBench)
+		then  func(b *openBench) // happens before the next start; may be nil
 		code  int
 		waits bool // the next agent grants nothing at first
 		run   *process
@@ -164,8 +165,9 @@ func TestKeysOfAnAgentAlone(t *testing.T) {
 		keys  []*timed
 		next  *process
 	}
+	kill := func(b *openBench) { b.agent.signal(sigKill) }
 	all := []*world{
-		{name: "killed", end: func(b *openBench) { b.agent.signal(sigKill) }, code: 128 + 9, waits: true},
+		{name: "killed", end: kill, code: 128 + 9, waits: true},
 		{name: "a short grace", args: []string{"--grace", "1ms"}, end: func(b *openBench) { b.agent.signal(sigTerm) }, waits: true},
 		{name: "a short wait", end: func(b *openBench) { b.wants(75, "stop", "-w", "1ms") }, waits: true},
 		{name: "a second signal", end: func(b *openBench) {
@@ -173,11 +175,27 @@ func TestKeysOfAnAgentAlone(t *testing.T) {
 			b.agent.complains("until another signal")
 			b.agent.signal(sigTerm)
 		}, waits: true},
-		{name: "a long grace", end: func(b *openBench) { b.agent.signal(sigTerm) }},
+		{name: "a long grace", end: func(b *openBench) { b.agent.signal(sigTerm) }, then: func(b *openBench) { b.wantsEndFile(true) }},
+		// As by systemd, which removes a RuntimeDirectory, or by a reboot.
+		{name: "killed, and the directory is made anew", end: kill, code: 128 + 9, waits: true, then: func(b *openBench) {
+			b.wantsEndFile(false)
+			if err := os.Remove(b.socket); err != nil {
+				t.Fatal(err)
+			}
+		}},
+		{name: "killed, and the next ends while it is quiet", end: kill, code: 128 + 9, waits: true, then: func(b *openBench) {
+			b.launch("--expect", "1", "--max-ttl", brief)
+			b.agent.complains("the agent listens")
+			b.agent.signal(sigTerm)
+			if code := b.agent.waitInTime(); code != 0 {
+				t.Errorf("the quiet agent ends with %d: %s", code, b.agent.err.String())
+			}
+			b.wantsEndFile(false)
+		}},
 	}
 	var worlds []*world
 	for i, w := range all {
-		if sampled.Case(i, 2) {
+		if sampled.Case(i, 2) || w.then != nil {
 			worlds = append(worlds, w)
 		}
 	}
@@ -197,6 +215,9 @@ func TestKeysOfAnAgentAlone(t *testing.T) {
 	for _, w := range worlds {
 		if code := w.agent.waitInTime(); code != w.code {
 			t.Errorf("%s: the agent ends with %d: %s", w.name, code, w.agent.err.String())
+		}
+		if w.then != nil {
+			w.then(w.openBench)
 		}
 		w.launch("--expect", "1", "--max-ttl", brief)
 	}
@@ -226,6 +247,81 @@ func TestKeysOfAnAgentAlone(t *testing.T) {
 		}
 		if _, err := os.Stat(w.socket); err == nil {
 			t.Errorf("%s: the socket is left", w.name)
+		}
+	}
+}
+
+// TestAnAgentAloneNeedsAnEndInGoodOrder : where nothing tells of the agent before, an agent alone
+// takes for granted that clients over TCP count on keys, and others only where systemd may have
+// removed what was told.
+func TestAnAgentAloneNeedsAnEndInGoodOrder(t *testing.T) {
+	for _, c := range []struct {
+		name          string
+		http, runtime bool // over TCP; the directory is systemd's
+		none          bool // no socket
+		left, ended   bool // what the agent before has left: its socket, the file of a good end
+		want          bool
+	}{
+		{name: "a first start for this user's processes"},
+		{name: "a first start for clients over TCP", http: true, want: true},
+		{name: "a first start by systemd", runtime: true, want: true},
+		{name: "after a good end, over TCP", http: true, ended: true},
+		{name: "after a good end, by systemd", runtime: true, ended: true},
+		{name: "after a kill", left: true, want: true},
+		{name: "after a kill of an agent that ignores the file", http: true, left: true, ended: true, want: true},
+		{name: "without a socket", http: true, none: true, want: true},
+	} {
+		b := newRoom(t)
+		t.Setenv("RUNTIME_DIRECTORY", "")
+		if c.runtime {
+			t.Setenv("RUNTIME_DIRECTORY", b.dir)
+		}
+		if c.left {
+			s, err := admin.Listen(b.socket)
+			if err == nil {
+				err = s.Abandon()
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+		if c.ended {
+			b.endWell()
+		}
+		v := &agentVerb{Socket: b.socket}
+		if c.http {
+			v.HTTP, v.OpenReads = []string{"127.0.0.1:0"}, true
+		}
+		if c.none {
+			v.Socket = noSocket
+		}
+		d, err := v.open(new(globals))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := d.mayFollow(); got != c.want {
+			t.Errorf("%s: an agent before may have left keys: %v", c.name, got)
+		}
+		b.wantsEndFile(c.none && c.ended)
+		d.close()
+	}
+}
+
+// TestTheFileOfAGoodEndIsThisUsersOwn : in a directory that others can write, such as /tmp, another
+// user could make the file, or a link in its place.
+func TestTheFileOfAGoodEndIsThisUsersOwn(t *testing.T) {
+	for name, forge := range map[string]func(path, other string) error{
+		"a symbolic link": func(path, other string) error { return os.Symlink(other, path) },
+		"a hard link":     func(path, other string) error { return os.Link(other, path) },
+		"a directory":     func(path, _ string) error { return os.Mkdir(path, 0o700) },
+	} {
+		b := newRoom(t)
+		other := filepath.Join(b.dir, "other")
+		if err := errors.Join(os.WriteFile(other, nil, 0o600), forge(endFile(b.socket), other)); err != nil {
+			t.Fatal(err)
+		}
+		if takeEndFile(b.socket) {
+			t.Errorf("%s counts as the file of a good end", name)
 		}
 	}
 }

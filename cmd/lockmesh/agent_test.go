@@ -252,7 +252,8 @@ func TestRedisClients(t *testing.T) {
 	const password = "kQ7vXw2-first-hB9zLm4TgY8s"
 	t.Parallel()
 	b := newRoom(t)
-	addr, socket := freeport.Address(t), filepath.Join(b.dir, "other")
+	addr, socket := freeport.Address(t), b.socket
+	b.endWell()
 	p := b.command("agent", "--socket", socket, "--expect", "1", "--max-ttl", calm, "--resp", addr)
 	p.Env = append(p.Env, "LOCKMESH_RESP_PASSWORD="+password)
 	p.start()

@@ -9,6 +9,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"os"
 	"strings"
 	"testing"
 	"time"
@@ -33,9 +34,27 @@ type openBench struct {
 func newOpenBench(t *testing.T, files int, args ...string) *openBench {
 	t.Helper()
 	b := &openBench{bench: newRoom(t), files: files, http: freeport.Address(t), resp: freeport.Address(t)}
+	b.endWell()
 	b.launch(args...)
 	b.answers()
 	return b
+}
+
+// endWell leaves the file of an agent that has ended in good order, so that an agent alone doesn't
+// wait for the clients of an agent before.
+func (b *bench) endWell() {
+	b.t.Helper()
+	if err := os.WriteFile(endFile(b.socket), nil, 0o600); err != nil {
+		b.t.Fatal(err)
+	}
+}
+
+// wantsEndFile fails unless the file of a good end is there, or isn't.
+func (b *bench) wantsEndFile(is bool) {
+	b.t.Helper()
+	if _, err := os.Lstat(endFile(b.socket)); is != (err == nil) {
+		b.t.Errorf("the file of a good end: %v", err)
+	}
 }
 
 // launch starts the agent.

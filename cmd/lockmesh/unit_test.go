@@ -1,0 +1,38 @@
+package main
+
+import (
+	"os"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+// unit returns the settings of the service in docs/command.md.
+func unit(t *testing.T) map[string][]string {
+	t.Helper()
+	page, err := os.ReadFile("../../docs/command.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	text := strings.ReplaceAll(string(page), "\r\n", "\n")
+	block := regexp.MustCompile("(?s)```ini\n(.*?)\n```").FindStringSubmatch(text)
+	if block == nil {
+		t.Fatal("docs/command.md has no unit")
+	}
+	settings := make(map[string][]string)
+	for line := range strings.Lines(block[1]) {
+		if name, value, is := strings.Cut(strings.TrimSpace(line), "="); is {
+			settings[name] = append(settings[name], value)
+		}
+	}
+	return settings
+}
+
+// TestTheUnitKeepsTheSocketsDirectory : an agent alone finds in the directory how the agent before
+// has ended, also when systemd starts the agent again.
+func TestTheUnitKeepsTheSocketsDirectory(t *testing.T) {
+	u := unit(t)
+	if len(u["RuntimeDirectory"]) != 1 || len(u["RuntimeDirectoryPreserve"]) != 1 || u["RuntimeDirectoryPreserve"][0] != "yes" {
+		t.Errorf("the unit has RuntimeDirectory=%q, RuntimeDirectoryPreserve=%q", u["RuntimeDirectory"], u["RuntimeDirectoryPreserve"])
+	}
+}
