@@ -36,3 +36,20 @@ func TestTheUnitKeepsTheSocketsDirectory(t *testing.T) {
 		t.Errorf("the unit has RuntimeDirectory=%q, RuntimeDirectoryPreserve=%q", u["RuntimeDirectory"], u["RuntimeDirectoryPreserve"])
 	}
 }
+
+// TestTheUnitReloadsTheSecret : upon SIGHUP the agent reads the operator's own file. A credential
+// is a copy that systemd makes when the unit starts, and a reload would find the old secret.
+func TestTheUnitReloadsTheSecret(t *testing.T) {
+	u := unit(t)
+	if len(u["ExecReload"]) != 1 || !strings.Contains(u["ExecReload"][0], "-HUP") {
+		t.Errorf("the unit has ExecReload=%q", u["ExecReload"])
+	}
+	for name := range u {
+		if strings.HasPrefix(name, "LoadCredential") || strings.HasPrefix(name, "SetCredential") {
+			t.Errorf("the unit has %s=%q", name, u[name])
+		}
+	}
+	if all := strings.Join(u["Environment"], " "); !strings.Contains(all, "LOCKMESH_SECRET_FILE=/etc/lockmesh.key") {
+		t.Errorf("the unit has Environment=%s", all)
+	}
+}
