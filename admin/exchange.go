@@ -34,6 +34,7 @@ type exchange struct {
 
 // serve answers the request, or returns an error to be answered.
 func (x *exchange) serve() error {
+	x.boundBody()
 	if file, err := pageAt(x.r.URL.Path); file != nil || err != nil {
 		return x.servePage(file, err)
 	}
@@ -99,6 +100,17 @@ func listOr(names []string, none string) string {
 	return strings.Join(names, ", ")
 }
 
+// boundBody bounds the time of the body. The server closes the connection behind an answer that
+// comes before the whole body was read, as an error does: else the server would read the rest
+// before the answer, to no purpose. readBody removes both.
+func (x *exchange) boundBody() {
+	if x.r.Body == nil || x.r.Body == http.NoBody {
+		return
+	}
+	_ = x.rc.SetReadDeadline(time.Now().Add(bodyTime)) // not every server has deadlines
+	x.w.Header().Set("Connection", "close")
+}
+
 // readBody reads the whole body, which is bounded in length and time. Only when all of a body was
 // read does the server notice that a client is gone.
 func (x *exchange) readBody() error {
@@ -111,12 +123,17 @@ func (x *exchange) readBody() error {
 	if !x.route.body {
 		most = 0
 	}
-	_ = x.rc.SetReadDeadline(time.Now().Add(bodyTime))
+	// The stop of the server isn't to wait for a body.
+	reading := context.AfterFunc(x.ctx, func() { _ = x.rc.SetReadDeadline(time.Now()) })
 	body, err := io.ReadAll(http.MaxBytesReader(x.w, x.r.Body, most))
+	if !reading() && isStopping(x.ctx) {
+		return ErrStopping
+	}
 	var long *http.MaxBytesError
 	switch {
 	case err == nil:
 		_ = x.rc.SetReadDeadline(time.Time{})
+		x.w.Header().Del("Connection")
 		x.body = body
 		return nil
 	case errors.As(err, &long) && most == 0:
@@ -126,8 +143,6 @@ func (x *exchange) readBody() error {
 	default:
 		err = failure(ErrRequest, "the body didn't arrive within %v: %v", bodyTime, err)
 	}
-	// The deadline stays: the server reads the rest of a body to no purpose, and not for long.
-	x.w.Header().Set("Connection", "close")
 	return err
 }
 

@@ -51,6 +51,32 @@ func TestRequestsWithoutEnd(t *testing.T) {
 				t.Errorf("after %v: %d %s", d, status, body)
 			}
 		}
+		// Where the body doesn't matter, the client has its answer before, and is cut in the same time.
+		wrong := "Authorization: Bearer kQ7vXw2-wrong-hB9zLm4TgY8s\n"
+		for _, row := range []struct {
+			head   string
+			status int
+		}{
+			{"GET / HTTP/1.1\nHost: localhost\n", http.StatusOK},
+			{"PUT / HTTP/1.1\nHost: localhost\n", http.StatusMethodNotAllowed},
+			{"GET /nix HTTP/1.1\nHost: localhost\n", http.StatusNotFound},
+			{"POST /v1/watch HTTP/1.1\nHost: localhost\n", http.StatusMethodNotAllowed},
+			{"POST /v1/stop HTTP/1.1\nHost: localhost\n", http.StatusUnauthorized},
+			{"POST /v1/stop HTTP/1.1\nHost: localhost\n" + wrong, http.StatusUnauthorized},
+			{request("POST /v1/stop?nix=1"), http.StatusBadRequest},
+		} {
+			from = time.Now()
+			conn := s.raw(row.head + "Content-Length: 100\n\n{")
+			must(t, conn.SetReadDeadline(from.Add(2*bodyTime)))
+			status, _ := answer(t, conn)
+			if d := time.Since(from); d > time.Second || status != row.status {
+				t.Errorf("%q is answered %d after %v, not %d at once", row.head, status, d, row.status)
+			}
+			_, _ = io.ReadAll(conn)
+			if d := time.Since(from); d > bodyTime {
+				t.Errorf("%q has its connection for %v", row.head, d)
+			}
+		}
 		// A body without end, sent as fast as the server reads.
 		conn := s.raw(request("POST /v1/locks/k/revoke") + "Transfer-Encoding: chunked\n\n")
 		go func() {
@@ -188,8 +214,14 @@ func (f *failing) Accept() (net.Conn, error) {
 func TestTheStopIsntDelayed(t *testing.T) {
 	run(t, func(t *testing.T, m *meshtest.Mesh) {
 		s := newSite(t, m, "a")
-		s.raw("")                    // sends nothing
-		s.raw("GET /v1/status HTTP") // sends half of a request
+		s.raw("")                      // sends nothing
+		s.raw("GET /v1/status HTTP")   // sends half of a request
+		for _, head := range []string{ // begin a body, and don't end it
+			"GET / HTTP/1.1\nHost: localhost\n", "POST /v1/stop HTTP/1.1\nHost: localhost\n", request("POST /v1/locks/k/revoke"), request("GET /v1/status"),
+		} {
+			conn := s.raw(head + "Content-Length: 5\n\n")
+			go func() { _, _ = io.Copy(io.Discard, conn) }() // reads what comes
+		}
 		must(t, second(s.c.Status(t.Context())))
 		synctest.Wait()
 		from := time.Now()
