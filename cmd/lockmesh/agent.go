@@ -349,6 +349,8 @@ func (a *agent) serve(ctx context.Context, d *doors, h *admin.Handler, clients *
 		a.log.Error("a listener has failed, and the agent ends", "error", err)
 	}
 	notifier.Stopping()
+	inTime, cancel := context.WithTimeout(context.Background(), a.grace)
+	defer cancel()
 	stop()
 	for range left {
 		err = errors.Join(err, <-failed)
@@ -357,7 +359,7 @@ func (a *agent) serve(ctx context.Context, d *doors, h *admin.Handler, clients *
 	<-beats
 	<-ended
 	<-reloads
-	return errors.Join(err, a.end())
+	return errors.Join(err, a.end(inTime))
 }
 
 // reloadUponHangup reads the secrets again upon each SIGHUP, until ctx ends. The channel is closed

@@ -16,9 +16,7 @@ import (
 // start where the agent before may have left such keys.
 
 // end ends the node, unless it has ended. The listeners are closed.
-func (a *agent) end() error {
-	ctx, cancel := context.WithTimeout(context.Background(), a.grace)
-	defer cancel()
+func (a *agent) end(ctx context.Context) error {
 	switch {
 	case a.left.Load(), a.follows && !a.granted.Load():
 		a.mark()
