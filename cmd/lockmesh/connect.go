@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -70,7 +71,8 @@ func (g *globals) connect(ctx context.Context) (*link, error) {
 // dialer is the function by which a client connects.
 type dialer = func(ctx context.Context, network, addr string) (net.Conn, error)
 
-// client returns a new client of the node, with connections of its own. The link closes it.
+// client returns a new client of the node, with connections of its own. The link closes
+// the client, unless drop does before.
 func (l *link) client(wrap func(dialer) dialer) (*admin.Client, error) {
 	address, token := l.address, l.token
 	if l.own != nil {
@@ -106,6 +108,14 @@ func (l *link) client(wrap func(dialer) dialer) (*admin.Client, error) {
 	defer l.mu.Unlock()
 	l.clients = append(l.clients, c)
 	return c, nil
+}
+
+// drop closes the idle connections of a client that isn't used any more.
+func (l *link) drop(c *admin.Client) {
+	l.mu.Lock()
+	l.clients = slices.DeleteFunc(l.clients, func(other *admin.Client) bool { return other == c })
+	l.mu.Unlock()
+	c.Close()
 }
 
 // unreachable describes why the node can't be reached, and what to do.

@@ -101,7 +101,7 @@ func TestTenThousandConnections(t *testing.T) {
 		[2]string{hello + "*2\r\n$3\r\nGET\r\n$%d", "+OK\r\n"})
 	t.Logf("%v after %v", c.said, time.Since(began).Round(time.Millisecond))
 	peak := b.status("VmRSS")
-	t.Logf("the agent had %d MiB and %d files, and has %d MiB, %d files and %d threads", memory>>10, w.before, peak>>10, b.openFiles(), b.status("Threads"))
+	t.Logf("the agent had %d MiB and %d files, and has %d MiB, %d files and %d threads", memory>>10, w.before, peak>>10, b.agent.openFiles(), b.status("Threads"))
 	for said, times := range c.said {
 		if times < n/10 {
 			t.Errorf("%d clients: %s", times, said)
@@ -130,7 +130,7 @@ func TestTenThousandConnections(t *testing.T) {
 		conn.Close()
 	}
 	w.check()
-	t.Logf("afterwards: %d MiB and %d files", b.status("VmRSS")>>10, b.openFiles())
+	t.Logf("afterwards: %d MiB and %d files", b.status("VmRSS")>>10, b.agent.openFiles())
 }
 
 // TestSlowClients : the agent cuts off clients that send a byte a second, or read nothing, while
@@ -210,7 +210,7 @@ func TestSlowClients(t *testing.T) {
 		noise += fmt.Sprintf("SET noise-%d %0500d NX PX 20000\r\nDEL noise-%d\r\n", i, i, i)
 	}
 	began := time.Now()
-	for b.openFiles() > w.before+1 && time.Since(began) < 2*patience { // the noisy client stays
+	for b.agent.openFiles() > w.before+1 && time.Since(began) < 2*patience { // the noisy client stays
 		_ = g.SetDeadline(time.Now().Add(patience))
 		if _, err := io.WriteString(g, noise); err != nil {
 			t.Fatal(err)
@@ -221,7 +221,7 @@ func TestSlowClients(t *testing.T) {
 			}
 		}
 	}
-	t.Logf("%d open files after %v, and %d MiB", b.openFiles(), time.Since(began).Round(time.Second), b.status("VmRSS")>>10)
+	t.Logf("%d open files after %v, and %d MiB", b.agent.openFiles(), time.Since(began).Round(time.Second), b.status("VmRSS")>>10)
 	g.Close()
 	all.Wait()
 	w.check() // all files are closed, though the watchers have kept their connections

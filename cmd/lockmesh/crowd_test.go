@@ -14,9 +14,9 @@ import (
 	"github.com/lockmesh/lockmesh/internal/sampled"
 )
 
-// openFiles returns how many files the agent has open, as far as the system shows.
-func (b *openBench) openFiles() int {
-	files, _ := os.ReadDir(fmt.Sprintf("/proc/%d/fd", b.agent.Process.Pid))
+// openFiles returns how many files a process has open, as far as the system shows.
+func (p *process) openFiles() int {
+	files, _ := os.ReadDir(fmt.Sprintf("/proc/%d/fd", p.Process.Pid))
 	return len(files)
 }
 
@@ -31,7 +31,7 @@ func TestACrowdOfConnections(t *testing.T) {
 	mesh := b.address()
 	run, in := b.startPiped("run", "victim", "--", "sh", "-c", "echo ready; read x; echo done")
 	run.prints("ready")
-	before := b.openFiles()
+	before := b.agent.openFiles()
 	ways := b.ways()
 	var crowd []*guest
 	for _, w := range ways {
@@ -81,7 +81,7 @@ func TestACrowdOfConnections(t *testing.T) {
 			return err == nil
 		})
 	}
-	until(t, "the files are closed", func() bool { return b.openFiles() <= before })
+	until(t, "the files are closed", func() bool { return b.agent.openFiles() <= before })
 	if _, err := io.WriteString(in, "x\n"); err != nil {
 		t.Error(err)
 	}

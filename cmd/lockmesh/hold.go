@@ -55,6 +55,8 @@ type holder struct {
 	holds []*admin.Hold
 	keys  []string
 
+	clients []*admin.Client // one for each key
+
 	mu    sync.Mutex
 	conns []net.Conn // that hold the keys
 }
@@ -88,6 +90,7 @@ func (h *holder) takeOne(ctx context.Context, key string, until time.Time) (*adm
 	if err != nil {
 		return nil, err
 	}
+	h.clients = append(h.clients, c)
 	stop := h.showWait(ctx, key)
 	defer stop()
 	for {
@@ -166,7 +169,8 @@ func (h *holder) files() (files []*os.File) {
 	return files
 }
 
-// release releases all keys, and returns when they are free. The error says which were lost before.
+// release releases all keys, returns when they are free, and leaves no connection. The error says
+// which were lost before.
 func (h *holder) release() error {
 	errs := make([]error, len(h.holds))
 	var all sync.WaitGroup
@@ -178,7 +182,10 @@ func (h *holder) release() error {
 		})
 	}
 	all.Wait()
-	h.holds, h.keys = nil, nil
+	for _, c := range h.clients {
+		h.link.drop(c)
+	}
+	h.holds, h.keys, h.clients = nil, nil, nil
 	return errors.Join(errs...)
 }
 

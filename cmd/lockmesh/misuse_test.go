@@ -39,7 +39,7 @@ func (b *openBench) watch() *watched {
 	b.t.Helper()
 	run, in := b.startPiped("run", "victim", "--", "sh", "-c", "echo ready; read x; echo done")
 	run.prints("ready")
-	return &watched{b, run, in, b.openFiles()}
+	return &watched{b, run, in, b.agent.openFiles()}
 }
 
 // check fails unless the lock is still held, other clients are served, and all files opened for the
@@ -47,7 +47,7 @@ func (b *openBench) watch() *watched {
 func (w *watched) check() {
 	w.t.Helper()
 	w.wants(0, "run", "other", "--", "true")
-	until(w.t, "the files are closed", func() bool { return w.openFiles() <= w.before })
+	until(w.t, "the files are closed", func() bool { return w.agent.openFiles() <= w.before })
 	if _, err := io.WriteString(w.in, "x\n"); err != nil {
 		w.t.Error(err)
 	}

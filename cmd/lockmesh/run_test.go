@@ -192,3 +192,23 @@ func TestLead(t *testing.T) {
 	b.wants(1, "lead", "boss", "--once", "--", "false")
 	b.wants(127, "lead", "boss", "--", "no-such-command")
 }
+
+// TestLeadKeepsNoConnections : campaigns leave nothing behind, in this process and in the agent.
+func TestLeadKeepsNoConnections(t *testing.T) {
+	needsProc(t)
+	b := newBench(t)
+	lead := b.start("lead", "boss", "--pause", "0s", "--", "echo", "leads")
+	turns := func(n int) {
+		t.Helper()
+		until(t, "several turns", func() bool { return strings.Count(lead.out.String(), "leads") >= n })
+	}
+	turns(5)
+	leads, agents := lead.openFiles(), b.agent.openFiles()
+	turns(100)
+	const few = 20 // of a turn under way
+	if n, m := lead.openFiles(), b.agent.openFiles(); n == 0 || n > leads+few || m == 0 || m > agents+few {
+		t.Errorf("after 100 turns lead has %d files open, not %d, and the agent %d, not %d", n, leads, m, agents)
+	}
+	lead.signal(sigTerm)
+	lead.waitInTime()
+}

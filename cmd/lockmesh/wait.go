@@ -47,6 +47,9 @@ func (h *holder) showHolders(ctx context.Context, key string) {
 	pause := time.NewTimer(quietWait)
 	defer pause.Stop()
 	c, err := h.link.client(nil)
+	if err == nil {
+		defer h.link.drop(c)
+	}
 	for err == nil {
 		select {
 		case <-ctx.Done():
