@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 )
 
@@ -211,4 +212,29 @@ func TestLeadKeepsNoConnections(t *testing.T) {
 	}
 	lead.signal(sigTerm)
 	lead.waitInTime()
+}
+
+// TestLeadAfterAReload : a signal that the command handles, as many do with HUP, doesn't end lead at
+// the next loss. The command's end by the signal does, and so does a TERM.
+func TestLeadAfterAReload(t *testing.T) {
+	b := newBench(t)
+	const script = `trap "echo reloaded" HUP; trap "exit 0" TERM; echo leads; while :; do sleep 0.01; done`
+	reloads := b.start("lead", "boss", "--pause", "1ms", "--", "sh", "-c", script)
+	reloads.prints("leads")
+	reloads.signal(syscall.SIGHUP)
+	reloads.prints("reloaded")
+	b.wants(0, "evict", "boss", "--node", b.node())
+	until(t, "a further turn", func() bool { return strings.Count(reloads.out.String(), "leads") == 2 })
+	reloads.signal(sigTerm)
+	if code := reloads.waitInTime(); code != 0 {
+		t.Errorf("after a TERM, lead ends with %d: %s", code, reloads.err.String())
+	}
+	for trap, want := range map[string]int{"": 129, "trap 'exit 3' HUP; ": 3} {
+		p := b.start("lead", "boss", "--pause", "1ms", "--grace", "7s", "--", "sh", "-c", trap+"echo leads; while :; do sleep 0.01; done")
+		p.prints("leads")
+		p.signal(syscall.SIGHUP)
+		if code := p.waitInTime(); code != want || strings.Count(p.out.String(), "leads") != 1 {
+			t.Errorf("%q: lead ends with %d: %s", trap, code, p.out.String())
+		}
+	}
 }

@@ -54,7 +54,8 @@ type supervisor struct {
 	given  bool           // the job has the terminal
 	forced bool           // SIGKILL was sent
 	told   syscall.Signal // the last signal of the user that was passed on and ends processes
-	asked  bool           // the job was told to end since another node asks for the key
+	toldAt time.Time
+	asked  bool // the job was told to end since another node asks for the key
 }
 
 // newGrace returns the time between SIGTERM and SIGKILL: as asked for, if the lease is long enough.
@@ -279,9 +280,26 @@ func (s *supervisor) pass(sig syscall.Signal) {
 			resume(s.job)
 		}
 	case isEnd(sig):
-		s.told = sig
+		if !isToEnd(s.told) {
+			s.told, s.toldAt = sig, time.Now()
+		}
 		resume(s.job) // a stopped process handles the signal when it is continued
 	}
+}
+
+// isToEnd reports whether a signal of the user means the end, whatever the command makes of it.
+func isToEnd(sig syscall.Signal) bool {
+	return sig == syscall.SIGINT || sig == syscall.SIGTERM || sig == syscall.SIGQUIT
+}
+
+// endedBy returns the signal by which the user has ended the command; zero if none has. A command
+// may handle others, such as HUP, and go on: such a signal counts if the command has ended by it,
+// or within the grace.
+func (s *supervisor) endedBy() syscall.Signal {
+	if isToEnd(s.told) || s.loss == nil && (s.end.Signal == s.told || s.endAt.Sub(s.toldAt) <= s.grace) {
+		return s.told
+	}
+	return 0
 }
 
 // resumed continues the job after this process was continued, if the locks are still held. While

@@ -42,9 +42,9 @@ func (g *globals) underLock(ctx context.Context, l *link, c *guarded) (told sysc
 	switch err := h.release(); {
 	case err == nil || s.loss != nil:
 	case errors.Is(err, lockmesh.ErrLost):
-		return s.told, &exit{code: exitLost, err: fmt.Errorf("the command has ended, and the lock was lost before its release: %w", err)}
+		return s.endedBy(), &exit{code: exitLost, err: fmt.Errorf("the command has ended, and the lock was lost before its release: %w", err)}
 	default:
 		fmt.Fprintf(g.err, "lockmesh: the release isn't confirmed, and others may have to wait for the end of the lease: %s\n", describe(err))
 	}
-	return s.told, result
+	return s.endedBy(), result
 }
