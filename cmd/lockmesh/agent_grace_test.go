@@ -18,38 +18,12 @@ import (
 	"github.com/lockmesh/lockmesh/meshtest"
 )
 
-// inMemory is a listener of connections in memory, for simulated time.
-type inMemory struct {
-	conns chan net.Conn
-	done  chan struct{}
-}
-
-func (l *inMemory) Accept() (net.Conn, error) {
-	select {
-	case c := <-l.conns:
-		return c, nil
-	case <-l.done:
-		return nil, net.ErrClosed
-	}
-}
-
-func (l *inMemory) Close() error {
-	select {
-	case <-l.done:
-	default:
-		close(l.done)
-	}
-	return nil
-}
-
-func (l *inMemory) Addr() net.Addr { return &net.UnixAddr{Name: "memory", Net: "unix"} }
-
 // TestTheGraceBeginsWithTheSignal : the time that the listeners take to end is a part of --grace,
 // since systemd counts from the signal, too.
 func TestTheGraceBeginsWithTheSignal(t *testing.T) {
 	meshtest.Run(t, 3, func(t *testing.T, m *meshtest.Mesh) {
 		const grace = 5 * time.Second
-		log, l := slog.New(slog.DiscardHandler), &inMemory{make(chan net.Conn), make(chan struct{})}
+		log, l := slog.New(slog.DiscardHandler), newPipes()
 		h := admin.New(m.Node("a"), admin.Token(openToken), admin.AllowLocks(lockmesh.DefaultMaxTTL), admin.Logger(log))
 		a := &agent{mesh: m.Node("a"), log: log, grace: grace, socket: noSocket}
 		ctx, signal := context.WithCancel(t.Context())
@@ -61,9 +35,11 @@ func TestTheGraceBeginsWithTheSignal(t *testing.T) {
 		// A client that holds a key over its connection, and doesn't end its work when told, and one
 		// that can't be told.
 		for _, line := range []string{"PUT /v1/hold/held", "PUT /v1/locks/timed?ttl=10s"} {
-			here, there := net.Pipe()
+			here, err := l.dial(ctx, "", "")
+			if err != nil {
+				t.Fatal(err)
+			}
 			defer here.Close()
-			l.conns <- there
 			if _, err := io.WriteString(here, line+" HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer "+openToken+"\r\n\r\n"); err != nil {
 				t.Fatal(err)
 			}

@@ -56,6 +56,7 @@ type holder struct {
 	keys  []string
 
 	clients []*admin.Client // one for each key
+	length  time.Duration   // of the shortest lease, when it was granted
 
 	mu    sync.Mutex
 	conns []net.Conn // that hold the keys
@@ -77,6 +78,10 @@ func (h *holder) take(ctx context.Context, keys []string) error {
 				return &exit{code: h.ConflictExit, err: err}
 			}
 			return err
+		}
+		// What is left later, when the last key is granted, depends on the wait for that key.
+		if left := time.Duration(hold.Last().LeftMS) * time.Millisecond; len(h.holds) == 0 || left < h.length {
+			h.length = left
 		}
 		h.holds, h.keys = append(h.holds, hold), append(h.keys, key)
 		h.link.g.verbosef("%q is held, with token %d", key, hold.Token())

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"os"
 	"syscall"
-	"time"
 
 	"github.com/lockmesh/lockmesh"
 )
@@ -33,7 +32,7 @@ func (g *globals) underLock(ctx context.Context, l *link, c *guarded) (told sysc
 	if err != nil {
 		return 0, err
 	}
-	grace, err := newGrace(c.Grace, time.Until(h.deadline()))
+	grace, err := newGrace(c.Grace, h.length)
 	if err != nil {
 		return 0, errors.Join(err, h.release())
 	}
