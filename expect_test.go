@@ -103,6 +103,18 @@ func TestTooFewProcessesSayWhatTheyWaitFor(t *testing.T) {
 	})
 }
 
+// The own address is no trouble: a headless service has it for each of its processes.
+func TestTheOwnAddressIsNoTrouble(t *testing.T) {
+	inCountedBubble(t, func(t *testing.T, w *living) {
+		w.start("a", expect(3, func(c *Config) { c.Peers = []string{wireAddr("a"), wireAddr("b")} }))
+		time.Sleep(time.Minute)
+		s := w.nodes["a"].Status().Electorate
+		if strings.Contains(s.Change, "our own") || !strings.HasSuffix(s.Change, "; connection refused") { // by b
+			t.Error(s.Change)
+		}
+	})
+}
+
 // A process of another name takes the place of a voter that ends. No lease of a live process is
 // lost, and the lock is served throughout.
 func TestAVoterWithoutADiskIsReplaced(t *testing.T) {

@@ -147,6 +147,7 @@ func (p *peerProber) round(ctx context.Context) {
 	for _, r := range results {
 		var no *transport.RefusedError
 		switch {
+		case errors.Is(r.err, transport.ErrSelf): // as in each group of addresses with this node's
 		case errors.Is(r.err, transport.ErrNoAnswer):
 			silent = append(silent, r.addr)
 			unreached = append(unreached, unreachedError(r.addr, r.err, probeTimeout).Error())
