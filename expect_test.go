@@ -343,6 +343,35 @@ func TestAnEvenMinimumOfVoters(t *testing.T) {
 	})
 }
 
+// One of two voters leaves in a rollout without a surge: its replacement is started only then, and
+// takes its place. Without a replacement the voter ends after a MaxTTL.
+func TestOneOfTwoVotersIsReplaced(t *testing.T) {
+	inCountedBubble(t, func(t *testing.T, w *living) {
+		for _, name := range []string{"a", "b"} {
+			w.start(name, expect(2))
+		}
+		w.untilVoters("b", "a", "b")
+		held := w.lock("b", "held")
+		left := make(chan error, 1)
+		go func() { left <- w.nodes["a"].Leave(within(t, 5*time.Minute)) }()
+		time.Sleep(2 * time.Second)
+		w.start("c", expect(2))
+		if err := <-left; err != nil {
+			t.Error(err)
+		}
+		w.untilVoters("b", "b", "c")
+		w.unlock(w.lock("c", "k"))
+		if err := held.Err(); err != nil {
+			t.Error(err)
+		}
+		began := time.Now()
+		wantIs(t, w.nodes["c"].Leave(within(t, 5*time.Minute)), ErrVoter)
+		if took := time.Since(began); took < DefaultMaxTTL || took > DefaultMaxTTL+2*time.Second {
+			t.Errorf("without a replacement Leave took %v", took)
+		}
+	})
+}
+
 // TestAMeshScaledToZeroLeavesAtOnce shows that three processes leave at the same time without
 // waiting for each other, since no process can be replaced.
 func TestAMeshScaledToZeroLeavesAtOnce(t *testing.T) {
