@@ -434,7 +434,8 @@ func TestDifferentExpectationsRefuseEachOther(t *testing.T) {
 }
 
 // A process that is refused wherever it looks, such as with another secret, says so at the end of
-// its wait. It goes on waiting: the address of another mesh, out of date, doesn't fail a first start.
+// its wait. It goes on waiting: the address of another mesh, out of date, doesn't fail a first
+// start.
 func TestAProcessThatAllOthersRefuseIsRefused(t *testing.T) {
 	inCountedBubble(t, func(t *testing.T, w *living) {
 		with := func(secret Secret, peers ...string) func(*Config) {

@@ -77,8 +77,8 @@ job "locks" {
 EOT
       }
 
-      # The secret, or a line for each during a change of the secret. A running service keeps what it
-      # has read: else Nomad would restart all at once when the variable changes.
+      # The secret, or a line for each during a change of the secret. A running service keeps what
+      # it has read: else Nomad would restart all at once when the variable changes.
       template {
         destination = "secrets/lockmesh"
         change_mode = "noop"
@@ -87,7 +87,7 @@ EOT
 EOT
       }
 
-      # Raise the number to replace the allocations one by one, such as after a change of the secret.
+      # Raise the number to replace the allocations one by one, such as for a change of the secret.
       meta {
         rollout = "1"
       }

@@ -123,8 +123,8 @@ func (b *addressBook) setRefusal(why *refusal) bool {
 	return changed
 }
 
-// withdrawRefusal withdraws a refusal whose address is none of the addresses found now. No address
-// at all says nothing: the DNS may have failed.
+// withdrawRefusal withdraws a refusal if the refusing address isn't among the addresses found now.
+// No address at all says nothing: the DNS may have failed.
 func (b *addressBook) withdrawRefusal(found []string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -118,9 +118,9 @@ func (l *loop) readiness(now vote.Now, op string) (answer error, known bool) {
 	return nil, false
 }
 
-// isUnbornAndRefused reports whether this process waits for a mesh with Expect to be born, or to
-// take the process in, and all other processes found refuse this one. The wait goes on: an address
-// of another mesh, out of date, must not fail the first start of a mesh.
+// isUnbornAndRefused reports whether this process knows no electorate of its mesh with Expect, and
+// all other processes found refuse this one. The wait goes on: an address of another mesh, out of
+// date, must not fail the first start of a mesh.
 func (l *loop) isUnbornAndRefused() bool {
 	return l.engine.IsBornByCount() && !l.node.Electorate().Known() && l.engine.finder.IsRefused()
 }
