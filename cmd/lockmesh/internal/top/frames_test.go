@@ -85,7 +85,7 @@ var pictures = map[string]func(s *screen){
 	},
 	"many": func(s *screen) {
 		s.looks(healthy(s.now), many(1000), seen{live: true})
-		s.Model.list.more = true
+		s.list.more = true
 		s.presses("pgdown", "pgdown")
 	},
 	"none": func(s *screen) {
@@ -175,7 +175,7 @@ func (s *screen) detailed(l *admin.Lock) {
 	status.At = at
 	s.sends(beat{at}, looked{at: at, status: status, seen: seen{live: true}},
 		listed{at: at, prefix: s.filter, locks: keys(s.now)},
-		inspected{at: at, key: s.Model.detail.key, lock: l})
+		inspected{at: at, key: s.detail.key, lock: l})
 }
 
 // picture returns a screen of a size.
@@ -310,7 +310,7 @@ func FuzzTexts(f *testing.F) {
 		s.fits(t)
 		at := s.now.Add(time.Second)
 		s.sends(beat{at}, looked{at: at, status: status, seen: grants}, listed{at: at, prefix: text, why: text})
-		if d := s.Model.detail; d != nil {
+		if d := s.detail; d != nil {
 			s.sends(inspected{at: at, key: d.key, lock: &l, why: text})
 			s.fits(t)
 		}

@@ -73,7 +73,7 @@ func TestNoKeysWithoutAMajority(t *testing.T) {
 		t.Errorf("the screen shows\n%s", s.frame())
 	}
 	s.looks(healthy(s.now), keys(s.now), seen{})
-	if s.Model.list.why != "" || len(s.rows) != len(keys(start)) {
+	if s.list.why != "" || len(s.rows) != len(keys(start)) {
 		t.Errorf("with a majority the screen shows\n%s", s.frame())
 	}
 }
@@ -166,7 +166,7 @@ func TestTheCursorFollowsItsKey(t *testing.T) {
 	}
 	s.looks(healthy(s.now), nil, seen{})
 	s.presses("down", "enter")
-	if s.cursor.key != "" || s.Model.detail != nil {
+	if s.cursor.key != "" || s.detail != nil {
 		t.Errorf("without rows %q is selected", s.cursor.key)
 	}
 }
@@ -293,7 +293,7 @@ func TestHelpAndDetail(t *testing.T) {
 	at := s.now
 	s.sends(looked{at: at, status: healthy(at)}, listed{at: at, locks: keys(at)},
 		inspected{at: at, key: "other", lock: &admin.Lock{}})
-	if s.Model.detail.lock != nil {
+	if s.detail.lock != nil {
 		t.Error("another key's answer is shown")
 	}
 	s.sends(inspected{at: at, key: "jobs/1", why: "the voters are slow"})
@@ -301,7 +301,7 @@ func TestHelpAndDetail(t *testing.T) {
 		t.Errorf("the screen shows\n%s", s.frame())
 	}
 	s.presses("up", "esc")
-	if s.Model.detail != nil {
+	if s.detail != nil {
 		t.Error("esc doesn't go back")
 	}
 }
