@@ -103,13 +103,18 @@ func run(ctx context.Context, args []string, env func(string) string, stdout, st
 	}
 	_, _ = fmt.Fprintf(stdout, "%s listens on %s\n", mesh.Name(), mesh.Addr())
 	say(ctx, mesh, stdout)
-	// The witness will be back: it keeps its seat.
-	if err := mesh.Close(); err != nil {
+	// The witness will be back, and keeps its seat. The others hear at once that it stops.
+	bounded, cancel := context.WithTimeout(context.Background(), stopMost)
+	defer cancel()
+	if err := mesh.Stop(bounded); err != nil {
 		_, _ = fmt.Fprintf(stderr, "witness: %v\n", err)
 		return 1
 	}
 	return 0
 }
+
+// stopMost bounds the wait for other nodes at the end.
+const stopMost = 5 * time.Second
 
 // sayAfter is how long a state must last to be printed: connections break and come back.
 const sayAfter = time.Second
