@@ -24,8 +24,9 @@ type conn struct {
 	reader reader
 	out    []byte // answers not yet written
 
-	free  bool // the client needs no password
-	known bool // the client has sent the password, or needs none
+	free  bool      // the client needs no password
+	known bool      // the client has sent the password, or needs none
+	limit time.Time // when an unknown client is cut
 	name  string
 	proto protocol
 	quit  bool
@@ -33,10 +34,14 @@ type conn struct {
 
 func (s *Server) newConn(serving context.Context, nc net.Conn, set *conns, ownerOnly bool) *conn {
 	free := ownerOnly || s.password == nil
-	c := &conn{s: s, nc: nc, set: set, id: s.ids.add(1), free: free, known: free, reader: reader{nc: nc}, proto: resp2}
+	c := &conn{s: s, nc: nc, set: set, id: s.ids.add(1), free: free, reader: reader{nc: nc}, proto: resp2}
 	c.ctx, c.end = context.WithCancel(serving)
+	c.estrange()
 	return c
 }
+
+// estrange makes the client one that has to send the password, unless the client needs none.
+func (c *conn) estrange() { c.known, c.limit = c.free, time.Now().Add(requestTime) }
 
 // cut ends the connection. Any goroutine may call it.
 func (c *conn) cut() {
@@ -83,12 +88,13 @@ func (c *conn) bounds() bounds {
 	return strangerBounds
 }
 
-// patience returns how long the client may take to begin a request; zero is any time.
-func (c *conn) patience() time.Duration {
+// patience returns until when the client may begin a request; zero is any time. An unknown client
+// gets no more time by requests other than the password.
+func (c *conn) patience() time.Time {
 	if c.known {
-		return 0
+		return time.Time{}
 	}
-	return requestTime
+	return c.limit
 }
 
 // flush writes the answers. A client without a reader is cut.

@@ -77,7 +77,8 @@ const (
 	leastPatience = time.Second
 
 	// requestTime is how long a request may take to arrive after its first byte, and an unknown
-	// client to send the password. The longest request is sent in milliseconds.
+	// client to send the password, whatever else the client sends. The longest request is sent in
+	// milliseconds.
 	requestTime = 10 * time.Second
 
 	// writeTime is how long a client may take to read before the connection is cut. The system

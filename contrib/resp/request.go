@@ -175,15 +175,15 @@ func (r *reader) next(most bounds) (args [][]byte, inline bool, err error) {
 	return nil, false, nil
 }
 
-// fill waits until more bytes arrive. A begun request must be complete within requestTime; wait is
-// how long the client may take to begin a request, zero for any time.
-func (r *reader) fill(wait time.Duration) error {
-	if r.w > r.r {
-		wait = requestTime
+// fill waits until more bytes arrive, and until a time at most; with a zero time, a begun request
+// must be complete within requestTime, and there is any time to begin a request.
+func (r *reader) fill(until time.Time) error {
+	if until.IsZero() && r.w > r.r {
+		until = time.Now().Add(requestTime)
 	}
-	if wait > 0 && !r.timed {
+	if !until.IsZero() && !r.timed {
 		r.timed = true
-		if err := r.nc.SetReadDeadline(time.Now().Add(wait)); err != nil {
+		if err := r.nc.SetReadDeadline(until); err != nil {
 			return err
 		}
 	}

@@ -28,7 +28,10 @@ func doQuit(x *call) reply {
 
 func doReset(x *call) reply {
 	c := x.conn
-	c.name, c.proto, c.known = "", resp2, c.free
+	c.name, c.proto = "", resp2
+	if c.known {
+		c.estrange()
+	}
 	return status("RESET")
 }
 

@@ -3,6 +3,7 @@ package resp
 import (
 	"bytes"
 	"fmt"
+	"io"
 	"log/slog"
 	"strings"
 	"testing"
@@ -77,6 +78,35 @@ func TestAStrangerIsBounded(t *testing.T) {
 		began := time.Now()
 		if got := c.read(); !strings.HasPrefix(got, "-ERR Protocol error") || !c.isCut() || time.Since(began) != requestTime {
 			t.Errorf("a silent stranger is told %s after %v", got, time.Since(began))
+		}
+		// Neither empty requests nor commands that need the password make the time longer.
+		for _, text := range []string{"*0\r\n", request("PING"), request("AUTH", "wrong"), request("RESET"), "x"} {
+			for _, was := range []string{"a stranger", "a client that was known"} {
+				c := s.client()
+				if was != "a stranger" {
+					c.want("+OK", "AUTH", testPassword)
+					time.Sleep(time.Minute)
+					c.want("+RESET", "RESET")
+				}
+				began, ended := time.Now(), make(chan struct{})
+				if err := c.nc.SetReadDeadline(began.Add(2 * requestTime)); err != nil {
+					t.Fatal(err)
+				}
+				go func() {
+					for {
+						if _, err := io.WriteString(c.nc, text); err != nil {
+							close(ended)
+							return
+						}
+						time.Sleep(requestTime / 4)
+					}
+				}()
+				if _, _ = io.Copy(io.Discard, c.r); time.Since(began) != requestTime {
+					t.Errorf("%s who sends %q is cut after %v", was, text, time.Since(began))
+				}
+				c.nc.Close()
+				<-ended
+			}
 		}
 	})
 }
