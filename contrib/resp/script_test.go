@@ -98,11 +98,14 @@ func TestAScriptReachesNothingElse(t *testing.T) {
 		// package's own functions.
 		for _, script := range []string{
 			`string.len = nil`, `table.concat = nil`, `KEYS = nil`, `_G.x = 1`, `_G["\0concat"] = function() return "mine" end`,
-			`function string.len() return 0 end`, `pcall = nil`,
+			`function string.len() return 0 end`, `pcall = nil`, `table.insert(string, 1)`, `table.insert(table, 1, "x")`,
+			`table.insert(math, 1)`, `table.insert(redis, 1)`, `table.insert(_G, 1)`,
 		} {
 			c.want("-ERR user_script:1: Attempt to modify a readonly table", "EVAL", script, 0)
 		}
 		c.want(":1", "EVAL", `KEYS[1] = "x" ARGV[1] = "y" return 1`, 0)
+		c.want("[:0 :0 :0 :0 :0]", "EVAL", `return {#string, #table, #math, #redis, #_G}`, 0)
+		c.want(`["x" "y"]`, "EVAL", `local t = {"y"} table.insert(t, 1, "x") return t`, 0)
 		c.want("[:0 :0 :1]", "EVAL", `return {#KEYS, #ARGV, string.len("x")}`, 0)
 		c.want(`"table"`, "EVAL", `return tostring({})`, 0) // no address
 	})

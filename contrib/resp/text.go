@@ -280,8 +280,13 @@ func (w *world) tableConcat(l *lua.LState) int {
 	return 1
 }
 
+// tableInsert is table.insert. The tables that scripts share have metatables, and a script's own
+// have none.
 func tableInsert(l *lua.LState) int {
 	t := l.CheckTable(1)
+	if t.Metatable != lua.LNil {
+		l.RaiseError(errReadOnly)
+	}
 	n := t.Len()
 	if n >= maxTable {
 		l.RaiseError("a table has more than %d items", maxTable)

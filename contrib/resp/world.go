@@ -109,6 +109,9 @@ func (w *world) count(lib *lua.LTable, names ...string) {
 	}
 }
 
+// errReadOnly is the text of Redis.
+const errReadOnly = "Attempt to modify a readonly table"
+
 // readOnly returns an unchangeable view of another table. With strict, reading an absent value is
 // an error, as with the global variables of Redis.
 func (w *world) readOnly(shown *lua.LTable, strict bool) *lua.LTable {
@@ -124,7 +127,7 @@ func (w *world) readOnly(shown *lua.LTable, strict bool) *lua.LTable {
 	meta := l.NewTable()
 	meta.RawSetString("__index", shown)
 	meta.RawSetString("__newindex", l.NewFunction(func(l *lua.LState) int {
-		l.RaiseError("Attempt to modify a readonly table")
+		l.RaiseError(errReadOnly)
 		return 0
 	}))
 	shows := l.NewTable()
