@@ -36,6 +36,7 @@ func (x *exchange) identify() error {
 		return err
 	}
 	x.foreignHost = !proven && !h.isOwnHost(r.Host) && !(x.isOwnerOnly() && isLocalName(r.Host))
+	x.proven = proven
 	x.known = proven || x.isOwnerOnly() && !x.foreignHost
 	return nil
 }
@@ -55,21 +56,27 @@ func (x *exchange) may(need needs) error {
 		return failure(ErrForbidden, "the application serves no locks here: it would use AllowLocks")
 	case need == toRecover && !x.isOwnerOnly():
 		return failure(ErrForbidden, "only requests over the owner's socket recover an electorate, since a mistake makes two of it")
-	case x.known:
+	case x.known && !x.mayBeImage():
 		return nil
 	case need == toRead && (h.openReads || h.openActs && h.token == nil):
 		return nil
-	case h.token != nil:
+	case h.token != nil && !x.known:
 		return failure(ErrUnauthorized, "the request has no token")
 	case !h.openActs && need == toRead:
 		return failure(ErrForbidden, "the handler has no token, and the application hasn't allowed requests without one to read (AllowReads)")
-	case !h.openActs:
+	case !h.openActs && !x.known:
 		return failure(ErrForbidden, "the handler has no token, so only requests over the owner's socket act")
-	case x.route.path == holdPath && x.r.Method == http.MethodGet:
-		// An image in any page makes a browser send a GET, and some browsers don't say from where.
+	case x.mayBeImage():
 		return failure(ErrForbidden, "without a token, use PUT")
 	}
 	return nil
+}
+
+// mayBeImage reports whether an image in any page can have made a browser send the request that
+// takes a lock: such a request is a GET without a token, and some browsers don't say from where. A
+// browser may reach the owner's socket, too, by a forwarded port.
+func (x *exchange) mayBeImage() bool {
+	return x.route.path == holdPath && x.r.Method == http.MethodGet && !x.proven
 }
 
 // isOwnerOnly reports whether only this process's user, and root, can have sent the request.

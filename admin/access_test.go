@@ -39,9 +39,10 @@ func TestWhoMayDoWhat(t *testing.T) {
 			// 404 and 400 are answers to the contents of the requests: they were let through.
 			{"nothing is allowed by default", nil, false, "", "403 403 403 403 403 403"},
 			{"the owner may all but lock", nil, true, "", "200 204 400 403 403 403"},
-			{"the owner of an agent", []Option{lock}, true, "", "200 204 400 404 400 400"},
-			{"the owner needs no token", []Option{lock, tok}, true, "", "200 204 400 404 400 400"},
-			{"a wrong token is no harm to the owner", []Option{lock, tok}, true, bad, "200 204 400 404 400 400"},
+			{"the owner of an agent", []Option{lock}, true, "", "200 204 400 404 400 403"},
+			{"the owner needs no token", []Option{lock, tok}, true, "", "200 204 400 404 400 403"},
+			{"a wrong token is no harm to the owner", []Option{lock, tok}, true, bad, "200 204 400 404 400 403"},
+			{"the owner locks by GET with a token", []Option{lock, tok}, true, good, "200 204 400 404 400 400"},
 			{"no token", []Option{lock, tok}, false, "", "401 401 403 401 401 401"},
 			{"a wrong token", []Option{lock, tok}, false, bad, "401 401 401 401 401 401"},
 			{"a wrong scheme", []Option{lock, tok}, false, "Basic " + testToken, "401 401 401 401 401 401"},
@@ -54,7 +55,7 @@ func TestWhoMayDoWhat(t *testing.T) {
 			{"reads, and no token at all", []Option{lock, AllowReads()}, false, "", "200 403 403 403 403 403"},
 			{"actions without a token", []Option{lock, AllowActions()}, false, "", "200 204 403 404 400 403"},
 			{"actions don't weaken a token", []Option{lock, tok, AllowActions()}, false, "", "401 401 403 401 401 401"},
-			{"read-only for the owner", []Option{lock, ReadOnly()}, true, "", "200 403 403 404 400 400"},
+			{"read-only for the owner", []Option{lock, ReadOnly()}, true, "", "200 403 403 404 400 403"},
 			{"read-only with a token", []Option{tok, ReadOnly()}, false, good, "200 403 403 403 403 403"},
 		} {
 			h := New(m.Node("a"), append(row.opts, Logger(slog.New(slog.DiscardHandler)))...)

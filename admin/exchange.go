@@ -24,6 +24,7 @@ type exchange struct {
 	ctx         context.Context // ends when the client is gone, or the server stops
 	cancel      func()          // ends ctx as the stop of the server does
 	route       *route
+	proven      bool   // the request has the token
 	known       bool   // the request proves that its sender may act
 	foreignHost bool   // the Host header may have been chosen by a foreign page
 	param       string // the key, or the id of a lease

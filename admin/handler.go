@@ -66,7 +66,7 @@ type Handler struct {
 //	GET    /v1/leases/{id}             the state of a lease
 //	POST   /v1/leases/{id}/extend      the lease ends ttl from now: ?ttl=
 //	DELETE /v1/leases/{id}             releases a lease
-//	PUT    /v1/hold/{key}              holds a lock as long as the connection lives; GET does, too
+//	PUT    /v1/hold/{key}              holds a lock while the connection lives; so does GET with a token
 //
 // GET / is a page for people, which shows the same in a browser and lets an operator act. Any
 // client may load the page, which has nothing of the mesh in it: what the page shows comes from the

@@ -50,7 +50,7 @@ var operations = map[string]operation{
 	"GET /v1/leases/{id}":         {id: "lease", summary: "The state of a lease", answer: Lease{}},
 	"POST /v1/leases/{id}/extend": {id: "extend", summary: "The lease ends ttl from now, or at its present end if that is later", answer: Lease{}},
 	"DELETE /v1/leases/{id}":      {id: "unlock", summary: "Releases a lease"},
-	"GET /v1/hold/{key}":          {id: "holdByGet", summary: "As PUT, for clients that send nothing else; not without a token or the owner's socket", answer: HoldLine{}, stream: "application/jsonl"},
+	"GET /v1/hold/{key}":          {id: "holdByGet", summary: "As PUT, for clients that send nothing else; not without a token", answer: HoldLine{}, stream: "application/jsonl"},
 	"PUT /v1/hold/{key}":          {id: "hold", summary: "Holds a lock as long as the connection lives: a line when it is held, and more lines until the end", answer: HoldLine{}, stream: "application/jsonl"},
 }
 
