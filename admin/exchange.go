@@ -243,8 +243,11 @@ func (x *exchange) write(status int, data []byte) error {
 	_ = x.rc.SetWriteDeadline(time.Now().Add(writeTime))
 	x.w.WriteHeader(status)
 	var err error
-	if len(data) > 0 {
-		_, err = x.w.Write(data)
+	for piece := range slices.Chunk(data, writePiece) {
+		_ = x.rc.SetWriteDeadline(time.Now().Add(writeTime))
+		if _, err = x.w.Write(piece); err != nil {
+			break
+		}
 	}
 	if err == nil {
 		if err = x.rc.Flush(); errors.Is(err, http.ErrNotSupported) {

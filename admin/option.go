@@ -68,6 +68,10 @@ const (
 	// milliseconds.
 	bodyTime = 10 * time.Second
 
+	// writePiece is how many bytes of an answer are written within writeTime, so that a client that
+	// reads slowly but steadily isn't cut: 52 kbit/s are enough.
+	writePiece = 64 << 10
+
 	// writeTime is how long a client may take to read before the connection is cut. The system
 	// buffers some hundred kilobytes, so only a client that has stopped reading takes so long.
 	writeTime = 10 * time.Second

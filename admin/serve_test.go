@@ -102,6 +102,31 @@ func TestRequestsWithoutEnd(t *testing.T) {
 	})
 }
 
+// TestASlowReaderIsServed : a client that reads steadily gets a long answer, however slow it reads.
+func TestASlowReaderIsServed(t *testing.T) {
+	run(t, func(t *testing.T, m *meshtest.Mesh) {
+		s := newSite(t, m, "a")
+		for i := range 100 {
+			must(t, second(m.Node("b").Lock(t.Context(), fmt.Sprint("k", i), lockmesh.WithValue(bytes.Repeat([]byte("v"), lockmesh.MaxValueLen)))))
+		}
+		from, conn := time.Now(), s.raw(request("GET /v1/locks")+"\n")
+		slow := readerFunc(func(p []byte) (int, error) {
+			time.Sleep(100 * time.Millisecond)
+			return conn.Read(p[:min(len(p), 2<<10)])
+		})
+		if status, body := answer(t, slow); status != http.StatusOK || !strings.HasSuffix(body, "}\n") {
+			t.Errorf("%d, and %d bytes", status, len(body))
+		}
+		if d := time.Since(from); d < 2*writeTime {
+			t.Errorf("the answer took %v, which isn't slow", d)
+		}
+	})
+}
+
+type readerFunc func(p []byte) (int, error)
+
+func (f readerFunc) Read(p []byte) (int, error) { return f(p) }
+
 func TestConnectionsAreBounded(t *testing.T) {
 	run(t, func(t *testing.T, m *meshtest.Mesh) {
 		l := newPipes()
