@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -96,12 +97,15 @@ func startGuard(mark string, keep []*os.File) (*guard, error) {
 	return &guard{pipe: write, pid: pid}, nil
 }
 
-// withoutMesh returns an environment without the settings of the mesh, among which is the secret:
-// the guard has no use for these. The guard has no marks either: a job around this one would end
-// the guard together with this process, and nothing would be left to end this job.
+// secretVariables are the beginnings of the names of variables with secrets.
+var secretVariables = []string{"LOCKMESH_SECRET", "LOCKMESH_ADMIN_TOKEN", "LOCKMESH_RESP_PASSWORD", "LOCKMESH_REGISTER_TOKEN"}
+
+// withoutMesh returns an environment without secrets, for which the guard has no use. The guard has
+// no marks either: a job around this one would end the guard together with this process, and
+// nothing would be left to end this job.
 func withoutMesh(env []string) (out []string) {
 	for _, v := range without(env, MarkVariable) {
-		if !strings.HasPrefix(v, "LOCKMESH_SECRET") && !strings.HasPrefix(v, "LOCKMESH_ADMIN_TOKEN") {
+		if !slices.ContainsFunc(secretVariables, func(name string) bool { return strings.HasPrefix(v, name) }) {
 			out = append(out, v)
 		}
 	}
