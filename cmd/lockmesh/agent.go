@@ -39,11 +39,11 @@ type agentVerb struct {
 	nodeFlags
 
 	Socket    string        `env:"LOCKMESH_SOCKET" placeholder:"PATH" help:"The unix socket for the node's own user; none for no socket. (lockmesh.sock in $XDG_RUNTIME_DIR, else ${machineSocket})"`
-	HTTP      []string      `name:"http" env:"LOCKMESH_HTTP" placeholder:"HOST:PORT" help:"Serve HTTP over TCP, too, for requests with the token of LOCKMESH_ADMIN_TOKEN or LOCKMESH_ADMIN_TOKEN_FILE."`
+	HTTP      []string      `name:"http" env:"LOCKMESH_HTTP" placeholder:"HOST:PORT" help:"Serve HTTP over TCP, too, for requests with the token of LOCKMESH_ADMIN_TOKEN or LOCKMESH_ADMIN_TOKEN_FILE. Without TLS: on loopback, or behind a proxy with TLS."`
 	HTTPHosts []string      `name:"http-host" env:"LOCKMESH_HTTP_HOST" placeholder:"NAME" help:"A name by which clients reach the node over TCP without a token, besides addresses and localhost."`
 	OpenReads bool          `name:"open-reads" env:"LOCKMESH_OPEN_READS" help:"Answer reading requests over TCP without the token."`
 	ReadOnly  bool          `name:"read-only" env:"LOCKMESH_READ_ONLY" help:"Take locks for clients, and refuse all other actions."`
-	RESP      []string      `name:"resp" env:"LOCKMESH_RESP" placeholder:"HOST:PORT" help:"Serve Redis lock clients, with the password of LOCKMESH_RESP_PASSWORD or LOCKMESH_RESP_PASSWORD_FILE."`
+	RESP      []string      `name:"resp" env:"LOCKMESH_RESP" placeholder:"HOST:PORT" help:"Serve Redis lock clients, with the password of LOCKMESH_RESP_PASSWORD or LOCKMESH_RESP_PASSWORD_FILE. Without TLS: on loopback, or behind a proxy with TLS."`
 	RESPOpen  bool          `name:"resp-open" env:"LOCKMESH_RESP_OPEN" help:"Serve Redis lock clients without a password."`
 	RESPLong  bool          `name:"resp-long-ttl" env:"LOCKMESH_RESP_LONG_TTL" help:"Let Redis lock clients set keys for longer than --max-ttl, and cut their connections when the lease is lost."`
 	Metrics   []string      `env:"LOCKMESH_METRICS" placeholder:"HOST:PORT" help:"Serve the node's metrics to Prometheus at /metrics, without a token: keep strangers from the port."`

@@ -124,3 +124,25 @@ func TestTheCallsInPagesAreUnderstood(t *testing.T) {
 		t.Errorf("found only %d command lines and %d calls", lines, calls)
 	}
 }
+
+// TestNewSecretsAreForOneUser : a page that writes a new secret to a file has the file readable by
+// its user alone, as keygen -h does.
+func TestNewSecretsAreForOneUser(t *testing.T) {
+	lines := 0
+	for name, text := range pages(t) {
+		for _, block := range codeBlock.FindAllStringSubmatch(text, -1) {
+			for line := range strings.Lines(block[2]) {
+				if !strings.Contains(line, "lockmesh keygen > ") {
+					continue
+				}
+				lines++
+				if !strings.HasPrefix(strings.TrimSpace(line), "(umask 077; lockmesh keygen > ") {
+					t.Errorf("%s: the secret can be read by others: %s", name, line)
+				}
+			}
+		}
+	}
+	if lines == 0 {
+		t.Error("no page makes a secret")
+	}
+}
