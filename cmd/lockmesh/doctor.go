@@ -102,6 +102,7 @@ func (v *doctorVerb) Run(ctx context.Context, g *globals) error {
 	x.cfg = cfg
 	x.settings(err)
 	x.files()
+	x.secrets()
 	x.directory()
 	x.register()
 	x.names()

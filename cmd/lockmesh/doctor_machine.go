@@ -5,6 +5,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"runtime"
 )
 
 // leastFiles is the number of files that a busy node may have open: a connection for each other
@@ -21,6 +22,28 @@ func (x *examination) files() {
 			"a process may have %d files open; a connection is a file, and %d are enough for most nodes", n, leastFiles)
 	default:
 		x.add("files", ok, "", "a process may have %d files open", n)
+	}
+}
+
+// secretFiles are the variables that name a file with a secret.
+var secretFiles = []string{
+	"LOCKMESH_SECRET_FILE", "LOCKMESH_ADMIN_TOKEN_FILE", "LOCKMESH_RESP_PASSWORD_FILE", "LOCKMESH_REGISTER_TOKEN_FILE",
+}
+
+// secrets examines who may read the files with secrets.
+func (x *examination) secrets() {
+	if runtime.GOOS == "windows" { // a mode says nothing about readers there
+		return
+	}
+	for _, name := range secretFiles {
+		path := os.Getenv(name)
+		if path == "" {
+			continue
+		}
+		if info, err := os.Stat(path); err == nil && info.Mode().Perm()&0o004 != 0 {
+			x.add("secrets", warn, "chmod 600 "+path+"; and change the secret if other users were on the machine",
+				"%s: each user of this machine can read %s", name, path)
+		}
 	}
 }
 

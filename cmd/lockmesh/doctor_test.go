@@ -169,3 +169,25 @@ func TestDoctorOnVoters(t *testing.T) {
 	x.voters(&s)
 	wantFinding(t, x.found, "ready", fail, "recover")
 }
+
+// TestDoctorFindsOpenSecrets : a file with a secret that each user of the machine can read.
+func TestDoctorFindsOpenSecrets(t *testing.T) {
+	for _, name := range secretFiles {
+		path := filepath.Join(t.TempDir(), "secret")
+		if err := os.WriteFile(path, []byte("kQ7vXw2-first-hB9zLm4TgY8s\n"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		t.Setenv(name, path)
+		x := &examination{tell: func(finding) error { return nil }}
+		x.secrets()
+		if len(x.found) != 0 {
+			t.Errorf("%s: the file is its user's alone, and doctor finds %+v", name, x.found)
+		}
+		if err := os.Chmod(path, 0o644); err != nil {
+			t.Fatal(err)
+		}
+		x.secrets()
+		wantFinding(t, x.found, "secrets", warn, name+": each user of this machine can read "+path)
+		t.Setenv(name, "")
+	}
+}
