@@ -60,7 +60,7 @@ func (m *Mesh) Evict(ctx context.Context, key string, token uint64, opts ...Opti
 	}
 	for pause := evictPause; ; pause = min(2*pause, m.cfg.TTL/20) {
 		if err := m.eng.Evict(ctx, vote.Key(key), vote.Token(token), why); err != nil {
-			if held != nil && ctx.Err() != nil {
+			if held != nil && ctx.Err() != nil && !errors.Is(err, ErrClosed) {
 				return stillHeld()
 			}
 			return err

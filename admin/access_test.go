@@ -281,3 +281,32 @@ func tell(t *testing.T, s *site, method, path string, answers *bytes.Buffer) {
 	conn.Close()
 	answers.Write(<-read)
 }
+
+// TestAnAnswerKeepsTheConnection : a request without a body doesn't end its connection, also where
+// the server or a wrapper gives every request a Body, as HTTP/2 and http.MaxBytesHandler do.
+func TestAnAnswerKeepsTheConnection(t *testing.T) {
+	meshtest.Run(t, 1, func(t *testing.T, m *meshtest.Mesh) {
+		h := New(m.Node("a"), Token("kQ7vXw2-first-hB9zLm4TgY8s"), Logger(slog.New(slog.DiscardHandler)))
+		for _, row := range []struct {
+			name  string
+			h     http.Handler
+			major int
+			body  string
+			close bool
+		}{
+			{"HTTP/1.1", h, 1, "", false},
+			{"a wrapper", http.MaxBytesHandler(h, 1<<20), 1, "", false},
+			{"HTTP/2", http.MaxBytesHandler(h, 1<<20), 2, "", false},
+			{"HTTP/1.1, a body", h, 1, "{}", true},
+			{"HTTP/2, a body", h, 2, "{}", false},
+		} {
+			for _, path := range []string{"/", "/nix", "/v1/status"} { // the page, 404, 401
+				req := httptest.NewRequestWithContext(t.Context(), http.MethodGet, path, strings.NewReader(row.body))
+				req.ProtoMajor, req.Host = row.major, "localhost"
+				if is := serveOnce(row.h, req, false).Header().Get("Connection") == "close"; is != row.close {
+					t.Errorf("%s, %s: the connection is closed: %t", row.name, path, is)
+				}
+			}
+		}
+	})
+}

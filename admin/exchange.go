@@ -105,11 +105,13 @@ func listOr(names []string, none string) string {
 // comes before the whole body was read, as an error does: else the server would read the rest
 // before the answer, to no purpose. readBody removes both.
 func (x *exchange) boundBody() {
-	if x.r.Body == nil || x.r.Body == http.NoBody {
+	if x.r.Body == nil || x.r.ContentLength == 0 { // a body of unknown length has the length -1
 		return
 	}
 	_ = x.rc.SetReadDeadline(time.Now().Add(bodyTime)) // not every server has deadlines
-	x.w.Header().Set("Connection", "close")
+	if x.r.ProtoMajor == 1 {                           // HTTP/2 ends the stream alone
+		x.w.Header().Set("Connection", "close")
+	}
 }
 
 // readBody reads the whole body, which is bounded in length and time. Only when all of a body was
@@ -244,7 +246,9 @@ func (x *exchange) write(status int, data []byte) error {
 	x.w.WriteHeader(status)
 	var err error
 	for piece := range slices.Chunk(data, writePiece) {
-		_ = x.rc.SetWriteDeadline(time.Now().Add(writeTime))
+		if !isStopping(x.ctx) { // the stop of the server waits for one piece, not for all
+			_ = x.rc.SetWriteDeadline(time.Now().Add(writeTime))
+		}
 		if _, err = x.w.Write(piece); err != nil {
 			break
 		}

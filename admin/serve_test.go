@@ -51,7 +51,8 @@ func TestRequestsWithoutEnd(t *testing.T) {
 				t.Errorf("after %v: %d %s", d, status, body)
 			}
 		}
-		// Where the body doesn't matter, the client has its answer before, and is cut in the same time.
+		// Where the body doesn't matter, the client has its answer before, and is cut in the same
+		// time.
 		wrong := "Authorization: Bearer kQ7vXw2-wrong-hB9zLm4TgY8s\n"
 		for _, row := range []struct {
 			head   string

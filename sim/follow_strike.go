@@ -43,7 +43,7 @@ const (
 	// AimElection targets the voters of elections, as they promise and accept: what if a voter
 	// forgets?
 	AimElection
-	// AimFloor targets old voters while the key rests: what if new voters don't learn of its
+	// AimMinToken targets old voters while the key rests: what if new voters don't learn of its
 	// tokens?
 	AimMinToken
 	// AimFound targets founders during the bootstrap: what if two parts of the founders each

@@ -32,7 +32,7 @@ const (
 	MarkVoteBack
 	// MarkConfirmed : a lease needed a round of confirmations.
 	MarkConfirmed
-	// MarkTenure : a proposal timeout expired.
+	// MarkProposalTimeout : a proposal timeout expired.
 	MarkProposalTimeout
 	// MarkGrantedLate : a request was granted after waiting for more than the maximum TTL, while
 	// none of its connections broke.

@@ -100,7 +100,7 @@ func (v *agentVerb) Run(ctx context.Context, g *globals) error {
 	defer end()
 	alone, follows := cfg.Expect == 1, doors.mayFollow()
 	if alone && follows {
-		log.Info("an agent before may have been killed, and its clients count on their keys: no lock is granted for max-ttl; " +
+		log.Info("an agent before may have been killed, and its clients may count on their keys: no lock is granted for max-ttl; " +
 			"an agent that is alone remembers nothing")
 		cfg = quietAlone(cfg)
 	}
@@ -119,6 +119,7 @@ func (v *agentVerb) Run(ctx context.Context, g *globals) error {
 	handler := admin.New(mesh, append(v.options(doors.token, cfg, log),
 		admin.LimitConns(min(conns, admin.MaxConns)), admin.BeforeEnd(a.drain))...)
 	clients := resp.New(mesh, append(v.respOptions(doors.password, cfg, log), resp.MaxConns(min(conns, resp.DefaultMaxConns)))...)
+	doors.served = true
 	return a.serve(ctx, doors, handler, clients, newScrapes(metrics, conns, log))
 }
 
@@ -161,10 +162,17 @@ type doors struct {
 	http, resp, metrics []net.Listener
 	token, password     string
 	socket              string // the path, or none
+	served              bool   // the agent has begun to serve
 }
 
+// close closes all listeners. Where the agent didn't come to serve, the file of an agent before
+// stays for the next start: see mayFollow.
 func (d *doors) close() {
 	for _, l := range slices.Concat(d.http, d.resp, d.metrics) {
+		if s, is := l.(*admin.Socket); is && s.Replaced() && !d.served {
+			_ = s.Abandon()
+			continue
+		}
 		_ = l.Close() // again, if it was served
 	}
 }

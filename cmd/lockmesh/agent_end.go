@@ -18,7 +18,7 @@ import (
 // end ends the node, unless it has ended. The listeners are closed.
 func (a *agent) end(ctx context.Context) error {
 	switch {
-	case a.left.Load(), a.follows && !a.granted.Load():
+	case a.left.Load(), a.alone && a.follows && !a.granted.Load():
 		a.mark()
 	case !a.waitForClients(ctx):
 		return a.mesh.Close()

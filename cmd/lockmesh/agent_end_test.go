@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -323,5 +324,35 @@ func TestTheFileOfAGoodEndIsThisUsersOwn(t *testing.T) {
 		if takeEndFile(b.socket) {
 			t.Errorf("%s counts as the file of a good end", name)
 		}
+	}
+}
+
+// TestAFailedStartForgetsNoAgentBefore : the socket of a killed agent is still there after a start
+// that failed, so that the next start knows of the agent.
+func TestAFailedStartForgetsNoAgentBefore(t *testing.T) {
+	b := newRoom(t)
+	t.Setenv("RUNTIME_DIRECTORY", "")
+	s, err := admin.Listen(b.socket)
+	if err == nil {
+		err = s.Abandon()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	busy, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer busy.Close()
+	if _, err := (&agentVerb{Socket: b.socket, Metrics: []string{busy.Addr().String()}}).open(new(globals)); err == nil {
+		t.Fatal("a port in use was opened")
+	}
+	d, err := (&agentVerb{Socket: b.socket}).open(new(globals))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer d.close()
+	if !d.mayFollow() {
+		t.Error("the killed agent is forgotten")
 	}
 }

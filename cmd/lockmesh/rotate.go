@@ -25,8 +25,8 @@ complete on all nodes before the next one begins; rotate shows whether a step is
 Nodes that are down must get the file of the present step before they start. No secret is ever
 printed: an id tells secrets apart.
 
-Example:
-  lockmesh keygen >> /etc/lockmesh.key && systemctl reload lockmesh && lockmesh rotate`
+Example, with the file new of lockmesh keygen copied to each machine:
+  cat new >> /etc/lockmesh.key && systemctl reload lockmesh && lockmesh rotate`
 }
 
 // rotation is how far a change has come.

@@ -214,8 +214,8 @@ func TestLeadKeepsNoConnections(t *testing.T) {
 	lead.waitInTime()
 }
 
-// TestLeadAfterAReload : a signal that the command handles, as many do with HUP, doesn't end lead at
-// the next loss. The command's end by the signal does, and so does a TERM.
+// TestLeadAfterAReload : a signal that the command handles, as many do with HUP, doesn't end lead
+// at the next loss. The command's end by the signal does, and so does a TERM.
 func TestLeadAfterAReload(t *testing.T) {
 	b := newBench(t)
 	const script = `trap "echo reloaded" HUP; trap "exit 0" TERM; echo leads; while :; do sleep 0.01; done`

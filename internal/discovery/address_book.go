@@ -123,14 +123,24 @@ func (b *addressBook) setRefusal(why *refusal) bool {
 	return changed
 }
 
-// withdrawRefusal withdraws a refusal if the refusing address isn't among the addresses found now.
-// No address at all says nothing: the DNS may have failed.
-func (b *addressBook) withdrawRefusal(found []string) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if b.refusal != nil && len(found) > 0 && !slices.Contains(found, b.refusal.addr) {
-		b.refusal = nil
+// noteRound records how a round of probes of the found addresses has ended: how many peers accept
+// this node, and a refusal, if any. Failing are the configured peers without an address. A refusal
+// is withdrawn if a peer accepts this node, and if no configured peer leads to the refusing address
+// any more; while a look-up fails, or finds nothing, this isn't known. The result reports whether
+// the record has changed.
+func (b *addressBook) noteRound(accepted int, refused *refusal, found, failing []string) bool {
+	switch {
+	case accepted > 0:
+		return b.setRefusal(nil)
+	case refused != nil:
+		return b.setRefusal(refused)
+	case len(failing) > 0 || len(found) == 0:
+		return false
 	}
+	b.mu.Lock()
+	left := b.refusal != nil && !slices.Contains(found, b.refusal.addr)
+	b.mu.Unlock()
+	return left && b.setRefusal(nil)
 }
 
 // isRefused reports whether every peer that answered refuses this node.

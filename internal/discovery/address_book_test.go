@@ -50,3 +50,44 @@ func TestAVoterIsLookedForElsewhereOnceItsNamesakeGaveWay(t *testing.T) {
 		t.Error("an address is barred for ever")
 	}
 }
+
+// TestARefusalStandsUntilItsAddressIsGone ends rounds of probes one after the other.
+func TestARefusalStandsUntilItsAddressIsGone(t *testing.T) {
+	by := func(addr string) *refusal { return &refusal{text: "refused", addr: addr} }
+	all, none := []string{"a:1", "b:1"}, []string(nil)
+	for _, row := range []struct {
+		name           string
+		accepted       int
+		refused        *refusal
+		found, failing []string
+		is             bool
+	}{
+		{"a refuses", 0, by("a:1"), all, none, true},
+		{"all are silent", 0, nil, all, none, true},
+		{"a is gone, and b refuses", 0, by("b:1"), []string{"b:1"}, none, true},
+		{"the look-up that led to b fails", 0, nil, []string{"c:1"}, []string{"dns:b: no such host"}, true},
+		{"no address is found", 0, nil, none, none, true},
+		{"b is gone", 0, nil, []string{"c:1"}, none, false},
+		{"c refuses", 0, by("c:1"), []string{"c:1"}, none, true},
+		{"b accepts", 1, by("c:1"), []string{"b:1", "c:1"}, none, false},
+	} {
+		book := newAddressBook(nil)
+		if row.name != "a refuses" {
+			book.setRefusal(by("b:1"))
+		}
+		if book.noteRound(row.accepted, row.refused, row.found, row.failing); book.isRefused() != row.is {
+			t.Errorf("%s: refused: %t", row.name, !row.is)
+		}
+	}
+}
+
+// TestARefusalEndsWhenGossipMeetsANode : nodes that gossip with each other have the same secret and
+// mesh, and the refusal may be older.
+func TestARefusalEndsWhenGossipMeetsANode(t *testing.T) {
+	f := &Finder{alive: make(map[vote.NodeID]bool), book: newAddressBook(nil)}
+	f.book.setRefusal(&refusal{text: "another secret", addr: "a:1"})
+	f.noteAlive(&member.Member{Name: "a", State: vote.Alive})
+	if f.book.isRefused() {
+		t.Error("the refusal stands")
+	}
+}

@@ -164,8 +164,8 @@ func (f *Finder) Trouble() string {
 }
 
 // IsRefused reports whether every other node found by the configured peers refuses this node, and
-// gossip knows none either. The refusal stands until some node accepts this node, or until no
-// configured peer leads to the node that refuses.
+// gossip knows none either. The refusal stands until some node accepts this node or gossip meets
+// one, or until no configured peer leads to the node that refuses.
 func (f *Finder) IsRefused() bool { return !f.Joined() && f.book.isRefused() }
 
 // noteAlive records which other members are alive.
@@ -174,6 +174,7 @@ func (f *Finder) noteAlive(m *member.Member) {
 	defer f.mu.Unlock()
 	if m.State == vote.Alive && m.Name != f.cfg.Self.Node {
 		f.alive[m.Name] = true
+		f.book.setRefusal(nil) // gossip asks for the same secret and mesh
 	} else {
 		delete(f.alive, m.Name)
 		if len(f.alive) == 0 {

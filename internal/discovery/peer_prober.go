@@ -130,7 +130,6 @@ func (p *peerProber) seeking() bool {
 // round probes the configured addresses once, as many as sample allows, and acts on the results.
 func (p *peerProber) round(ctx context.Context) {
 	found := p.f.cfg.Peers.All(ctx)
-	p.f.book.withdrawRefusal(found)
 	results := p.probeAll(ctx, p.sample(found))
 	if ctx.Err() != nil {
 		return
@@ -172,11 +171,9 @@ func (p *peerProber) round(ctx context.Context) {
 			unreached = append(unreached, unreachedError(r.addr, r.err, probeTimeout).Error())
 		}
 	}
-	if accepted > 0 {
-		refused = nil
-	}
 	unheard := p.f.book.setUnanswered(silent)
-	p.f.book.setFailing(p.f.cfg.Peers.Failing())
+	failing := p.f.cfg.Peers.Failing()
+	p.f.book.setFailing(failing)
 	slices.Sort(refusing) // the rounds are in random orders
 	slices.Sort(unreached)
 	p.f.book.setFruitless(append(refusing, unreached...))
@@ -184,7 +181,7 @@ func (p *peerProber) round(ctx context.Context) {
 		p.f.cfg.Log.Warn("peers can be connected to, but don't answer; will keep trying. Do packets of 1,100 bytes get through?",
 			"addrs", silent, "error", transport.ErrNoAnswer)
 	}
-	if (accepted > 0 || refused != nil) && p.f.book.setRefusal(refused) || unheard {
+	if p.f.book.noteRound(accepted, refused, found, failing) || unheard {
 		for _, d := range p.f.allDialers() {
 			wakeup.Send(d.wake)
 		}

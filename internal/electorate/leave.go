@@ -38,7 +38,7 @@ func (m *Machine) stays() string {
 	switch {
 	// Of more voters than the minimum, some that leave can be voted out, and the others know later.
 	// A minimum that is even gains nothing by one voter more, and may keep that voter.
-	case m.byCount() && len(e.Voters) > 1 && len(e.Voters) <= m.cfg.MinVoters|1 &&
+	case m.byCount() && len(e.Voters) > 1 && len(e.Voters) <= m.minimum()|1 &&
 		len(r.in) == 0 && !m.isEnough(len(r.stay), 0):
 		if m.standbySoon() || m.mayReplace() {
 			return ""
@@ -50,7 +50,7 @@ func (m *Machine) stays() string {
 		}
 		// A process that starts later takes the seat as it takes that of an absent voter.
 		return fmt.Sprintf("no other process is there to take its place, and the electorate keeps at "+
-			"least %d voters (MinVoters)", m.cfg.MinVoters)
+			"least %d voters (MinVoters)", m.minimum())
 	case others >= 2 || len(e.Voters) == 1 && others > 0:
 		return ""
 	case len(e.Voters) == 1:

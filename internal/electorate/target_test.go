@@ -38,6 +38,8 @@ func TestSeatsOfAnEvenMinimum(t *testing.T) {
 		e, others     string
 		target, wants string
 	}{
+		{1, "3: a b c", "b=leaving c=leaving", "a, c", "one of the two that leave votes for now"},
+		{1, "3: a b c", "b c=leaving", "a, b", "two are enough"},
 		{4, "3: a b c d", "b c d=gone s", "a, b, c, s", "no empty seat"},
 		{4, "3: a b c d", "b c d=gone", "", "nothing is better"},
 		{4, "3: a b c d", "b c d s", "a, b, c, d, s", "five"},

@@ -37,7 +37,7 @@ type Electorate struct {
 	// Old : in a joint electorate, the voters of the version before. A majority of the old voters
 	// is needed as well.
 	Old []Elector `json:"old,omitempty"`
-	// Floor bounds the tokens of all leases under earlier electorates without a voter in common.
+	// MinToken bounds the tokens of all leases under earlier electorates without a voter in common.
 	MinToken Token `json:"floor,omitempty"`
 	// Most is the maximum number of voters, as decided by the voters; zero if undecided.
 	Most int `json:"most,omitempty"`
