@@ -124,7 +124,14 @@ type sparingly struct {
 	stream vote.Stream
 	said   uint64   // the number of messages of the node
 	sent   []uint64 // the numbers of the messages sent
-	kept   map[vote.Number]*forgedVote
+	kept   map[vote.Number]*unsent
+}
+
+// unsent is a request kept from a voter. Acknowledgements are changed to include the request.
+type unsent struct {
+	number vote.Number
+	serial vote.Serial
+	until  uint64 // the message that gives the request up; zero if there is none
 }
 
 func asksTheFirst(_ *World, cfg node.Config, now vote.Now) (Machine, error) {
@@ -139,7 +146,7 @@ func (s *sparing) Drain(out []vote.Outbound, ev []quorum.Event) ([]vote.Outbound
 		late := false
 		switch m := &o.Message; {
 		case m.Kind == vote.KindOpen:
-			s.streams[o.Conn] = &sparingly{stream: m.Stream, kept: make(map[vote.Number]*forgedVote)}
+			s.streams[o.Conn] = &sparingly{stream: m.Stream, kept: make(map[vote.Number]*unsent)}
 		case m.Kind == vote.KindRequest && s.first[m.Number] == 0:
 			s.first[m.Number] = s.drained
 		case m.Kind == vote.KindRequest:
@@ -161,7 +168,7 @@ func (t *sparingly) goes(o *vote.Outbound, late bool) bool {
 	}
 	t.said++
 	if late {
-		t.kept[m.Number] = &forgedVote{number: m.Number}
+		t.kept[m.Number] = &unsent{number: m.Number}
 	}
 	v := t.kept[m.Number]
 	if v == nil {

@@ -6,6 +6,7 @@ import (
 	"github.com/lockmesh/lockmesh/internal/node"
 	"github.com/lockmesh/lockmesh/internal/vote"
 	"github.com/lockmesh/lockmesh/quorum"
+	"github.com/lockmesh/lockmesh/sim/internal/broken"
 )
 
 // modeMutants break the rules of keys with several holders, and of leases that end at a time of
@@ -166,6 +167,11 @@ type mover struct {
 	tokens map[votedFor]vote.Token
 }
 
+type votedFor struct {
+	voter  vote.NodeID
+	number vote.Number
+}
+
 func movesFirst(_ *World, cfg node.Config, now vote.Now) (Machine, error) {
 	n, err := node.New(cfg, now)
 	return &mover{Machine: n, now: now, from: make(map[vote.Conn]vote.SessionID), tokens: make(map[votedFor]vote.Token)}, err
@@ -246,26 +252,26 @@ func fixedLease(w *World) {
 }
 
 // coversLengths believes in leases of their own length for as long as the session is valid.
-func coversLengths(w *World, cfg node.Config, now vote.Now) (Machine, error) {
-	m, err := anyMajority(w, cfg, now)
-	return &lengthless{anyone: m.(*anyone), own: make(map[vote.Number]bool), groups: make(map[quorum.GroupID]bool)}, err
+func coversLengths(_ *World, cfg node.Config, now vote.Now) (Machine, error) {
+	m, err := broken.AnyMajority(cfg, now)
+	return &lengthless{Anyone: m.(*broken.Anyone), own: make(map[vote.Number]bool), groups: make(map[quorum.GroupID]bool)}, err
 }
 
 type lengthless struct {
-	*anyone
+	*broken.Anyone
 	own    map[vote.Number]bool
 	groups map[quorum.GroupID]bool
 }
 
 func (l *lengthless) Lock(now vote.Now, ask quorum.RequestOptions) (vote.Number, error) {
-	n, err := l.Machine.Lock(now, ask)
+	n, err := l.Node.Lock(now, ask)
 	l.own[n] = err == nil && ask.Length > 0
 	return n, err
 }
 
 func (l *lengthless) Drain(out []vote.Outbound, ev []quorum.Event) ([]vote.Outbound, []quorum.Event) {
 	first := len(ev)
-	out, ev = l.Machine.Drain(out, ev)
+	out, ev = l.Node.Drain(out, ev)
 	inner := append([]quorum.Event{}, ev[first:]...)
 	ev = ev[:first]
 	for _, e := range inner {
@@ -273,7 +279,7 @@ func (l *lengthless) Drain(out []vote.Outbound, ev []quorum.Event) ([]vote.Outbo
 			l.groups[e.Group] = l.groups[e.Group] || l.own[e.Number]
 		}
 	}
-	until := l.until()
+	until := l.Until()
 	for _, e := range inner {
 		switch e.Kind {
 		case quorum.EventValidity:
@@ -281,7 +287,7 @@ func (l *lengthless) Drain(out []vote.Outbound, ev []quorum.Event) ([]vote.Outbo
 				e.Until = max(e.Until, until)
 			}
 		case quorum.EventLost:
-			if l.own[e.Number] && until > l.now.Fast {
+			if l.own[e.Number] && until > l.Now.Fast {
 				continue
 			}
 		}

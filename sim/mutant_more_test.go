@@ -9,6 +9,7 @@ import (
 	"github.com/lockmesh/lockmesh/internal/node"
 	"github.com/lockmesh/lockmesh/internal/vote"
 	"github.com/lockmesh/lockmesh/quorum"
+	"github.com/lockmesh/lockmesh/sim/internal/broken"
 )
 
 // hourAhead sets the clocks of a and x1 an hour ahead of the other clocks.
@@ -21,14 +22,14 @@ var moreMutants = []mutant{
 	},
 	{name: "quiet time one refresh short", build: hurried(sceneTTL / vote.RefreshesPerTTL), scenario: votesAgainAtOnce, options: Options{Clients: 2}},
 	{name: "the voter's incarnation ignored", build: ignoresLives, scenario: sameSerialInTwoLives, options: Options{Clients: 2}},
-	{name: "a lost lease comes back", build: resurrects, scenario: backAfterALoss, options: Options{Clients: 2}},
+	{name: "a lost lease comes back", build: shared(broken.Resurrects), scenario: backAfterALoss, options: Options{Clients: 2}},
 	{name: "bids not cut to the voter's clock", build: cutsNoBid, scenario: bidFromAFarFuture, options: Options{
 		Clients: 1, Clocks: Clocks{PPM: []int64{0, 0, 0, 0}, Wall: []time.Duration{0, 0, 0, 75 * 365 * 24 * time.Hour}},
 	}},
 	{name: "highest token asked for at the start of the quiet time", build: asksEarly, scenario: tokenConfirmedInQuiet, options: Options{
 		Clients: 2, Clocks: hourAhead,
 	}},
-	{name: "an acknowledgement covers votes of another generation", build: coversGenerations, scenario: voteOfAnEndedSession, options: Options{Clients: 2}},
+	{name: "an acknowledgement covers votes of another generation", build: shared(broken.HidesQuiet(broken.CoversGenerations)), scenario: voteOfAnEndedSession, options: Options{Clients: 2}},
 	{name: "a superseded incarnation's votes dropped at once", build: dropsSuperseded, scenario: supersededHolder, options: Options{Clients: 1}},
 	{name: "expiry on wall clocks", build: expiresByWall, scenario: wallsOfVotersStep, options: Options{Clients: 2}},
 	{name: "hearsay of a death ends a session", build: buriesAlive, scenario: brokenConnections, options: Options{Clients: 2}},
@@ -36,7 +37,7 @@ var moreMutants = []mutant{
 		Clients: 2, Clocks: Clocks{PPM: []int64{0, 0, 0, 0, 0}, Wall: []time.Duration{0, 0, 0, 900 * time.Millisecond, 0}},
 	}},
 	{name: "release without owner check", build: releasesAnyones, scenario: releaseOfAWaiter, options: Options{Clients: 3}},
-	{name: "an answer that only adds", build: onlyAdds, scenario: voteOfAnEndedSession, options: Options{Clients: 2}},
+	{name: "an answer that only adds", build: shared(broken.HidesQuiet(broken.OnlyAdds)), scenario: voteOfAnEndedSession, options: Options{Clients: 2}},
 	{name: "a proposal timeout that revokes without the owner's word", build: revokes, scenario: wonInItsProposalTimeout, options: Options{Clients: 2}},
 	{
 		name: "drift allowance forgotten", build: forgetsDrift, scenario: holdsAlone, options: Options{
@@ -55,11 +56,7 @@ func TestWrappersThatTamperWithNothingAreFine(t *testing.T) {
 		name  string
 		build Builder
 	}{
-		{"forger", func(_ *World, cfg node.Config, now vote.Now) (Machine, error) {
-			f, err := newForger(cfg, now)
-			f.keep = func(*vote.Entry, vote.SessionID, *vote.Message) bool { return false }
-			return f, err
-		}},
+		{"forger", shared(broken.HidesQuiet(broken.ForgesNothing))},
 		{"meddler", func(_ *World, cfg node.Config, now vote.Now) (Machine, error) { return newMeddler(cfg, now) }},
 	} {
 		t.Run(row.name, func(t *testing.T) {
@@ -139,61 +136,6 @@ func sameSerialInTwoLives(w *World) {
 	w.Run(2 * sceneTTL)
 	w.Script.Mend("x1", "c")
 	w.expect(x1, Granted, 2*sceneTTL)
-}
-
-// revenant believes in a lost lease again when a voter acknowledges a refresh.
-type revenant struct {
-	Machine
-	ttl    time.Duration
-	groups map[vote.Number]quorum.GroupID
-	lost   []vote.Number
-	gone   []vote.Number // released by users unaware of the loss
-	until  vote.Instant
-}
-
-func resurrects(_ *World, cfg node.Config, now vote.Now) (Machine, error) {
-	n, err := node.New(cfg, now)
-	return &revenant{Machine: n, ttl: cfg.TTL, groups: make(map[vote.Number]quorum.GroupID)}, err
-}
-
-func (r *revenant) Deliver(now vote.Now, conn vote.Conn, from vote.SessionID, m *vote.Message) {
-	if m.Kind == vote.KindAck && len(r.lost) > 0 {
-		r.until = now.Fast.Add(vote.Validity(r.ttl) / 2)
-	}
-	r.Machine.Deliver(now, conn, from, m)
-}
-
-func (r *revenant) Release(now vote.Now, n vote.Number) {
-	if slices.Contains(r.lost, n) {
-		r.gone = append(r.gone, n)
-	}
-	r.Machine.Release(now, n)
-}
-
-func (r *revenant) Drain(out []vote.Outbound, ev []quorum.Event) ([]vote.Outbound, []quorum.Event) {
-	first := len(ev)
-	out, ev = r.Machine.Drain(out, ev)
-	for _, e := range ev[first:] {
-		switch e.Kind {
-		case quorum.EventGranted, quorum.EventMoved:
-			r.groups[e.Number] = e.Group
-		case quorum.EventLost:
-			r.lost = append(r.lost, e.Number)
-		}
-	}
-	ev = append(ev[:first], slices.DeleteFunc(slices.Clone(ev[first:]), func(e quorum.Event) bool { return e.Kind == quorum.EventLost })...)
-	for _, n := range r.gone {
-		ev = append(ev, quorum.Event{Kind: quorum.EventReleased, Number: n})
-		r.lost = slices.DeleteFunc(r.lost, func(l vote.Number) bool { return l == n })
-	}
-	r.gone = nil
-	if r.until != 0 {
-		for _, n := range r.lost {
-			ev = append(ev, quorum.Event{Kind: quorum.EventValidity, Group: r.groups[n], Until: r.until})
-		}
-		r.until = 0
-	}
-	return out, ev
 }
 
 // backAfterALoss has x1 lose its lease, and reach the voters again while x2 holds the key.
@@ -309,23 +251,6 @@ func tokenConfirmedInQuiet(w *World) {
 	w.Run(2 * sceneTTL)
 	w.Script.PowerOff("b")
 	w.expect(w.Script.Lock("x2", "k"), Granted, 2*sceneTTL)
-}
-
-// coversGenerations keeps counting the votes of a session that has ended at the voter and was
-// created anew.
-func coversGenerations(_ *World, cfg node.Config, now vote.Now) (Machine, error) {
-	f, err := newForger(cfg, now)
-	f.keep = func(e *vote.Entry, from vote.SessionID, answer *vote.Message) bool {
-		return e.Serial != 0 && f.gens[from] != 0 && f.gens[from] != answer.Generation
-	}
-	return f, err
-}
-
-// onlyAdds keeps counting votes that are missing in the answer to a sync.
-func onlyAdds(_ *World, cfg node.Config, now vote.Now) (Machine, error) {
-	f, err := newForger(cfg, now)
-	f.keep = func(e *vote.Entry, _ vote.SessionID, _ *vote.Message) bool { return e.Serial != 0 }
-	return f, err
 }
 
 // voteOfAnEndedSession has x1's session end at b, and b vote for x2, before x1 reaches b again.

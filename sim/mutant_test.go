@@ -11,6 +11,7 @@ import (
 	"github.com/lockmesh/lockmesh/internal/vote"
 	"github.com/lockmesh/lockmesh/quorum"
 	"github.com/lockmesh/lockmesh/sim/check"
+	"github.com/lockmesh/lockmesh/sim/internal/broken"
 )
 
 // A mutant is a node that breaks one rule of the protocol: the genuine node in a wrapper that
@@ -31,11 +32,11 @@ var mutants = slices.Concat(firstMutants, moreMutants, modeMutants, lineMutants,
 	grayMutants, forgedMutants, seenMutants, countedMutants, toldMutants)
 
 var firstMutants = []mutant{
-	{name: "no quiet time", build: hasty, scenario: votesAgainAtOnce, options: Options{Clients: 2}},
-	{name: "quiet votes that count", build: quietCounts, scenario: oneVoterAcrossTwoLives, options: Options{Clients: 2}},
-	{name: "votes kept across a voter's incarnations", build: keepsVotes, scenario: forgottenVote, options: Options{Clients: 2}},
-	{name: "session cover by any majority", build: anyMajority, scenario: anotherMajority, options: Options{Clients: 2}},
-	{name: "late serials honoured", build: honoursLate, scenario: confirmedAfterYield, options: Options{
+	{name: "no quiet time", build: shared(broken.Hasty), scenario: votesAgainAtOnce, options: Options{Clients: 2}},
+	{name: "quiet votes that count", build: shared(broken.HidesQuiet(broken.QuietCounts)), scenario: oneVoterAcrossTwoLives, options: Options{Clients: 2}},
+	{name: "votes kept across a voter's incarnations", build: shared(broken.HidesQuiet(broken.KeepsVotes)), scenario: forgottenVote, options: Options{Clients: 2}},
+	{name: "session cover by any majority", build: shared(broken.AnyMajority), scenario: anotherMajority, options: Options{Clients: 2}},
+	{name: "late serials honoured", build: shared(broken.HonoursLate), scenario: confirmedAfterYield, options: Options{
 		Clients: 2, Clocks: Clocks{PPM: []int64{0, 0, 0, 0, 0}, Wall: []time.Duration{time.Hour, 0, 0, time.Hour, 0}},
 	}},
 	{name: "generations ignored", build: ignoresGenerations, scenario: sessionRenewed, options: Options{Clients: 2}},
@@ -190,10 +191,12 @@ func (m *mutant) found(t *testing.T, deaf map[string]bool) {
 	}
 }
 
-// hasty counts as soon as the highest token is known: its clock leaps over the startup quarantine.
-func hasty(_ *World, cfg node.Config, now vote.Now) (Machine, error) {
-	now.Slow = now.Slow.Add(-cfg.MaxTTL)
-	return node.New(cfg, now)
+// shared makes a builder of a world of a builder that package explore uses as well.
+func shared(build broken.Builder) Builder {
+	return func(_ *World, cfg node.Config, now vote.Now) (Machine, error) {
+		m, err := build(cfg, now)
+		return m.(Machine), err
+	}
 }
 
 // votesAgainAtOnce restarts b, and has x2 ask b, while x1 still relies on b's earlier incarnation.
@@ -205,121 +208,6 @@ func votesAgainAtOnce(w *World) {
 	w.Script.Cut("x1", "b")
 	w.Script.Restart("b")
 	w.Run(2 * sceneTTL)
-}
-
-// forger makes a requester count votes that are missing in a voter's answer to a sync: the votes of
-// the sync for which keep returns true.
-type forger struct {
-	Machine
-	keep    func(e *vote.Entry, from vote.SessionID, answer *vote.Message) bool
-	streams map[vote.Conn]*forgedStream
-	lives   map[vote.NodeID]vote.Incarnation // of the last answer
-	gens    map[vote.SessionID]vote.Generation
-	tokens  map[votedFor]vote.Token // named by voters
-}
-
-type votedFor struct {
-	voter  vote.NodeID
-	number vote.Number
-}
-
-type forgedStream struct {
-	stream vote.Stream
-	stated []vote.Entry
-	said   uint64 // ordered messages after the sync
-	forged []forgedVote
-}
-
-// forgedVote is a vote unknown to the voter. Acknowledgements are changed to include the vote.
-type forgedVote struct {
-	number vote.Number
-	serial vote.Serial
-	until  uint64 // the ordered message that gives the vote back; zero: none yet
-}
-
-func (f *forger) Drain(out []vote.Outbound, ev []quorum.Event) ([]vote.Outbound, []quorum.Event) {
-	out, ev = f.Machine.Drain(out, ev)
-	for i := range out {
-		m := &out[i].Message
-		if out[i].Close || !m.Kind.ToVoter() || m.Kind == vote.KindAsk {
-			continue
-		}
-		s := f.streams[out[i].Conn]
-		if m.Kind == vote.KindOpen {
-			s = &forgedStream{stream: m.Stream}
-			f.streams[out[i].Conn] = s
-		}
-		switch {
-		case s == nil || s.stream != m.Stream || m.Kind == vote.KindOpen || m.Kind.Urgent():
-			continue
-		case m.Kind == vote.KindSync:
-			s.stated = append(s.stated, m.Entries...)
-			continue
-		}
-		s.said++
-		for j := range s.forged {
-			v := &s.forged[j]
-			if v.number == m.Number && v.until == 0 && (m.Kind == vote.KindRelease || m.Kind == vote.KindYield && v.serial == m.Serial) {
-				v.until = s.said
-			}
-		}
-	}
-	return out, ev
-}
-
-func (f *forger) Deliver(now vote.Now, conn vote.Conn, from vote.SessionID, m *vote.Message) {
-	s := f.streams[conn]
-	if s == nil || s.stream != m.Stream {
-		f.Machine.Deliver(now, conn, from, m)
-		return
-	}
-	switch m.Kind {
-	case vote.KindPromise, vote.KindConfirmed:
-		f.tokens[votedFor{from.Node, m.Number}] = m.Token
-	case vote.KindAnswer:
-		if !m.End {
-			break
-		}
-		for i := range s.stated {
-			e := &s.stated[i]
-			listed := slices.ContainsFunc(m.Entries, func(x vote.Entry) bool { return x.Number == e.Number })
-			if listed || !f.keep(e, from, m) {
-				continue
-			}
-			serial, token := max(e.Serial, 1), e.Token
-			if token == 0 {
-				token = f.tokens[votedFor{from.Node, e.Number}]
-			}
-			m.Entries = append(m.Entries, vote.Entry{Number: e.Number, Serial: serial, Token: token})
-			s.forged = append(s.forged, forgedVote{number: e.Number, serial: serial})
-		}
-		m.Quiet = 0
-		f.lives[from.Node], f.gens[from] = from.Incarnation, m.Generation
-	case vote.KindAck:
-		for _, v := range s.forged {
-			if v.until == 0 || m.Processed < v.until {
-				m.Hash += vote.DigestOfVote(v.serial).Hash
-			}
-		}
-	}
-	f.Machine.Deliver(now, conn, from, m)
-}
-
-func newForger(cfg node.Config, now vote.Now) (*forger, error) {
-	n, err := node.New(cfg, now)
-	return &forger{
-		Machine: n, streams: make(map[vote.Conn]*forgedStream), lives: make(map[vote.NodeID]vote.Incarnation), tokens: make(map[votedFor]vote.Token),
-		gens: make(map[vote.SessionID]vote.Generation),
-	}, err
-}
-
-// quietCounts counts the leases that a quiet voter has only recorded.
-func quietCounts(_ *World, cfg node.Config, now vote.Now) (Machine, error) {
-	f, err := newForger(cfg, now)
-	f.keep = func(e *vote.Entry, _ vote.SessionID, answer *vote.Message) bool {
-		return e.Token != 0 && answer.Quiet > 0
-	}
-	return f, err
 }
 
 // oneVoterAcrossTwoLives has b vote for x2 in one incarnation, and x1 list its lease in a sync to
@@ -350,15 +238,6 @@ func (w *World) binding(voter string, r *Request) bool {
 	}
 	v, ok := p.m.Voter().Vote(r.key.name)
 	return ok && v.Owner == r.p.id && v.Number == r.Number
-}
-
-// keepsVotes keeps counting the votes of a restarted voter.
-func keepsVotes(_ *World, cfg node.Config, now vote.Now) (Machine, error) {
-	f, err := newForger(cfg, now)
-	f.keep = func(e *vote.Entry, from vote.SessionID, _ *vote.Message) bool {
-		return e.Serial != 0 && f.lives[from.Node] != 0 && f.lives[from.Node] != from.Incarnation
-	}
-	return f, err
 }
 
 // forgottenVote has b vote for x1, which hasn't won, forget the vote in a restart, and vote for x2,
@@ -394,92 +273,6 @@ func anotherMajority(w *World) {
 	w.Run(2 * sceneTTL)
 }
 
-// anyone takes the validity of its leases from the acknowledgements of any voters, with or without
-// votes for the lease.
-type anyone struct {
-	Machine
-	ttl    time.Duration
-	quorum int
-	acked  map[vote.NodeID]vote.Instant
-	groups map[quorum.GroupID]vote.Instant // as last reported
-	order  []quorum.GroupID
-	stale  []vote.Number // lost, in truth
-	now    vote.Now
-}
-
-func anyMajority(_ *World, cfg node.Config, now vote.Now) (Machine, error) {
-	n, err := node.New(cfg, now)
-	return &anyone{
-		Machine: n, ttl: cfg.TTL, quorum: len(cfg.Voters)/2 + 1, acked: make(map[vote.NodeID]vote.Instant),
-		groups: make(map[quorum.GroupID]vote.Instant), now: now,
-	}, err
-}
-
-func (a *anyone) Deliver(now vote.Now, conn vote.Conn, from vote.SessionID, m *vote.Message) {
-	if m.Kind == vote.KindAck {
-		a.acked[from.Node] = max(a.acked[from.Node], m.Sent.Add(vote.Validity(a.ttl)))
-	}
-	a.now = now
-	a.Machine.Deliver(now, conn, from, m)
-}
-
-func (a *anyone) Tick(now vote.Now) { a.now = now; a.Machine.Tick(now) }
-
-func (a *anyone) Release(now vote.Now, n vote.Number) {
-	a.now = now
-	a.Machine.Release(now, n)
-}
-
-// until returns the q-th largest validity of all, less the margin.
-func (a *anyone) until() vote.Instant {
-	all := make([]vote.Instant, 0, len(a.acked))
-	for _, i := range a.acked {
-		all = append(all, i)
-	}
-	if len(all) < a.quorum {
-		return 0
-	}
-	slices.Sort(all)
-	return all[len(all)-a.quorum].Add(-vote.Margin(a.ttl))
-}
-
-func (a *anyone) Drain(out []vote.Outbound, ev []quorum.Event) ([]vote.Outbound, []quorum.Event) {
-	first := len(ev)
-	out, ev = a.Machine.Drain(out, ev)
-	inner := slices.Clone(ev[first:])
-	ev = ev[:first]
-	until := a.until()
-	for _, g := range a.order {
-		if until > a.groups[g] {
-			a.groups[g] = until
-			ev = append(ev, quorum.Event{Kind: quorum.EventValidity, Group: g, Until: until})
-		}
-	}
-	for _, e := range inner {
-		switch e.Kind {
-		case quorum.EventValidity:
-			if _, ok := a.groups[e.Group]; !ok {
-				a.order = append(a.order, e.Group)
-			}
-			e.Until = max(e.Until, until)
-			a.groups[e.Group] = e.Until
-		case quorum.EventLost:
-			if until > a.now.Fast {
-				a.stale = append(a.stale, e.Number)
-				continue
-			}
-		}
-		ev = append(ev, e)
-	}
-	if until <= a.now.Fast {
-		for _, n := range a.stale {
-			ev = append(ev, quorum.Event{Kind: quorum.EventLost, Number: n})
-		}
-		a.stale = nil
-	}
-	return out, ev
-}
-
 // confirmedAfterYield has x1 yield b's vote to x2 after x1 has asked b to confirm this vote. The
 // confirmation is needed because a proposes a larger token: the clocks of a and x1 are an hour
 // ahead. The confirmation arrives when x2 has won.
@@ -501,42 +294,11 @@ func confirmedAfterYield(w *World) {
 	w.Run(2 * sceneTTL)
 }
 
-// late counts a vote again after a yield, when another message with the vote's serial arrives.
-type late struct {
-	Machine
-	yielded map[lateVote]bool
-}
-
 type lateVote struct {
 	conn   vote.Conn
 	stream vote.Stream
 	number vote.Number
 	serial vote.Serial
-}
-
-// honoursLate builds a late node.
-func honoursLate(_ *World, cfg node.Config, now vote.Now) (Machine, error) {
-	n, err := node.New(cfg, now)
-	return &late{Machine: n, yielded: make(map[lateVote]bool)}, err
-}
-
-func (l *late) Drain(out []vote.Outbound, ev []quorum.Event) ([]vote.Outbound, []quorum.Event) {
-	first := len(out)
-	out, ev = l.Machine.Drain(out, ev)
-	for _, o := range out[first:] {
-		if m := &o.Message; m.Kind == vote.KindYield {
-			l.yielded[lateVote{o.Conn, m.Stream, m.Number, m.Serial}] = true
-		}
-	}
-	return out, ev
-}
-
-func (l *late) Deliver(now vote.Now, conn vote.Conn, from vote.SessionID, m *vote.Message) {
-	if m.Kind == vote.KindConfirmed && l.yielded[lateVote{conn, m.Stream, m.Number, m.Serial}] {
-		m.Kind = vote.KindPromise
-		m.Serial += 1 << 40 // the genuine node takes the message for a new vote
-	}
-	l.Machine.Deliver(now, conn, from, m)
 }
 
 // renewing is a voter that renews an ended session on a refresh, whatever the generation.

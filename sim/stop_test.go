@@ -7,6 +7,7 @@ import (
 	"github.com/lockmesh/lockmesh/internal/node"
 	"github.com/lockmesh/lockmesh/internal/vote"
 	"github.com/lockmesh/lockmesh/sim/check"
+	"github.com/lockmesh/lockmesh/sim/internal/broken"
 )
 
 // A voter that was stopped in good order is quiet after its next start, as after a crash. These
@@ -23,7 +24,7 @@ func spares(name vote.NodeID, starts ...int) Builder {
 	return func(w *World, cfg node.Config, now vote.Now) (Machine, error) {
 		if cfg.Name == name {
 			if count++; spared[count] {
-				return hasty(w, cfg, now)
+				return shared(broken.Hasty)(w, cfg, now)
 			}
 		}
 		return Genuine(w, cfg, now)
