@@ -125,7 +125,7 @@ const roundTrip = ttl / lease.RTTGuess / 4
 func evenTrips(m Machine) {
 	v := reflect.ValueOf(m).Elem()
 	for v.Type() != reflect.TypeFor[node.Node]() {
-		v = get(v, "Machine").Elem().Elem() // of a wrapper
+		v = reflect.Indirect(reflect.ValueOf(v.Field(0).Interface())) // a wrapper begins with the node
 	}
 	peers := get(get(v, "req").Elem(), "peers")
 	for i := range peers.Len() {

@@ -9,6 +9,7 @@ import (
 	"github.com/lockmesh/lockmesh/internal/node"
 	"github.com/lockmesh/lockmesh/internal/sampled"
 	"github.com/lockmesh/lockmesh/internal/vote"
+	"github.com/lockmesh/lockmesh/sim/internal/broken"
 )
 
 // ahead is the error of some wall clocks: far more than S.
@@ -25,34 +26,34 @@ var mutants = []struct {
 	// search finds these steps, too.
 	hint []string
 }{
-	{"no quiet time", hasty, Options{Locks: []int{1, 1}, Breaks: 2, Crashes: 1, Prompt: true, Crash: []string{"c"}}, []string{"break a b, a knows"}},
-	{"quiet votes that count", quietCounts, Options{
+	{"no quiet time", shared(broken.Hasty), Options{Locks: []int{1, 1}, Breaks: 2, Crashes: 1, Prompt: true, Crash: []string{"c"}}, []string{"break a b, a knows"}},
+	{"quiet votes that count", shared(broken.QuietCounts), Options{
 		Locks: []int{1, 1}, Ticks: 4, Breaks: 2, Crashes: 1, Late: 1, Prompt: true, Keep: true, Break: []string{"a-b", "a-c"}, Crash: []string{"c"},
 		// Without these steps the mutant is found as well, but exhausting the control takes many
 		// minutes.
 		Begin: []string{"lock a k", "lock b k", "break a c, a knows"},
 	}, []string{"tick", "break a b, a knows"}},
-	{"votes kept across a voter's incarnations", keepsVotes, Options{
+	{"votes kept across a voter's incarnations", shared(broken.KeepsVotes), Options{
 		Apart: true, Locks: []int{1, 1}, Ticks: 4, Breaks: 4, Crashes: 1, Prompt: true, Keep: true, Crash: []string{"b"}, Begin: acrossCuts,
 	}, []string{"lock y k", "tick", "lock x k"}},
-	{"an acknowledgement covers votes of another generation", coversGenerations, Options{
+	{"an acknowledgement covers votes of another generation", shared(broken.CoversGenerations), Options{
 		Apart: true, Locks: []int{1, 1}, Ticks: 4, Breaks: 5, Prompt: true, Keep: true, Crash: []string{}, Begin: acrossCuts,
 	}, []string{"lock x k", "break x b, x knows", "lock y k"}},
-	{"an answer that only adds", onlyAdds, Options{
+	{"an answer that only adds", shared(broken.OnlyAdds), Options{
 		Apart: true, Locks: []int{1, 1}, Ticks: 4, Breaks: 5, Prompt: true, Keep: true, Crash: []string{}, Begin: acrossCuts,
 	}, []string{"lock x k", "break x b, x knows", "lock y k"}},
-	{"session cover by any majority", anyMajority, Options{
+	{"session cover by any majority", shared(broken.AnyMajority), Options{
 		Apart: true, Locks: []int{1, 1}, Ticks: 5, Breaks: 2, Crashes: 1, Prompt: true, Keep: true, Break: []string{"x-b", "x-c"}, Crash: []string{"c"},
 		Begin: []string{"break x c, x knows"},
 	}, []string{"lock x k", "lock y k"}},
-	{"a lost lease comes back", resurrects, Options{
+	{"a lost lease comes back", shared(broken.Resurrects), Options{
 		Locks: []int{1, 1}, Ticks: 4, Breaks: 2, Prompt: true, Keep: true, Break: []string{"a-b", "a-c"},
 	}, []string{"lock a k"}},
 	{"no confirmation of tokens", newTrusting, Options{
 		Apart: true, Locks: []int{1, 1}, Ticks: 3, Breaks: 3, Late: 1, Prompt: true, Keep: true, Break: []string{"x-a", "x-c", "y-b"}, Crash: []string{},
 		Wall: map[string]time.Duration{"x": ahead, "b": ahead}, Begin: []string{"break x a, x knows", "break y b, y knows"},
 	}, []string{"lock x k", "late x > c  [confirm #1 serial 1 token 1700000015000000]", "break x c, x knows"}},
-	{"late serials honoured", honoursLate, Options{
+	{"late serials honoured", shared(broken.HonoursLate), Options{
 		Apart: true, Locks: []int{1, 1}, Ticks: 1, Breaks: 2, Late: 1, Prompt: true, Keep: true, Break: []string{"x-c", "y-a"}, Crash: []string{},
 		Wall: map[string]time.Duration{"x": ahead, "a": ahead}, Begin: []string{"break x c, x knows", "break y a, y knows"},
 	}, []string{"lock x k", "late x > b  [confirm #1 serial 1 token 1700000015000000]"}},
@@ -91,7 +92,7 @@ var mutants = []struct {
 		Apart: true, Locks: []int{1, 1}, Modes: readers[:2], Breaks: 2, Late: 2, Prompt: true, Break: []string{"x-c", "y-c"},
 		Begin: []string{"break x c, x knows", "break y c, y knows"},
 	}, nil},
-	{"session cover by any majority, of readers", anyMajority, Options{
+	{"session cover by any majority, of readers", shared(broken.AnyMajority), Options{
 		Apart: true, Locks: []int{1, 1}, Modes: readers[:2], Ticks: 3, Breaks: 2, Crashes: 1, Prompt: true, Keep: true, Cover: true, Break: []string{"x-b", "x-c"},
 		Crash: []string{"c"}, Begin: []string{"break x c, x knows"},
 	}, []string{"lock x k"}},
@@ -106,11 +107,9 @@ var (
 // acrossCuts leaves x connected to b only, and y to c only.
 var acrossCuts = []string{"break y a, y knows", "break y b, y knows", "break x a, x knows", "break x c, x knows"}
 
-// hasty has no startup quarantine: its clock is ahead by the maximum TTL. The node asks for the
-// highest token, and counts as soon as the token is known.
-func hasty(cfg node.Config, now vote.Now) (Machine, error) {
-	now.Slow = now.Slow.Add(-cfg.MaxTTL)
-	return node.New(cfg, now)
+// shared makes a builder of the explorer of a builder that package sim uses as well.
+func shared(build broken.Builder) Builder {
+	return func(cfg node.Config, now vote.Now) (Machine, error) { return build(cfg, now) }
 }
 
 // TestMutantsAreFound demands that each mutant is found by an effect visible to users, two holders
