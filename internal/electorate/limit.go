@@ -69,3 +69,11 @@ func differing[T int | time.Duration](name string, own, decided T) []string {
 	return []string{fmt.Sprintf("%s is %v on this node, and %v by decision of the voters, which counts: configure the same everywhere. "+
 		"It changes once a majority of the voters is configured with another value", name, own, decided)}
 }
+
+// minimum returns the configured minimum of voters. An electorate doesn't shrink to one by itself.
+func (m *Machine) minimum() int {
+	if m.byCount() {
+		return max(m.cfg.MinVoters, 2)
+	}
+	return m.cfg.MinVoters
+}

@@ -121,14 +121,6 @@ func (m *Machine) target() (target []vote.Elector, why string) {
 // leastVoters returns how many voters the next electorate has at least; zero if it has no minimum.
 func (m *Machine) leastVoters() int { return min(m.minimum(), len(m.state.Electorate.Voters)) }
 
-// minimum returns the configured minimum of voters. An electorate doesn't shrink to one by itself.
-func (m *Machine) minimum() int {
-	if m.byCount() {
-		return max(m.cfg.MinVoters, 2)
-	}
-	return m.cfg.MinVoters
-}
-
 // isEnough reports whether so many voters that stay, and nodes on standby, make an electorate
 // without voters that leave. A mesh that is born by count never has fewer voters than its minimum,
 // and of the next voters most have been voters before: see [seats].
