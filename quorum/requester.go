@@ -726,7 +726,7 @@ func (q *Requester) stateOf(p *peer, now vote.Now) VoterState {
 	switch {
 	case s.State != Reachable:
 	case q.isBehind(p):
-		s.State, s.Text = Behind, fmt.Sprintf("it votes under electorate %d", vote.VersionNumber(uint64(p.ackEpoch)))
+		s.State, s.Text = Behind, fmt.Sprintf("it votes under electorate %d", vote.VersionNumber(p.ackEpoch))
 	case q.silent(p):
 		s.State, s.Text = Silent, fmt.Sprintf("no answer for %v", roughly(now.Fast.Sub(p.lastReceived)))
 	}
