@@ -48,7 +48,7 @@ func (v *revokeVerb) Run(ctx context.Context, g *globals) error {
 func (g *globals) done(text string) error {
 	return g.print(struct {
 		Done bool `json:"done"`
-	}{true}, func(w io.Writer) { fmt.Fprintln(w, text) })
+	}{true}, func(w io.Writer) { _, _ = fmt.Fprintln(w, text) })
 }
 
 // evictVerb ends a lease.
@@ -84,10 +84,10 @@ func (v *evictVerb) Run(ctx context.Context, g *globals) error {
 		}
 		return g.print(done, func(w io.Writer) {
 			if done.Node == "" {
-				fmt.Fprintf(w, "the lease with token %d had ended before\n", done.Token)
+				_, _ = fmt.Fprintf(w, "the lease with token %d had ended before\n", done.Token)
 				return
 			}
-			fmt.Fprintf(w, "the lease of %s with token %d has ended\n", safe(done.Node), done.Token)
+			_, _ = fmt.Fprintf(w, "the lease of %s with token %d has ended\n", safe(done.Node), done.Token)
 		})
 	})
 }

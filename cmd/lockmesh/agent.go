@@ -91,7 +91,7 @@ func (v *agentVerb) Run(ctx context.Context, g *globals) error {
 	defer signal.Stop(hangups)
 	signals, stop := listen(syscall.SIGHUP)
 	defer stop()
-	doors, err := v.open(g)
+	doors, err := v.open()
 	if err != nil {
 		return err
 	}
@@ -178,7 +178,7 @@ func (d *doors) close() {
 }
 
 // open opens the socket and the ports.
-func (v *agentVerb) open(g *globals) (_ *doors, err error) {
+func (v *agentVerb) open() (_ *doors, err error) {
 	d := new(doors)
 	defer func() {
 		if err != nil {

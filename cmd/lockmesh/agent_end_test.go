@@ -296,7 +296,7 @@ func TestAnAgentAloneNeedsAnEndInGoodOrder(t *testing.T) {
 		if c.none {
 			v.Socket = noSocket
 		}
-		d, err := v.open(new(globals))
+		d, err := v.open()
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -344,10 +344,10 @@ func TestAFailedStartForgetsNoAgentBefore(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer busy.Close()
-	if _, err := (&agentVerb{Socket: b.socket, Metrics: []string{busy.Addr().String()}}).open(new(globals)); err == nil {
+	if _, err := (&agentVerb{Socket: b.socket, Metrics: []string{busy.Addr().String()}}).open(); err == nil {
 		t.Fatal("a port in use was opened")
 	}
-	d, err := (&agentVerb{Socket: b.socket}).open(new(globals))
+	d, err := (&agentVerb{Socket: b.socket}).open()
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -183,14 +183,14 @@ func (w *wait) say(why string) {
 	if width, _, err := term.GetSize(int(w.g.err.Fd())); err == nil && width > 0 && len(line) >= width {
 		line = line[:width-1] // a line that wraps can't be cleared
 	}
-	fmt.Fprint(w.g.err, clearLine+string(line))
+	_, _ = fmt.Fprint(w.g.err, clearLine+string(line))
 	w.shown = true
 }
 
 // clear takes the line about the wait from the terminal.
 func (w *wait) clear() {
 	if w.shown {
-		fmt.Fprint(w.g.err, clearLine)
+		_, _ = fmt.Fprint(w.g.err, clearLine)
 		w.shown = false
 	}
 }
@@ -200,5 +200,5 @@ func (w *wait) tell(done any, text string) error {
 	if w.g.Output == "text" && !isTerminal(w.g.out) {
 		return nil
 	}
-	return w.g.print(done, func(out io.Writer) { fmt.Fprintln(out, w.g.paint().good(text)) })
+	return w.g.print(done, func(out io.Writer) { _, _ = fmt.Fprintln(out, w.g.paint().good(text)) })
 }

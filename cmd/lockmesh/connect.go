@@ -222,7 +222,7 @@ func anyPort(peers []string) string {
 // close releases what is held, says goodbye, and ends the node.
 func (n *ownNode) close() {
 	n.stop()
-	<-n.ended // nothing can be done about an error: the node ends
+	<-n.ended //nolint:errcheck // nothing can be done about an error: the node ends
 	sayGoodbye(n.mesh)
 	n.removeDir()
 }

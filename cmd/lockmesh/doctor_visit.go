@@ -164,7 +164,7 @@ func (x *examination) gossip(mesh *lockmesh.Mesh, s *lockmesh.Status) {
 func (x *examination) voters(s *lockmesh.Status) {
 	e := &s.Electorate
 	for _, v := range e.Voters {
-		name := string(v.Name)
+		name := v.Name
 		switch {
 		case v.Quiet > 0:
 			x.add("voters", warn, fmt.Sprintf("wait for %v", v.Quiet.Round(time.Second)),

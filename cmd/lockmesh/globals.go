@@ -127,6 +127,6 @@ var errNoAgent = errors.New("no node answers")
 // verbosef tells the user what is done, with --verbose.
 func (g *globals) verbosef(format string, args ...any) {
 	if g.Verbose {
-		fmt.Fprintf(g.err, "lockmesh: "+format+"\n", args...)
+		_, _ = fmt.Fprintf(g.err, "lockmesh: "+format+"\n", args...)
 	}
 }

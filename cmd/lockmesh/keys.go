@@ -24,7 +24,7 @@ func (*keygenVerb) Run(g *globals) error {
 	secret := string(lockmesh.NewSecret())
 	return g.print(struct {
 		Secret string `json:"secret"`
-	}{secret}, func(w io.Writer) { fmt.Fprintln(w, secret) })
+	}{secret}, func(w io.Writer) { _, _ = fmt.Fprintln(w, secret) })
 }
 
 // versionVerb prints the version.
@@ -39,7 +39,7 @@ func (*versionVerb) Help() string {
 // Run runs the verb.
 func (*versionVerb) Run(g *globals) error {
 	v := newVersion()
-	return g.print(v, func(w io.Writer) { fmt.Fprintln(w, v) })
+	return g.print(v, func(w io.Writer) { _, _ = fmt.Fprintln(w, v) })
 }
 
 // version is the version of this program.

@@ -58,7 +58,7 @@ func (v *leadVerb) Run(ctx context.Context, g *globals) error {
 			return err
 		}
 		if err != nil {
-			fmt.Fprintf(g.err, "lockmesh: %s; campaigning again in %v\n", describe(err), v.Pause)
+			_, _ = fmt.Fprintf(g.err, "lockmesh: %s; campaigning again in %v\n", describe(err), v.Pause)
 		}
 		if err := pause(ctx, v.Pause, signals); err != nil {
 			return err

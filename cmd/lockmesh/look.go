@@ -105,7 +105,7 @@ func writeLock(w io.Writer, p paint, l *admin.Lock) {
 	case l.DelayedMS > 0:
 		state = "kept from all for " + shortTime(milliseconds(l.DelayedMS)) + " after its last holder"
 	}
-	fmt.Fprintf(w, "%s: %s\n", safe(l.Key), state)
+	_, _ = fmt.Fprintf(w, "%s: %s\n", safe(l.Key), state)
 	if len(l.Holders) > 0 {
 		t := newTable(w, "HOLDER", "MODE", "TOKEN", "SINCE", "LEFT", "VALUE")
 		for _, h := range l.Holders {

@@ -99,7 +99,7 @@ func execute(args []string, s *streams) error {
 	}
 	var e *exit
 	if !errors.As(err, &e) || e.err != nil {
-		fmt.Fprintln(s.err, "lockmesh: "+describe(err))
+		_, _ = fmt.Fprintln(s.err, "lockmesh: "+describe(err))
 	}
 	return err
 }
@@ -117,7 +117,7 @@ func dispatch(args []string, s *streams) (err error) {
 	c.Run.command, c.Lead.command = command, command
 	defer func() {
 		if r := recover(); r != nil { // kong ends the parsing so, when it has printed help
-			if r != errAnswered { //nolint:errorlint // the very value
+			if r != errAnswered {
 				panic(r)
 			}
 			err = errAnswered

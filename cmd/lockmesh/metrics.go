@@ -68,7 +68,7 @@ func (s *scrapes) serve(ctx context.Context, l net.Listener) error {
 	case err = <-failed:
 	case <-ctx.Done():
 		_ = bounded.Close()
-		<-failed
+		<-failed //nolint:errcheck // the server ends by the line above
 	}
 	last, stop := context.WithTimeout(context.Background(), time.Second)
 	defer stop()

@@ -54,9 +54,9 @@ func (*rotateVerb) Run(ctx context.Context, g *globals) error {
 			}
 			_ = t.end() // to memory
 			for _, name := range r.Missing {
-				fmt.Fprintf(w, "%s doesn't answer: give the node the file of this step before it starts\n", safe(name))
+				_, _ = fmt.Fprintf(w, "%s doesn't answer: give the node the file of this step before it starts\n", safe(name))
 			}
-			fmt.Fprintf(w, "next: %s\n", r.Next)
+			_, _ = fmt.Fprintf(w, "next: %s\n", r.Next)
 		})
 	})
 }

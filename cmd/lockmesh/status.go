@@ -52,7 +52,7 @@ func writeStatus(w io.Writer, p paint, s *admin.Status) {
 	case s.Draining:
 		state = ", which takes no more locks"
 	}
-	fmt.Fprintf(w, "node %s at %s%s\n", p.bold(safe(s.Name)), safe(s.Addr), state)
+	_, _ = fmt.Fprintf(w, "node %s at %s%s\n", p.bold(safe(s.Name)), safe(s.Addr), state)
 	writeElectorate(w, p, &s.Electorate)
 	alive := 0
 	for _, m := range s.Members {
@@ -60,13 +60,13 @@ func writeStatus(w io.Writer, p paint, s *admin.Status) {
 			alive++
 		}
 	}
-	fmt.Fprintf(w, "%s known to gossip, %d of them alive\n", count(len(s.Members), "node"), alive)
+	_, _ = fmt.Fprintf(w, "%s known to gossip, %d of them alive\n", count(len(s.Members), "node"), alive)
 	for _, r := range s.Refused {
-		fmt.Fprintf(w, "%s %s at %s: %s\n", p.bad("refused:"), safe(r.Name), safe(r.Addr), safe(r.Reason))
+		_, _ = fmt.Fprintf(w, "%s %s at %s: %s\n", p.bad("refused:"), safe(r.Name), safe(r.Addr), safe(r.Reason))
 	}
-	fmt.Fprintf(w, "%s held by this node, %s waiting\n", count(len(s.Held), "lease"), count(len(s.Waiting), "request"))
+	_, _ = fmt.Fprintf(w, "%s held by this node, %s waiting\n", count(len(s.Held), "lease"), count(len(s.Waiting), "request"))
 	for _, q := range s.Waiting {
-		fmt.Fprintf(w, "  %s for %s: %s\n", safe(q.Key), shortTime(s.At.Sub(q.Since)), safe(q.Text))
+		_, _ = fmt.Fprintf(w, "  %s for %s: %s\n", safe(q.Key), shortTime(s.At.Sub(q.Since)), safe(q.Text))
 	}
 }
 
@@ -78,7 +78,7 @@ func writeElectorate(w io.Writer, p paint, e *admin.Electorate) {
 	if e.Ready {
 		verdict = p.good("locks can be granted")
 	}
-	fmt.Fprintf(w, "%s: %d of %s count, %d needed\n", verdict, e.Counting, count(len(e.Voters), "voter"), e.Majority)
+	_, _ = fmt.Fprintf(w, "%s: %d of %s count, %d needed\n", verdict, e.Counting, count(len(e.Voters), "voter"), e.Majority)
 	if len(e.Voters) > 0 {
 		t := newTable(w, "VOTER", "STATE", "WHY", "CLOCK")
 		for _, v := range e.Voters {
@@ -89,15 +89,15 @@ func writeElectorate(w io.Writer, p paint, e *admin.Electorate) {
 	if !e.Dynamic {
 		return
 	}
-	fmt.Fprintf(w, "electorate: version %d\n", e.Version)
+	_, _ = fmt.Fprintf(w, "electorate: version %d\n", e.Version)
 	if e.Joint {
-		fmt.Fprintf(w, "changing from %s to %s\n", safe(strings.Join(e.Old, ", ")), safe(strings.Join(e.New, ", ")))
+		_, _ = fmt.Fprintf(w, "changing from %s to %s\n", safe(strings.Join(e.Old, ", ")), safe(strings.Join(e.New, ", ")))
 	}
 	for _, line := range []struct{ what, text string }{
 		{"standby", strings.Join(e.Standby, ", ")}, {"change", e.Change}, {"trouble", e.Trouble}, {"lost", e.Lost},
 	} {
 		if line.text != "" {
-			fmt.Fprintf(w, "%s: %s\n", line.what, safe(line.text))
+			_, _ = fmt.Fprintf(w, "%s: %s\n", line.what, safe(line.text))
 		}
 	}
 }

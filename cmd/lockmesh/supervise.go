@@ -207,7 +207,7 @@ func (s *supervisor) lose(err error) {
 		s.killAt = last
 	}
 	s.phase = ending
-	fmt.Fprintf(s.holder.link.g.err, "lockmesh: the lock is lost, and the command is ended: %s\n", describe(err))
+	_, _ = fmt.Fprintf(s.holder.link.g.err, "lockmesh: the lock is lost, and the command is ended: %s\n", describe(err))
 	if now.Before(s.killAt) { // else a stopped job wouldn't be over in time
 		s.job.SignalAll(syscall.SIGTERM)
 		resume(s.job)
@@ -224,7 +224,7 @@ func (s *supervisor) revokedBy(r admin.Revocation) {
 	if r.Reason != "" {
 		reason = ", to " + safe(r.Reason)
 	}
-	fmt.Fprintf(s.holder.link.g.err, "lockmesh: node %s asks for the lock%s: %s\n", safe(r.Node), reason, what)
+	_, _ = fmt.Fprintf(s.holder.link.g.err, "lockmesh: node %s asks for the lock%s: %s\n", safe(r.Node), reason, what)
 	if s.yield && !s.asked && s.phase == running {
 		s.asked = true
 		s.job.SignalAll(syscall.SIGTERM)

@@ -43,7 +43,7 @@ func (g *globals) underLock(ctx context.Context, l *link, c *guarded) (told sysc
 	case errors.Is(err, lockmesh.ErrLost):
 		return s.endedBy(), &exit{code: exitLost, err: fmt.Errorf("the command has ended, and the lock was lost before its release: %w", err)}
 	default:
-		fmt.Fprintf(g.err, "lockmesh: the release isn't confirmed, and others may have to wait for the end of the lease: %s\n", describe(err))
+		_, _ = fmt.Fprintf(g.err, "lockmesh: the release isn't confirmed, and others may have to wait for the end of the lease: %s\n", describe(err))
 	}
 	return s.endedBy(), result
 }

@@ -41,7 +41,7 @@ func (h *holder) showHolders(ctx context.Context, key string) {
 	g, from, shown := h.link.g, time.Now(), false
 	defer func() {
 		if shown {
-			fmt.Fprint(g.err, clearLine)
+			_, _ = fmt.Fprint(g.err, clearLine)
 		}
 	}()
 	pause := time.NewTimer(quietWait)
@@ -63,7 +63,7 @@ func (h *holder) showHolders(ctx context.Context, key string) {
 		if ctx.Err() != nil {
 			return
 		}
-		fmt.Fprintf(g.err, "%swaiting for %s for %v: %s", clearLine, safe(key), roundTime(time.Since(from)), text)
+		_, _ = fmt.Fprintf(g.err, "%swaiting for %s for %v: %s", clearLine, safe(key), roundTime(time.Since(from)), text)
 		shown = true
 		pause.Reset(lookPause)
 	}

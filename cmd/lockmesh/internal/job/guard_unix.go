@@ -82,7 +82,7 @@ func startGuard(mark string, keep []*os.File) (*guard, error) {
 			write.Close()
 			return nil, err
 		}
-		defer unix.Close(fd)
+		defer func() { _ = unix.Close(fd) }()
 		files = append(files, uintptr(fd))
 	}
 	pid, err := syscall.ForkExec(self, []string{guardName, GuardVerb, mark}, &syscall.ProcAttr{
@@ -129,12 +129,12 @@ func duplicate(f *os.File) (int, error) {
 }
 
 // tell gives the guard the number of the command's group.
-func (g *guard) tell(group int) { fmt.Fprintln(g.pipe, group) }
+func (g *guard) tell(group int) { _, _ = fmt.Fprintln(g.pipe, group) }
 
 // dismiss ends the guard, which takes a moment: the guard may still be starting. This process isn't
 // to wait for that moment; the goroutine ends with the guard, or with this process.
 func (g *guard) dismiss() {
-	fmt.Fprintln(g.pipe, "done")
+	_, _ = fmt.Fprintln(g.pipe, "done")
 	_ = g.pipe.Close()
 	go func() {
 		for {
