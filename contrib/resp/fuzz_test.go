@@ -136,7 +136,7 @@ func FuzzScript(f *testing.F) {
 		x := &call{s: s, conn: c, ctx: c.ctx}
 		var before, after runtime.MemStats
 		runtime.ReadMemStats(&before)
-		answer := compiled.run(newRun(x, c.ctx, nil), nil, []string{arg})
+		answer := compiled.run(newRun(c.ctx, x, nil), nil, []string{arg})
 		runtime.ReadMemStats(&after)
 		if made := after.TotalAlloc - before.TotalAlloc; made > 128<<20 {
 			t.Errorf("the script has made %d MiB", made>>20)
@@ -149,7 +149,7 @@ func FuzzScript(f *testing.F) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		got := string(resp2.appendReply(nil, after2.run(newRun(x, c.ctx, nil), nil, nil)))
+		got := string(resp2.appendReply(nil, after2.run(newRun(c.ctx, x, nil), nil, nil)))
 		if want := "*7\r\n:0\r\n:0\r\n:1\r\n$8\r\nfunction\r\n$1\r\n1\r\n$2\r\nab\r\n:1\r\n"; got != want {
 			t.Errorf("the next script answers %q", got)
 		}

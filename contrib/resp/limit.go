@@ -32,10 +32,11 @@ const (
 	// client takes some dozens for each key.
 	MaxInstructions = 50_000
 
-	// MaxScriptMemory is how many bytes of strings a script makes at most, in bytes. MaxString is
-	// the longest of these strings.
+	// MaxScriptMemory is how many bytes of strings a script makes at most.
 	MaxScriptMemory = 1 << 20
-	MaxString       = 16 << 10
+
+	// MaxString is the longest of these strings in bytes.
+	MaxString = 16 << 10
 
 	// MinPasswordLen is the least length of a password in bytes: 128 bits, which can't be guessed
 	// if they are random.

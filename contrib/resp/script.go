@@ -126,7 +126,7 @@ type run struct {
 	memory int // bytes of strings left to the script
 }
 
-func newRun(x *call, ctx context.Context, declared map[string]bool) *run {
+func newRun(ctx context.Context, x *call, declared map[string]bool) *run {
 	return &run{x: x, ctx: ctx, keys: declared, free: make(map[string]bool), values: make(map[string]bool), memory: MaxScriptMemory}
 }
 
@@ -180,7 +180,7 @@ func (x *call) eval(sc *script) reply {
 	}
 	defer unlock()
 	for tries := 0; ; tries++ {
-		r := newRun(x, ctx, declared)
+		r := newRun(ctx, x, declared)
 		answer := sc.run(r, keys, argv)
 		_, isFailure := answer.(failure)
 		if r.late && !r.changed && tries < maxReruns {

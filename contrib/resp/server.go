@@ -89,7 +89,7 @@ func (s *Server) serve(ctx context.Context, l net.Listener, ownerOnly bool) erro
 		if err = l.Close(); errors.Is(err, net.ErrClosed) {
 			err = nil
 		}
-		<-failed
+		<-failed //nolint:errcheck // the server ends by the line above
 	}
 	cancel(errStopping)
 	set.end()

@@ -46,7 +46,7 @@ func main() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	defer mesh.Close()
+	defer func() { _ = mesh.Close() }()
 	fmt.Println("node", mesh.Addr())
 	if err := mesh.Ready(ctx); err != nil {
 		log.Fatal(err)

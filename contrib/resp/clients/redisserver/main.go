@@ -34,7 +34,7 @@ func main() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	defer mesh.Close()
+	defer func() { _ = mesh.Close() }()
 	if err := mesh.Ready(ctx); err != nil {
 		log.Fatal(err)
 	}
