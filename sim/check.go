@@ -358,8 +358,10 @@ func (j *judge) lost(p *process, r *Request) {
 		if j.w.lists == nil {
 			r.EndAt = j.w.now
 		}
-	// The process has given up its electorate on hearing of another mesh, which is quiet.
+	// The process has given up its electorate on hearing of another mesh. The voters hear of the loss,
+	// and those that go on under the electorate may grant the key.
 	case fast < r.end && j.w.opt.Counted != nil:
+		r.EndAt = j.w.now
 	case fast < r.end:
 		j.violate(checkEvents, "%s gives up request %d %v before its end", p.host.alias, r.Number, r.end.Sub(fast))
 	case fast > r.over.Add(r.guard()) && !j.stoppedSince(p):

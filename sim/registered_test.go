@@ -43,6 +43,20 @@ func TestWithARegisterNoBoundIsNeeded(t *testing.T) {
 	}
 }
 
+// In this world a record of the register that is out of date makes k give up its electorate while k
+// holds a lease. k reports the loss, and the other voters, which go on, grant the key at once. Check
+// rest once took the lease for one that lasts until its validity ends.
+func TestALeaseEndsWhenItsProcessGivesUpItsElectorate(t *testing.T) {
+	w := New(DrawRegistered(988))
+	w.Run(30 * time.Second)
+	if err := w.Settle(); err != nil {
+		t.Error(err)
+	}
+	if f := w.Figures(); f.Losses == 0 || f.Rebirths == 0 {
+		t.Errorf("%d losses and %d rebirths: look for another world", f.Losses, f.Rebirths)
+	}
+}
+
 // registered returns the options of a scenario with processes on six hosts. All six may run at a
 // time: two more than Expect 3 allows without a register.
 func registered() Options {
