@@ -8,9 +8,9 @@ require (
 	github.com/charmbracelet/colorprofile v0.4.3
 	github.com/charmbracelet/x/ansi v0.11.9
 	github.com/creack/pty v1.1.24
-	github.com/lockmesh/lockmesh v0.0.0
-	github.com/lockmesh/lockmesh/contrib/prometheus v0.0.0
-	github.com/lockmesh/lockmesh/contrib/resp v0.0.0
+	github.com/lockmesh/lockmesh v0.1.0
+	github.com/lockmesh/lockmesh/contrib/prometheus v0.1.0
+	github.com/lockmesh/lockmesh/contrib/resp v0.1.0
 	github.com/prometheus/client_golang v1.25.0
 	go.uber.org/goleak v1.3.0
 	golang.org/x/net v0.59.0

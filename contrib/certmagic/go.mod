@@ -4,7 +4,7 @@ go 1.26.0
 
 require (
 	github.com/caddyserver/certmagic v0.25.6
-	github.com/lockmesh/lockmesh v0.0.0
+	github.com/lockmesh/lockmesh v0.1.0
 	github.com/mholt/acmez/v3 v3.1.7
 	go.uber.org/goleak v1.3.0
 	go.uber.org/zap v1.28.0

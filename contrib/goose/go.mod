@@ -3,7 +3,7 @@ module github.com/lockmesh/lockmesh/contrib/goose
 go 1.26.0
 
 require (
-	github.com/lockmesh/lockmesh v0.0.0
+	github.com/lockmesh/lockmesh v0.1.0
 	github.com/pressly/goose/v3 v3.29.0
 	go.uber.org/goleak v1.3.0
 	modernc.org/sqlite v1.61.1

@@ -3,7 +3,7 @@ module github.com/lockmesh/lockmesh/contrib/prometheus
 go 1.26.0
 
 require (
-	github.com/lockmesh/lockmesh v0.0.0
+	github.com/lockmesh/lockmesh v0.1.0
 	github.com/prometheus/client_golang v1.25.0
 	github.com/prometheus/client_model v0.6.3
 	go.uber.org/goleak v1.3.0

@@ -2,7 +2,7 @@ module github.com/lockmesh/lockmesh/contrib/resp
 
 go 1.26.0
 
-require github.com/lockmesh/lockmesh v0.0.0
+require github.com/lockmesh/lockmesh v0.1.0
 
 require (
 	github.com/benbjohnson/clock v1.3.5 // indirect

@@ -5,7 +5,7 @@ go 1.26.0
 require (
 	github.com/hashicorp/go-hclog v1.6.3
 	github.com/hashicorp/vault/sdk v0.25.1
-	github.com/lockmesh/lockmesh v0.0.0
+	github.com/lockmesh/lockmesh v0.1.0
 	go.uber.org/goleak v1.3.0
 )
 

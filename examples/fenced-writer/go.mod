@@ -5,7 +5,7 @@ go 1.26.0
 replace github.com/lockmesh/lockmesh => ../..
 
 require (
-	github.com/lockmesh/lockmesh v0.0.0-00010101000000-000000000000
+	github.com/lockmesh/lockmesh v0.1.0
 	modernc.org/sqlite v1.60.1
 )
 

@@ -5,7 +5,7 @@ go 1.26.0
 require (
 	github.com/chromedp/cdproto v0.159.3
 	github.com/chromedp/chromedp v0.23.0
-	github.com/lockmesh/lockmesh v0.0.0
+	github.com/lockmesh/lockmesh v0.1.0
 	go.uber.org/goleak v1.3.0
 )
 

@@ -5,8 +5,8 @@ go 1.26.0
 require (
 	github.com/bsm/redislock v0.9.4
 	github.com/go-redsync/redsync/v4 v4.18.1
-	github.com/lockmesh/lockmesh v0.0.0
-	github.com/lockmesh/lockmesh/contrib/resp v0.0.0
+	github.com/lockmesh/lockmesh v0.1.0
+	github.com/lockmesh/lockmesh/contrib/resp v0.1.0
 	github.com/redis/go-redis/v9 v9.23.0
 	go.uber.org/goleak v1.3.0
 )
