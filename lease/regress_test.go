@@ -237,3 +237,18 @@ func TestATryLockThatUrgesHidesNoOtherWhoDoes(t *testing.T) {
 		"c asks 1:k at=30", "d asks 1:k at=40", "d urges 1 why=deploy")
 	wants(t, c.said(t, "a confirms 1 serial=1 token=2000001 won"), "b: taken 1", `a: wanted 1 urge who=d "deploy"`)
 }
+
+// A TryLock that reclaims its residual vote counts again among the TryLocks with votes. (talk.do
+// compares the count with all TryLocks after each step.)
+func TestATryLockThatReclaimsItsVoteIsCounted(t *testing.T) {
+	c := newTalk()
+	c.all(t, "awake 3", "a opens ttl=200ms", "b opens", "a asks 1:k at=10 delay=700ms try", "a breaks", "pass 250ms")
+	if votes := c.v.Votes("k"); len(votes) != 1 || !votes[0].Residual {
+		t.Fatalf("the TryLock was to have a residual vote: %+v", votes)
+	}
+	wants(t, c.said(t, "a states 1:k:delay=700ms:try"), "a: answer generation=3 [1 serial=1")
+	if votes := c.v.Votes("k"); len(votes) != 1 || votes[0].Residual {
+		t.Fatalf("the TryLock was to have its vote back: %+v", votes)
+	}
+	c.all(t, "b asks 1:k at=20", "a releases 1")
+}
