@@ -30,15 +30,15 @@ var moreMutants = []mutant{
 		Clients: 2, Clocks: hourAhead,
 	}},
 	{name: "an acknowledgement covers votes of another generation", build: shared(broken.HidesQuiet(broken.CoversGenerations)), scenario: voteOfAnEndedSession, options: Options{Clients: 2}},
-	{name: "a superseded incarnation's votes dropped at once", build: dropsSuperseded, scenario: supersededHolder, options: Options{Clients: 1}},
+	{name: "a superseded incarnation's votes dropped at once", build: shared(broken.DropsSuperseded), scenario: supersededHolder, options: Options{Clients: 1}},
 	{name: "expiry on wall clocks", build: expiresByWall, scenario: wallsOfVotersStep, options: Options{Clients: 2}},
-	{name: "hearsay of a death ends a session", build: buriesAlive, scenario: brokenConnections, options: Options{Clients: 2}},
-	{name: "yield before uncounting", build: yieldsFirst, scenario: promiseAfterYield, options: Options{
+	{name: "hearsay of a death ends a session", build: shared(broken.FreesUnlinked), scenario: brokenConnections, options: Options{Clients: 2}},
+	{name: "yield before uncounting", build: shared(broken.YieldsFirst), scenario: promiseAfterYield, options: Options{
 		Clients: 2, Clocks: Clocks{PPM: []int64{0, 0, 0, 0, 0}, Wall: []time.Duration{0, 0, 0, 900 * time.Millisecond, 0}},
 	}},
-	{name: "release without owner check", build: releasesAnyones, scenario: releaseOfAWaiter, options: Options{Clients: 3}},
+	{name: "release without owner check", build: shared(broken.ReleasesAny), scenario: releaseOfAWaiter, options: Options{Clients: 3}},
 	{name: "an answer that only adds", build: shared(broken.HidesQuiet(broken.OnlyAdds)), scenario: voteOfAnEndedSession, options: Options{Clients: 2}},
-	{name: "a proposal timeout that revokes without the owner's word", build: revokes, scenario: wonInItsProposalTimeout, options: Options{Clients: 2}},
+	{name: "a proposal timeout that revokes without the owner's word", build: shared(broken.Revokes), scenario: wonInItsProposalTimeout, options: Options{Clients: 2}},
 	{
 		name: "drift allowance forgotten", build: forgetsDrift, scenario: holdsAlone, options: Options{
 			Clients: 1, Clocks: Clocks{PPM: []int64{MaxPPM, MaxPPM, MaxPPM, -MaxPPM}},
@@ -57,7 +57,7 @@ func TestWrappersThatTamperWithNothingAreFine(t *testing.T) {
 		build Builder
 	}{
 		{"forger", shared(broken.HidesQuiet(broken.ForgesNothing))},
-		{"meddler", func(_ *World, cfg node.Config, now vote.Now) (Machine, error) { return newMeddler(cfg, now) }},
+		{"meddler", shared(broken.MeddlesNothing)},
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			EachSeed(t, 4, func(t *testing.T, seed uint64) {
@@ -271,114 +271,6 @@ func voteOfAnEndedSession(w *World) {
 	w.Run(2 * sceneTTL)
 }
 
-// meddler is a voter that receives messages never sent by the owners of its sessions.
-type meddler struct {
-	Machine
-	now      vote.Now
-	sessions map[vote.SessionID]*accepted
-	hears    func(d *meddler, from vote.SessionID, m *vote.Message)
-	unlinked func(d *meddler, conn vote.Conn)
-	says     func(d *meddler, o *vote.Outbound) // may call speak
-	said     bool
-}
-
-// accepted is a session of a remote requester.
-type accepted struct {
-	conn   vote.Conn
-	stream vote.Stream
-	keys   map[vote.Number]vote.Key
-}
-
-func newMeddler(cfg node.Config, now vote.Now) (*meddler, error) {
-	n, err := node.New(cfg, now)
-	return &meddler{Machine: n, now: now, sessions: make(map[vote.SessionID]*accepted)}, err
-}
-
-func (d *meddler) Tick(now vote.Now) { d.now = now; d.Machine.Tick(now) }
-
-func (d *meddler) Deliver(now vote.Now, conn vote.Conn, from vote.SessionID, m *vote.Message) {
-	d.now = now
-	s := d.sessions[from]
-	switch {
-	case m.Kind == vote.KindOpen:
-		s = &accepted{conn, m.Stream, make(map[vote.Number]vote.Key)}
-		d.sessions[from] = s
-	case s == nil:
-	case m.Kind == vote.KindRequest:
-		s.keys[m.Number] = m.Key
-	case m.Kind == vote.KindSync:
-		for _, e := range m.Entries {
-			s.keys[e.Number] = e.Key
-		}
-	}
-	if d.hears != nil {
-		d.hears(d, from, m)
-	}
-	d.Machine.Deliver(now, conn, from, m)
-}
-
-func (d *meddler) Unlink(now vote.Now, conn vote.Conn) {
-	d.now = now
-	if d.unlinked != nil {
-		d.unlinked(d, conn)
-	}
-	d.Machine.Unlink(now, conn)
-}
-
-func (d *meddler) Drain(out []vote.Outbound, ev []quorum.Event) ([]vote.Outbound, []quorum.Event) {
-	for {
-		first := len(out)
-		out, ev = d.Machine.Drain(out, ev)
-		d.said = false
-		for i := first; i < len(out) && d.says != nil; i++ {
-			d.says(d, &out[i])
-		}
-		if !d.said {
-			return out, ev
-		}
-	}
-}
-
-// speak delivers a message in the name of a session's owner.
-func (d *meddler) speak(id vote.SessionID, m vote.Message) {
-	if s := d.sessions[id]; s != nil {
-		m.Stream = s.stream
-		d.Machine.Deliver(d.now, s.conn, id, &m)
-		d.said = true
-	}
-}
-
-// releaseAll releases all requests of a session.
-func (d *meddler) releaseAll(id vote.SessionID) {
-	for _, n := range slices.Sorted(maps.Keys(d.sessions[id].keys)) {
-		d.speak(id, vote.Message{Kind: vote.KindRelease, Number: n})
-	}
-}
-
-// sorted returns the sessions in an order independent of the map.
-func (d *meddler) sorted() []vote.SessionID {
-	all := slices.Collect(maps.Keys(d.sessions))
-	slices.SortFunc(all, func(a, b vote.SessionID) int { return vote.Stamp{Owner: a}.Compare(vote.Stamp{Owner: b}) })
-	return all
-}
-
-// dropsSuperseded drops the votes of an incarnation when another incarnation of the same node
-// arrives.
-func dropsSuperseded(_ *World, cfg node.Config, now vote.Now) (Machine, error) {
-	d, err := newMeddler(cfg, now)
-	d.hears = func(d *meddler, from vote.SessionID, m *vote.Message) {
-		if m.Kind != vote.KindOpen {
-			return
-		}
-		for _, id := range d.sorted() {
-			if id.Node == from.Node && id.Incarnation != from.Incarnation {
-				d.releaseAll(id)
-			}
-		}
-	}
-	return d, err
-}
-
 // supersededHolder has a second process take the name of x1, while x1 is stopped and holds a lease.
 func supersededHolder(w *World) {
 	w.expect(w.Script.Lock("x1", "k"), Granted, sceneTTL)
@@ -389,21 +281,6 @@ func supersededHolder(w *World) {
 	w.Run(2 * sceneTTL)
 	w.Script.Continue("x1")
 	w.Script.Crash(twin)
-}
-
-// buriesAlive takes a broken connection for the death of its owner, and frees the owner's votes.
-// The mutant stands for gossip about a death as well: a node of a fixed electorate receives no
-// gossip, so a broken connection is the nearest thing to hearsay.
-func buriesAlive(_ *World, cfg node.Config, now vote.Now) (Machine, error) {
-	d, err := newMeddler(cfg, now)
-	d.unlinked = func(d *meddler, conn vote.Conn) {
-		for _, id := range d.sorted() {
-			if d.sessions[id].conn == conn {
-				d.releaseAll(id)
-			}
-		}
-	}
-	return d, err
 }
 
 // brokenConnections cuts x1 off and breaks its connections.
@@ -418,31 +295,6 @@ func brokenConnections(w *World) {
 	w.Run(2 * sceneTTL)
 }
 
-// releasesAnyones has a release end the vote that stands for the key, even if the vote has another
-// owner.
-func releasesAnyones(_ *World, cfg node.Config, now vote.Now) (Machine, error) {
-	d, err := newMeddler(cfg, now)
-	// The keys of all streams: a late release may refer to an earlier stream.
-	keys := make(map[vote.SessionID]map[vote.Number]vote.Key)
-	d.hears = func(d *meddler, from vote.SessionID, m *vote.Message) {
-		s := d.sessions[from]
-		if s == nil {
-			return
-		}
-		if keys[from] == nil {
-			keys[from] = make(map[vote.Number]vote.Key)
-		}
-		maps.Copy(keys[from], s.keys)
-		if m.Kind != vote.KindRelease {
-			return
-		}
-		if v, ok := d.Voter().Vote(keys[from][m.Number]); ok && v.Owner != from {
-			d.speak(v.Owner, vote.Message{Kind: vote.KindRelease, Number: v.Number})
-		}
-	}
-	return d, err
-}
-
 // releaseOfAWaiter has x3 give up while x1 holds the key and x2 waits.
 func releaseOfAWaiter(w *World) {
 	w.expect(w.Script.Lock("x1", "k"), Granted, sceneTTL)
@@ -451,22 +303,6 @@ func releaseOfAWaiter(w *World) {
 	w.Run(100 * time.Millisecond)
 	w.Script.Release(x3)
 	w.Run(sceneTTL)
-}
-
-// revokes takes a vote back where the voter should only inquire.
-func revokes(_ *World, cfg node.Config, now vote.Now) (Machine, error) {
-	d, err := newMeddler(cfg, now)
-	d.says = func(d *meddler, o *vote.Outbound) {
-		if o.Close || o.Message.Kind != vote.KindInquire {
-			return
-		}
-		for _, id := range d.sorted() {
-			if s := d.sessions[id]; s.conn == o.Conn && s.stream == o.Message.Stream {
-				d.speak(id, vote.Message{Kind: vote.KindYield, Number: o.Message.Number, Serial: o.Message.Serial})
-			}
-		}
-	}
-	return d, err
 }
 
 // wonInItsProposalTimeout has x1 win with b's vote. b doesn't learn of the win, and x2 waits for
@@ -533,64 +369,6 @@ func wallsOfVotersStep(w *World) {
 	w.Script.StepWall("a", time.Hour)
 	w.Script.StepWall("b", time.Hour)
 	w.Run(2 * sceneTTL)
-}
-
-// glib sends a yield at once, and stops counting the vote only at its next tick.
-type glib struct {
-	Machine
-	won   map[vote.Number]bool
-	later []inquiry
-	owed  map[lateVote]bool // the yields sent at once
-	out   []vote.Outbound
-}
-
-type inquiry struct {
-	conn vote.Conn
-	from vote.SessionID
-	m    vote.Message
-}
-
-func yieldsFirst(_ *World, cfg node.Config, now vote.Now) (Machine, error) {
-	n, err := node.New(cfg, now)
-	return &glib{Machine: n, won: make(map[vote.Number]bool), owed: make(map[lateVote]bool)}, err
-}
-
-func (g *glib) Deliver(now vote.Now, conn vote.Conn, from vote.SessionID, m *vote.Message) {
-	if m.Kind != vote.KindInquire || g.won[m.Number] {
-		g.Machine.Deliver(now, conn, from, m)
-		return
-	}
-	g.later = append(g.later, inquiry{conn, from, *m})
-	g.owed[lateVote{conn, m.Stream, m.Number, m.Serial}] = true
-	g.out = append(g.out, vote.Outbound{Conn: conn, Message: vote.Message{
-		Kind: vote.KindYield, Stream: m.Stream, Number: m.Number, Serial: m.Serial,
-	}})
-}
-
-func (g *glib) Tick(now vote.Now) {
-	for i := range g.later {
-		l := &g.later[i]
-		g.Machine.Deliver(now, l.conn, l.from, &l.m)
-	}
-	g.later = nil
-	g.Machine.Tick(now)
-}
-
-func (g *glib) Drain(out []vote.Outbound, ev []quorum.Event) ([]vote.Outbound, []quorum.Event) {
-	out = append(out, g.out...)
-	g.out = nil
-	first, told := len(out), len(ev)
-	out, ev = g.Machine.Drain(out, ev)
-	for _, e := range ev[told:] {
-		if e.Kind == quorum.EventGranted {
-			g.won[e.Number] = true
-		}
-	}
-	kept := slices.DeleteFunc(slices.Clone(out[first:]), func(o vote.Outbound) bool {
-		v := lateVote{o.Conn, o.Message.Stream, o.Message.Number, o.Message.Serial}
-		return o.Message.Kind == vote.KindYield && g.owed[v]
-	})
-	return append(out[:first], kept...), ev
 }
 
 // promiseAfterYield has x1 yield b's vote to x2 just before a's vote for x1 arrives. By its clock

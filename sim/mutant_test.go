@@ -43,7 +43,7 @@ var firstMutants = []mutant{
 	{name: "no confirmation of tokens", build: confirmsNothing, scenario: tokenOfOneVoter, options: Options{
 		Clients: 2, Clocks: Clocks{PPM: []int64{0, 0, 0, 0, 0}, Wall: []time.Duration{time.Hour, 0, 0, time.Hour, 0}},
 	}},
-	{name: "restarted voters that don't ask for the highest token", build: asksNobody, scenario: tokenBeyondTheClocks, options: Options{
+	{name: "restarted voters that don't ask for the highest token", build: shared(broken.AsksNoVoter), scenario: tokenBeyondTheClocks, options: Options{
 		Clients: 2, Clocks: Clocks{PPM: []int64{0, 0, 0, 0, 0}, Wall: []time.Duration{time.Hour, 0, 0, time.Hour, 0}},
 	}},
 	{name: "majority of the peers that look alive", build: looksAlive, scenario: bothSidesRestart},
@@ -418,47 +418,6 @@ func tokenOfOneVoter(w *World) {
 	w.Script.PowerOff("a")
 	w.Script.Lock("x2", "k")
 	w.Run(2 * sceneTTL)
-}
-
-// silent is a restarted voter that asks no other voter, and assumes that no voter knows a token.
-type silent struct {
-	Machine
-	now    vote.Now
-	voters []vote.NodeID
-}
-
-func asksNobody(_ *World, cfg node.Config, now vote.Now) (Machine, error) {
-	n, err := node.New(cfg, now)
-	return &silent{Machine: n, now: now, voters: cfg.Voters}, err
-}
-
-func (s *silent) Tick(now vote.Now) { s.now = now; s.Machine.Tick(now) }
-
-func (s *silent) Deliver(now vote.Now, conn vote.Conn, from vote.SessionID, m *vote.Message) {
-	s.now = now
-	if m.Kind != vote.KindTell {
-		s.Machine.Deliver(now, conn, from, m)
-	}
-}
-
-func (s *silent) Drain(out []vote.Outbound, ev []quorum.Event) ([]vote.Outbound, []quorum.Event) {
-	first := len(out)
-	out, ev = s.Machine.Drain(out, ev)
-	asked := false
-	for i := first; i < len(out); i++ {
-		m := out[i].Message
-		if m.Kind != vote.KindAsk || asked {
-			continue
-		}
-		asked = true
-		for _, v := range s.voters {
-			s.Machine.Deliver(s.now, 0, vote.SessionID{Node: v}, &vote.Message{Kind: vote.KindTell, Nonce: m.Nonce, Counting: true})
-		}
-	}
-	if asked {
-		out, ev = s.Machine.Drain(out, ev)
-	}
-	return out, ev
 }
 
 // tokenBeyondTheClocks has a lease with a token an hour ahead of the clocks of b and c; then the

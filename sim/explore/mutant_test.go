@@ -57,7 +57,7 @@ var mutants = []struct {
 		Apart: true, Locks: []int{1, 1}, Ticks: 1, Breaks: 2, Late: 1, Prompt: true, Keep: true, Break: []string{"x-c", "y-a"}, Crash: []string{},
 		Wall: map[string]time.Duration{"x": ahead, "a": ahead}, Begin: []string{"break x c, x knows", "break y a, y knows"},
 	}, []string{"lock x k", "late x > b  [confirm #1 serial 1 token 1700000015000000]"}},
-	{"restarted voters that don't ask for the highest token", asksNobody, Options{
+	{"restarted voters that don't ask for the highest token", shared(broken.AsksNoVoter), Options{
 		Locks: []int{1, 1}, Ticks: 5, Breaks: 2, Crashes: 1, Prompt: true, Break: []string{"a-b", "b-a"}, Crash: []string{"c"},
 		Wall: map[string]time.Duration{"a": ahead}, Begin: []string{"break a b, a knows", "break b a, b knows"},
 	}, []string{"lock a k", "release a k"}},
@@ -66,9 +66,9 @@ var mutants = []struct {
 		Wall:  map[string]time.Duration{"x": ahead, "a": ahead},
 		Begin: []string{"break x c, x knows", "break y b, y knows", "lock x k", "late x > b  [confirm #1 serial 1 token 1700000015000000]", "crash a"},
 	}, []string{"lock y k", "start a", "link-late x a"}},
-	{"yield before uncounting", yieldsFirst, Options{Locks: []int{1, 1}}, nil},
-	{"a proposal timeout that revokes without the owner's word", revokes, Options{Locks: []int{1, 1}}, nil},
-	{"hearsay of a death ends a session", buriesAlive, Options{Locks: []int{1, 1}, Ticks: 1, Breaks: 2, Prompt: true, Keep: true, Break: []string{"a-b", "a-c"}}, nil},
+	{"yield before uncounting", shared(broken.YieldsFirst), Options{Locks: []int{1, 1}}, nil},
+	{"a proposal timeout that revokes without the owner's word", shared(broken.Revokes), Options{Locks: []int{1, 1}}, nil},
+	{"hearsay of a death ends a session", shared(broken.FreesUnlinked), Options{Locks: []int{1, 1}, Ticks: 1, Breaks: 2, Prompt: true, Keep: true, Break: []string{"a-b", "a-c"}}, nil},
 	{"a voter that ignores modes", modeless, Options{
 		Apart: true, Locks: []int{1, 1, 1}, Modes: readers, Prompt: true, Served: true,
 	}, nil},
@@ -85,7 +85,7 @@ var mutants = []struct {
 	{"upgrades that all wait", polite, Options{
 		Apart: true, Locks: []int{2, 2}, Modes: readers[:2], Upgrade: true, Prompt: true, Served: true,
 	}, nil},
-	{"a downgrade without the owner's word", opens, Options{
+	{"a downgrade without the owner's word", shared(broken.SharesWanted), Options{
 		Apart: true, Locks: []int{1, 1}, Modes: []vote.Mode{vote.Exclusive, vote.Shared}, Downgrade: true, Prompt: true, Served: true,
 	}, nil},
 	{"one token for two readers", isDeaf, Options{
@@ -96,7 +96,7 @@ var mutants = []struct {
 		Apart: true, Locks: []int{1, 1}, Modes: readers[:2], Ticks: 3, Breaks: 2, Crashes: 1, Prompt: true, Keep: true, Cover: true, Break: []string{"x-b", "x-c"},
 		Crash: []string{"c"}, Begin: []string{"break x c, x knows"},
 	}, []string{"lock x k"}},
-	{"release without owner check", releasesAnyones, Options{Apart: true, Locks: []int{1, 2}, Prompt: true, Abandon: true}, nil},
+	{"release without owner check", shared(broken.ReleasesAny), Options{Apart: true, Locks: []int{1, 2}, Prompt: true, Abandon: true}, nil},
 }
 
 var (

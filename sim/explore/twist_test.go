@@ -146,19 +146,3 @@ func (d *deaf) Deliver(now vote.Now, conn vote.Conn, from vote.SessionID, m *vot
 	}
 	d.Machine.Deliver(now, conn, from, m)
 }
-
-// opens makes a lease shared where the voter may only report to the owner that another node waits.
-func opens(cfg node.Config, now vote.Now) (Machine, error) {
-	d, err := newMeddler(cfg, now)
-	d.says = func(d *meddler, o *vote.Outbound) {
-		if o.Close || o.Message.Kind != vote.KindWanted {
-			return
-		}
-		for _, id := range d.sorted() {
-			if s := d.sessions[id]; s.conn == o.Conn && s.stream == o.Message.Stream {
-				d.speak(id, vote.Message{Kind: vote.KindShare, Number: o.Message.Number})
-			}
-		}
-	}
-	return d, err
-}

@@ -110,11 +110,16 @@ type late struct {
 	yielded map[yield]bool
 }
 
+// yield names what a yield gives back.
 type yield struct {
 	conn   vote.Conn
 	stream vote.Stream
 	number vote.Number
 	serial vote.Serial
+}
+
+func yieldOf(conn vote.Conn, m *vote.Message) yield {
+	return yield{conn, m.Stream, m.Number, m.Serial}
 }
 
 // HonoursLate counts a vote again after giving the vote back, if the voter confirms the vote late.
@@ -128,14 +133,14 @@ func (l *late) Drain(out []vote.Outbound, ev []quorum.Event) ([]vote.Outbound, [
 	out, ev = l.Node.Drain(out, ev)
 	for _, o := range out[first:] {
 		if m := &o.Message; m.Kind == vote.KindYield {
-			l.yielded[yield{o.Conn, m.Stream, m.Number, m.Serial}] = true
+			l.yielded[yieldOf(o.Conn, m)] = true
 		}
 	}
 	return out, ev
 }
 
 func (l *late) Deliver(now vote.Now, conn vote.Conn, from vote.SessionID, m *vote.Message) {
-	if m.Kind == vote.KindConfirmed && l.yielded[yield{conn, m.Stream, m.Number, m.Serial}] {
+	if m.Kind == vote.KindConfirmed && l.yielded[yieldOf(conn, m)] {
 		m.Kind = vote.KindPromise
 		m.Serial += 1 << 40 // the genuine node takes the message for a new vote
 	}
