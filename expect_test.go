@@ -458,10 +458,16 @@ func TestAProcessThatAllOthersRefuseIsRefused(t *testing.T) {
 		_, err := w.nodes["s"].Lock(within(t, time.Minute), "k")
 		wantIs(t, err, ErrNoQuorum)
 
-		// Two more processes with the new secret: neither meets a refusal alone any more.
+		// Another process with the new secret accepts this one, and two are too few for a birth. With
+		// a third there is another mesh.
 		w.start("t", with(fresh, wireAddr("a"), wireAddr("s")))
 		time.Sleep(time.Minute)
-		wantIs(t, w.nodes["s"].Ready(within(t, time.Second)), ErrNoQuorum, context.DeadlineExceeded)
+		for _, name := range []string{"s", "t"} {
+			wantIs(t, w.nodes[name].Ready(within(t, time.Second)), ErrRefused, context.DeadlineExceeded)
+			if text := w.nodes[name].Status().Electorate.Change; !contains(text, "refuses this node") {
+				t.Errorf("%s waits, and doesn't say that it is refused: %s", name, text)
+			}
+		}
 		w.start("u", with(fresh, wireAddr("s")))
 		w.ready("s")
 		w.unlock(w.lock("t", "k"))

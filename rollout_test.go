@@ -2,6 +2,7 @@ package lockmesh
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"sync/atomic"
@@ -113,8 +114,10 @@ type rollout struct {
 	// overlap lets the next replacement begin while a process still ends, as orchestrators do.
 	overlap bool
 	grace   time.Duration
-	alive   atomic.Int32
-	most    int32
+	// drain is how long an old process holds a lock of its own at its end; zero for no such lock.
+	drain time.Duration
+	alive atomic.Int32
+	most  int32
 }
 
 // start starts and counts a process.
@@ -145,6 +148,9 @@ func (r *rollout) replace(old, next []string, edit func(*Config)) {
 	leave := func(name string, m *Mesh) {
 		ctx, cancel := context.WithTimeout(context.Background(), r.grace)
 		defer cancel()
+		if r.drain > 0 {
+			r.work(ctx, name, m)
+		}
 		err := m.Leave(ctx)
 		r.alive.Add(-1)
 		if err != nil {
@@ -182,6 +188,24 @@ func (r *rollout) replace(old, next []string, edit func(*Config)) {
 	t.Logf("%d processes were replaced within %v", len(old), time.Since(began))
 }
 
+// work has an old process drain while it holds a lock.
+func (r *rollout) work(ctx context.Context, name string, m *Mesh) {
+	r.w.t.Helper()
+	l, err := m.Lock(ctx, "of "+name)
+	if err != nil {
+		r.w.t.Error(err)
+		return
+	}
+	drain, cancel := context.WithTimeout(ctx, r.drain)
+	defer cancel()
+	if err := m.Drain(drain); !errors.Is(err, ErrHeld) {
+		r.w.t.Errorf("%s drained with %v", name, err)
+	}
+	if err := l.Err(); err != nil {
+		r.w.t.Errorf("%s lost its lock while it drained: %v", name, err)
+	}
+}
+
 // A Deployment replaces its processes one after the other: each new process is started beside the
 // others; once the new process is settled, an old process begins to leave, and the next new process
 // is started. A lock is served throughout.
@@ -204,15 +228,20 @@ func TestARolloutBySettledServesAllTheWhile(t *testing.T) {
 
 // A Deployment without a surge lets one process end, starts another in its place at once, and goes
 // on once the new process is settled. No register is needed: with the ending process, no more
-// processes run at a time than the promise of Expect allows. A lock is served throughout.
+// processes run at a time than the promise of Expect allows, also where an ending process drains for
+// longer than its replacement takes to be settled. A lock is served throughout.
 func TestARolloutWithoutASurgeServesAllTheWhile(t *testing.T) {
 	sampled.Unraced(t)
 	for _, n := range []int{3, 5} {
-		for _, pause := range []time.Duration{time.Millisecond, 5 * time.Second} {
-			t.Run(fmt.Sprintf("%d processes, the next after %v", n, pause), func(t *testing.T) {
+		for _, c := range []struct{ pause, drain time.Duration }{
+			{time.Millisecond, 0},
+			{5 * time.Second, 0},
+			{time.Millisecond, 30 * time.Second},
+		} {
+			t.Run(fmt.Sprintf("%d processes, the next after %v, drained for %v", n, c.pause, c.drain), func(t *testing.T) {
 				inCountedBubble(t, func(t *testing.T, w *living) {
 					old, next := []string{"a", "b", "c", "d", "e"}[:n], []string{"f", "g", "h", "i", "j"}[:n]
-					r := &rollout{w: w, overlap: true, grace: leaveGrace + pause, pause: pause}
+					r := &rollout{w: w, overlap: true, grace: leaveGrace + c.pause + c.drain, pause: c.pause, drain: c.drain}
 					r.found(old, expect(n))
 					b := w.burden(expect(n))
 					r.replace(old, next, expect(n))
@@ -317,4 +346,52 @@ func isStepDone(all []SecretStatus, secrets int, names []string) bool {
 		}
 	}
 	return len(all) == secrets && sent == 1
+}
+
+// Many processes end at once, all voters among them, and three stay that don't vote: the leaving
+// voters vote in those that stay, and end. A lock is served throughout.
+func TestScalingDownServesAllTheWhile(t *testing.T) {
+	sampled.Unraced(t)
+	inCountedBubble(t, func(t *testing.T, w *living) {
+		with := expect(3, registered(new(register.Memory)))
+		var all []string
+		for name := 'a'; name < 'x'; name++ {
+			all = append(all, string(name))
+		}
+		r := &rollout{w: w}
+		r.found(all[:3], with)
+		b := w.burden(with)
+		for _, name := range all[3:] {
+			w.start(name, with)
+			w.ready(name)
+		}
+		time.Sleep(2 * time.Minute)
+		voters := w.nodes["x"].Status().Electorate.Voters
+		stay := all[20:]
+		for _, v := range voters {
+			if slices.Contains(stay, v.Name) {
+				t.Fatalf("%s votes: choose others that stay", v.Name)
+			}
+		}
+		left := make(chan error, len(all))
+		began := time.Now()
+		for _, name := range all[:20] {
+			go func() { left <- w.nodes[name].Leave(within(t, time.Minute)) }()
+		}
+		for range all[:20] {
+			if err := <-left; err != nil {
+				t.Error(err)
+			}
+		}
+		took := time.Since(began)
+		t.Logf("all but %v ended within %v", stay, took)
+		if took > 4*DefaultMaxTTL {
+			t.Errorf("it took %v to vote in those that stay", took)
+		}
+		for _, name := range all[:20] {
+			delete(w.nodes, name)
+		}
+		w.untilVoters("z", stay...)
+		b.end()
+	})
 }

@@ -26,7 +26,7 @@ func TestTheJobOfNomad(t *testing.T) {
 	if len(body.Blocks) != 1 || body.Blocks[0].Type != "job" || len(body.Attributes) != 0 {
 		t.Fatalf("%d blocks", len(body.Blocks))
 	}
-	w := &walk{t: t, env: make(map[string]string)}
+	w := &walk{t: t, env: make(map[string]string), healthy: make(map[string]time.Duration)}
 	w.body(body.Blocks[0].Body, reflect.TypeFor[api.Job](), "job")
 	if w.blocks < 12 {
 		t.Errorf("only %d blocks were read", w.blocks)
@@ -37,6 +37,11 @@ func TestTheJobOfNomad(t *testing.T) {
 	if w.kill <= grace {
 		t.Errorf("the service needs %v to end, and is killed after %v", grace, w.kill)
 	}
+	for _, block := range []string{"update", "migrate"} {
+		if w.healthy[block] <= w.kill {
+			t.Errorf("%s ends the next allocation %v after a start: the one before may run for %v", block, w.healthy[block], w.kill)
+		}
+	}
 }
 
 type walk struct {
@@ -44,7 +49,9 @@ type walk struct {
 	blocks int
 	env    map[string]string
 	kill   time.Duration
-	files  []map[string]string // the attributes of each template
+	// healthy has the min_healthy_time of each block that ends one allocation after the other.
+	healthy map[string]time.Duration
+	files   []map[string]string // the attributes of each template
 }
 
 // secrets holds the templates to a change of the secret, in which the variable has a line for each
@@ -94,10 +101,15 @@ func (w *walk) body(b *hclsyntax.Body, of reflect.Type, where string) {
 			w.t.Errorf("%s: Nomad knows no %s in %s", a.Range(), name, where)
 			continue
 		}
-		if value, diags := a.Expr.Value(nil); !diags.HasErrors() && name == "kill_timeout" {
-			var err error
-			if w.kill, err = time.ParseDuration(value.AsString()); err != nil {
+		if value, diags := a.Expr.Value(nil); !diags.HasErrors() && (name == "kill_timeout" || name == "min_healthy_time") {
+			d, err := time.ParseDuration(value.AsString())
+			if err != nil {
 				w.t.Error(err)
+			}
+			if name == "kill_timeout" {
+				w.kill = d
+			} else {
+				w.healthy[where] = d
 			}
 		}
 		if k := base(f.Type).Kind(); k == reflect.Struct && base(f.Type) != reflect.TypeFor[time.Duration]() {

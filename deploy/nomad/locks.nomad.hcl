@@ -19,6 +19,14 @@ job "locks" {
     auto_revert       = true
   }
 
+  # The same where machines are drained: one allocation after the other.
+  migrate {
+    max_parallel     = 1
+    health_check     = "checks"
+    min_healthy_time = "35s"
+    healthy_deadline = "5m"
+  }
+
   group "locks" {
     count = 3
 

@@ -123,14 +123,14 @@ func (b *addressBook) setRefusal(why *refusal) bool {
 	return changed
 }
 
-// noteRound records how a round of probes of the found addresses has ended: how many peers accept
-// this node, and a refusal, if any. Failing are the configured peers without an address. A refusal
-// is withdrawn if a peer accepts this node, and if no configured peer leads to the refusing address
-// any more; while a look-up fails, or finds nothing, this isn't known. The result reports whether
-// the record has changed.
-func (b *addressBook) noteRound(accepted int, refused *refusal, found, failing []string) bool {
+// noteRound records how a round of probes of the found addresses has ended: whether enough peers
+// accept this node, and a refusal, if any. Failing are the configured peers without an address. A
+// refusal is withdrawn if enough peers accept this node, and if no configured peer leads to the
+// refusing address any more; while a look-up fails, or finds nothing, this isn't known. The result
+// reports whether the record has changed.
+func (b *addressBook) noteRound(accepted bool, refused *refusal, found, failing []string) bool {
 	switch {
-	case accepted > 0:
+	case accepted:
 		return b.setRefusal(nil)
 	case refused != nil:
 		return b.setRefusal(refused)

@@ -57,19 +57,19 @@ func TestARefusalStandsUntilItsAddressIsGone(t *testing.T) {
 	all, none := []string{"a:1", "b:1"}, []string(nil)
 	for _, row := range []struct {
 		name           string
-		accepted       int
+		accepted       bool
 		refused        *refusal
 		found, failing []string
 		is             bool
 	}{
-		{"a refuses", 0, by("a:1"), all, none, true},
-		{"all are silent", 0, nil, all, none, true},
-		{"a is gone, and b refuses", 0, by("b:1"), []string{"b:1"}, none, true},
-		{"the look-up that led to b fails", 0, nil, []string{"c:1"}, []string{"dns:b: no such host"}, true},
-		{"no address is found", 0, nil, none, none, true},
-		{"b is gone", 0, nil, []string{"c:1"}, none, false},
-		{"c refuses", 0, by("c:1"), []string{"c:1"}, none, true},
-		{"b accepts", 1, by("c:1"), []string{"b:1", "c:1"}, none, false},
+		{"a refuses", false, by("a:1"), all, none, true},
+		{"all are silent", false, nil, all, none, true},
+		{"a is gone, and b refuses", false, by("b:1"), []string{"b:1"}, none, true},
+		{"the look-up that led to b fails", false, nil, []string{"c:1"}, []string{"dns:b: no such host"}, true},
+		{"no address is found", false, nil, none, none, true},
+		{"b is gone", false, nil, []string{"c:1"}, none, false},
+		{"c refuses", false, by("c:1"), []string{"c:1"}, none, true},
+		{"b accepts", true, by("c:1"), []string{"b:1", "c:1"}, none, false},
 	} {
 		book := newAddressBook(nil)
 		if row.name != "a refuses" {
@@ -89,5 +89,20 @@ func TestARefusalEndsWhenGossipMeetsANode(t *testing.T) {
 	f.noteAlive(&member.Member{Name: "a", State: vote.Alive})
 	if f.book.isRefused() {
 		t.Error("the refusal stands")
+	}
+
+	// Of three processes that wait for their birth, two may have the same wrong secret.
+	f = &Finder{alive: make(map[vote.NodeID]bool), book: newAddressBook(nil), peers: &peerProber{wake: make(chan struct{}, 1)}}
+	f.cfg.Terms.Birth.Expect = 3
+	f.SetUnborn(true)
+	f.book.setRefusal(&refusal{text: "another secret", addr: "a:1"})
+	for n, name := range []vote.NodeID{"s", "t"} {
+		if !f.IsRefused() {
+			t.Errorf("%d other processes are enough", n)
+		}
+		f.noteAlive(&member.Member{Name: name, State: vote.Alive})
+	}
+	if f.IsRefused() {
+		t.Error("the refusal stands, though three processes have met")
 	}
 }

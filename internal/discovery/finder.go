@@ -139,8 +139,25 @@ func (f *Finder) Joined() bool {
 	return len(f.alive) > 0
 }
 
+// needed is how many other nodes show, by accepting this node, that this node isn't the one with a
+// wrong secret or name of the mesh. A single node does, but for a birth by count: two processes with
+// the same wrong secret accept each other, and are still too few to be born.
+func (f *Finder) needed() int {
+	if f.unborn.Load() {
+		return max(f.cfg.Terms.Birth.Expect-1, 1)
+	}
+	return 1
+}
+
+// isAccepted reports whether gossip knows as many other live nodes as needed.
+func (f *Finder) isAccepted() bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return len(f.alive) >= f.needed()
+}
+
 // SetUnborn says whether the node knows no electorate yet. Such a node may want no link, and looks
-// for other nodes until gossip knows one.
+// for other nodes until gossip knows as many as needed.
 func (f *Finder) SetUnborn(unborn bool) {
 	if f.unborn.Swap(unborn) != unborn {
 		wakeup.Send(f.peers.wake)
@@ -148,14 +165,14 @@ func (f *Finder) SetUnborn(unborn bool) {
 }
 
 // Trouble says why the configured peers lead to no other node: which have no address and, while
-// gossip knows no other node, which don't answer or refuse this node. Empty if there is nothing to
-// say.
+// gossip knows too few other nodes, which don't answer or refuse this node. Empty if there is
+// nothing to say.
 func (f *Finder) Trouble() string {
 	var texts []string
 	if failing := f.cfg.Peers.Failing(); len(failing) > 0 {
 		texts = append(texts, someOf(failing))
 	}
-	if !f.Joined() {
+	if !f.isAccepted() {
 		if text := f.book.fruitlessProbes(); text != "" {
 			texts = append(texts, text)
 		}
@@ -163,10 +180,11 @@ func (f *Finder) Trouble() string {
 	return strings.Join(texts, "; ")
 }
 
-// IsRefused reports whether every other node found by the configured peers refuses this node, and
-// gossip knows none either. The refusal stands until some node accepts this node or gossip meets
-// one, or until no configured peer leads to the node that refuses.
-func (f *Finder) IsRefused() bool { return !f.Joined() && f.book.isRefused() }
+// IsRefused reports whether nodes found by the configured peers refuse this node, and too few others
+// accept it: one, or before a birth by count as many as the birth needs. The refusal stands until
+// enough nodes accept this node or gossip has met them, or until no configured peer leads to the
+// node that refuses.
+func (f *Finder) IsRefused() bool { return !f.isAccepted() && f.book.isRefused() }
 
 // noteAlive records which other members are alive.
 func (f *Finder) noteAlive(m *member.Member) {
@@ -174,10 +192,12 @@ func (f *Finder) noteAlive(m *member.Member) {
 	defer f.mu.Unlock()
 	if m.State == vote.Alive && m.Name != f.cfg.Self.Node {
 		f.alive[m.Name] = true
-		f.book.setRefusal(nil) // gossip asks for the same secret and mesh
+		if len(f.alive) >= f.needed() {
+			f.book.setRefusal(nil) // gossip asks for the same secret and mesh
+		}
 	} else {
 		delete(f.alive, m.Name)
-		if len(f.alive) == 0 {
+		if len(f.alive) < f.needed() {
 			wakeup.Send(f.peers.wake)
 		}
 	}

@@ -119,9 +119,9 @@ func (p *peerProber) run(ctx context.Context) {
 }
 
 // seeking reports whether some voter is neither linked nor known to gossip, or whether neither an
-// electorate nor another node is known.
+// electorate nor enough other nodes are known.
 func (p *peerProber) seeking() bool {
-	if p.f.unborn.Load() && !p.f.Joined() {
+	if p.f.unborn.Load() && !p.f.isAccepted() {
 		return true
 	}
 	return slices.ContainsFunc(p.f.allDialers(), func(d *dialer) bool { return !d.linked() && !p.f.book.inGossip(d.voter) })
@@ -134,7 +134,6 @@ func (p *peerProber) round(ctx context.Context) {
 	if ctx.Err() != nil {
 		return
 	}
-	accepted := 0
 	welcome := make(map[vote.NodeID]bool) // the nodes that accept this node
 	for _, r := range results {
 		if r.err == nil {
@@ -151,7 +150,6 @@ func (p *peerProber) round(ctx context.Context) {
 			silent = append(silent, r.addr)
 			unreached = append(unreached, unreachedError(r.addr, r.err, probeTimeout).Error())
 		case r.err == nil:
-			accepted++
 			delete(p.warned, r.addr)
 			if p.isDuplicate(r) {
 				p.handleDuplicate(r.who.Incarnation, r.addr)
@@ -181,7 +179,7 @@ func (p *peerProber) round(ctx context.Context) {
 		p.f.cfg.Log.Warn("peers can be connected to, but don't answer; will keep trying. Do packets of 1,100 bytes get through?",
 			"addrs", silent, "error", transport.ErrNoAnswer)
 	}
-	if p.f.book.noteRound(accepted, refused, found, failing) || unheard {
+	if p.f.book.noteRound(len(welcome) >= p.f.needed(), refused, found, failing) || unheard {
 		for _, d := range p.f.allDialers() {
 			wakeup.Send(d.wake)
 		}

@@ -437,6 +437,9 @@ func TestWhatIsNotSettled(t *testing.T) {
 	l.pass(maxTTL)
 	unsettled("d", "being changed")
 	l.pass(10 * maxTTL)
+	unsettled("d", "the process a hasn't ended yet")
+	l.stop("a")
+	l.pass(maxTTL)
 	unsettled("d", "")
 	l.stand(l.units["b"]).Leave(l.now) // without a replacement
 	l.collect(l.units["b"])

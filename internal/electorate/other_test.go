@@ -418,6 +418,18 @@ func TestWhomToStayInTouchWith(t *testing.T) {
 	if got := wanted(scene(t, "3: a b c", many)); len(got) != wantedMost+2 {
 		t.Errorf("%d of many are wanted", len(got))
 	}
+	// In a mesh with Expect, nodes that say that they can't be voted in take no room from others.
+	for _, cannot := range []string{"stuck", "leaving"} {
+		many := "b c"
+		for i := 'd'; i < 'd'+20; i++ {
+			many += " " + string(i) + "=" + cannot
+		}
+		b := scene(t, "3: a b c", many+" z")
+		b.m.cfg.Expect, b.m.cfg.MinVoters = 3, 3
+		if got := wanted(b); !slices.Contains(got, "z") || len(got) != wantedMost+3 {
+			t.Errorf("%s: %d are wanted: %q", cannot, len(got), got)
+		}
+	}
 }
 
 // Nodes on standby get connections beside the voters of a large electorate. If the voters took all

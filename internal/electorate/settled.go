@@ -14,8 +14,13 @@ func (m *Machine) Unsettled(now vote.Now) string {
 		return "the electorate is being changed"
 	}
 	for _, o := range m.sorted() {
-		if o.told.leaving && m.recent(o) && e.Has(vote.Elector{Name: o.name, Dir: o.told.dir}) {
+		switch {
+		case !o.told.leaving || !m.recent(o):
+		case e.Has(vote.Elector{Name: o.name, Dir: o.told.dir}):
 			return "the voter " + string(o.name) + " is leaving"
+		case m.byCount() && m.cfg.RegisterTerm == 0 && o.told.dir != 0:
+			// Without a register only so many processes may run at once, and it is one of them.
+			return "the process " + string(o.name) + " hasn't ended yet"
 		}
 	}
 	if !m.Votes() && !m.leaving && m.now.Slow.Sub(m.started) < SettleAfter(m.maxTTL()) {

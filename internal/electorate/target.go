@@ -69,22 +69,27 @@ func (m *Machine) target() (target []vote.Elector, why string) {
 	e := &m.state.Electorate
 	r := m.roll()
 	stay, in := r.stay, r.in
-	if len(e.Voters) > 2 {
-		// Most of the voters leave at once. Leaving voters that vote until the others are gone
-		// leave last.
-		for _, v := range slices.Backward(r.parting) {
-			if m.well(v) && !m.isEnough(len(stay), len(in)) {
-				stay = append(stay, v)
-			}
-		}
-		slices.SortFunc(stay, vote.Elector.Compare)
-	}
 	// The two halves of a joint electorate together are bounded, too.
 	in = in[:min(len(in), vote.MaxVoters-len(e.Voters))]
 	// A limit of one or two doesn't shrink a larger electorate below three. Two voters tolerate no
 	// failure, and a target of one voter would always be refused, so that no voter could be voted
 	// out.
 	most := max(m.mostVoters(), min(len(e.Voters), 3))
+	if len(e.Voters) > 2 && !m.isEnough(len(stay), len(in)) {
+		if m.byCount() && m.now.Slow.Sub(m.adopted) < standbyMargin {
+			return nil, "" // nodes on standby have yet to report that they go by the electorate
+		}
+		// Most of the voters leave at once. Leaving voters that vote until the others are gone
+		// leave last. In a mesh that is born by count so many of them stay that all nodes on standby
+		// come in by one change, and not one after the other: the leaving processes end soon.
+		for _, v := range slices.Backward(r.parting) {
+			if m.well(v) && (!m.isEnough(len(stay), len(in)) ||
+				m.byCount() && 2*len(stay)-1 < min(len(stay)+len(in), most)) {
+				stay = append(stay, v)
+			}
+		}
+		slices.SortFunc(stay, vote.Elector.Compare)
+	}
 	size, kept := seats(len(e.Voters), len(stay), len(in), len(r.absent), m.leastVoters(), most)
 	if size == 0 || size+kept == 1 && len(e.Voters) > 1 || size+kept < m.leastVoters() {
 		return nil, ""

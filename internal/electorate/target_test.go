@@ -50,6 +50,9 @@ func TestSeatsOfAnEvenMinimum(t *testing.T) {
 		{6, "3: a b c d e f", "b c d e=gone f=gone s", "a, b, c, d, e, s", "a seat is kept"},
 		{6, "3: a b c d e f", "b c d e=leaving f=gone s", "a, b, c, d, e, s", "the leaving voter stays for now"},
 		{6, "3: a b c d e f g", "b c d e f=gone g=gone", "", "nothing is better"},
+		{3, "3: a b c d e f g", "b=leaving c=leaving d=leaving e=leaving f=leaving g=leaving s t", "a, f, g, s, t", "both come in by one change"},
+		{3, "3: a b c d e f g", "b=leaving c=leaving d=leaving e=leaving f=leaving g=leaving s t u v w", "a, e, f, g, s, t, u", "seven at most"},
+		{3, "3: a b c d e", "b c d=leaving e=leaving s", "a, b, c", "no voter that leaves is needed"},
 	} {
 		b := scene(t, c.e, c.others)
 		b.m.cfg.Expect, b.m.cfg.MinVoters = c.least, c.least

@@ -134,9 +134,18 @@ func (eng *Engine) Stop(ctx context.Context) error {
 }
 
 // Drain refuses new calls for locks from now on, and waits until no lease is held.
+//
+// A process of a mesh that is born by count doesn't come back, so it begins to give its vote up.
+// Until it has ended, the other processes know that it is about to end, and none is settled: an
+// orchestrator would otherwise end one more process while this one still runs.
 func (eng *Engine) Drain(ctx context.Context) error {
 	done := make(chan struct{}, 1)
-	eng.loop.box.post(false, func(vote.Now) { eng.loop.drain(done) })
+	eng.loop.box.post(false, func(now vote.Now) {
+		eng.loop.drain(done)
+		if eng.IsBornByCount() {
+			eng.loop.node.LeaveElectorate(now)
+		}
+	})
 	select {
 	case <-done:
 		return nil

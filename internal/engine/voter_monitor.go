@@ -39,8 +39,8 @@ type notice struct {
 // each means that something has been wrong for longer than a moment, and none is logged while a
 // mesh starts normally.
 //
-// lookout reads no clock: the caller passes the time and the states of the voters, and lookout
-// returns the lines to log.
+// A voterMonitor reads no clock: the caller passes the time and the states of the voters, and gets
+// the lines to log.
 type voterMonitor struct {
 	began          vote.Instant  // when this node started
 	quiet          time.Duration // how long no voter counts after its start

@@ -26,18 +26,19 @@ import (
 // rollouts is how often all pods are replaced.
 const rollouts = 10
 
-// Pods of examples/service are replaced as a Deployment replaces them: a single pod more than the
-// replicas at a time, none unavailable. Terminating pods aren't counted, so more pods run than the
-// promise without a register allows for. Under load no process waits for a lock for over a second,
-// no lease of a live pod is lost, and no key has two holders.
+// Pods of examples/service are replaced as a Deployment replaces them. With a single pod more than
+// the replicas at a time and none unavailable, more pods run than the promise without a register
+// allows for, since terminating pods aren't counted. Without a surge no more run than that promise
+// allows for, and there is no register. Under load no process waits for a lock for over a second, no
+// lease of a live pod is lost, and no key has two holders.
 func TestRolloutsOfADeployment(t *testing.T) {
 	service := filepath.Join(t.TempDir(), "service.exe")
 	if out, err := exec.Command("go", "build", "-o", service, "github.com/lockmesh/lockmesh/examples/service").CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
-	for _, replicas := range []int{3, 5} {
-		t.Run(fmt.Sprintf("%d replicas", replicas), func(t *testing.T) {
-			d := newDeployment(t, service, strategy{replicas: replicas, maxSurge: 1})
+	for _, s := range []strategy{{3, 1, 0}, {5, 1, 0}, {3, 0, 1}} {
+		t.Run(fmt.Sprintf("%d replicas and surge %d and unavailable %d", s.replicas, s.maxSurge, s.maxUnavailable), func(t *testing.T) {
+			d := newDeployment(t, service, s)
 			d.roll("the start")
 			client := d.start("client", "LOCKMESH_NON_VOTING=true", "SERVICE_KEYS=probe,shared,own-client")
 			d.until("the client works", func() bool { return client.ready() })
@@ -49,6 +50,9 @@ func TestRolloutsOfADeployment(t *testing.T) {
 				d.roll(fmt.Sprintf("rollout %d", n+1))
 			}
 			d.judge()
+			if d.register == "" && d.most > s.replicas+1 {
+				t.Errorf("%d processes ran at once", d.most)
+			}
 		})
 	}
 }
@@ -59,7 +63,7 @@ type deployment struct {
 	program string
 	strategy
 	peers    string // a file with the addresses of all pods, as of a headless service
-	register string
+	register string // its address; empty for none
 	machine  *machine
 	pods     []*pod
 	every    []*pod // the client and dead pods included
@@ -69,9 +73,12 @@ type deployment struct {
 }
 
 func newDeployment(t *testing.T, program string, s strategy) *deployment {
-	server := httptest.NewServer(new(registerserver.Object))
-	t.Cleanup(server.Close)
-	d := &deployment{t: t, program: program, strategy: s, peers: filepath.Join(t.TempDir(), "peers"), register: server.URL + "/bucket/mesh.json", machine: watchMachine(t)}
+	d := &deployment{t: t, program: program, strategy: s, peers: filepath.Join(t.TempDir(), "peers"), machine: watchMachine(t)}
+	if s.maxSurge > 0 {
+		server := httptest.NewServer(new(registerserver.Object))
+		t.Cleanup(server.Close)
+		d.register = server.URL + "/bucket/mesh.json"
+	}
 	d.publish()
 	return d
 }
@@ -103,7 +110,10 @@ func (d *deployment) start(name string, env ...string) *pod {
 	p := &pod{t: d.t, name: name, view: podView{isNew: true}, cmd: exec.Command(d.program), ended: make(chan struct{})}
 	p.cmd.Env = append(os.Environ(),
 		"LOCKMESH_NAME="+name, "LOCKMESH_BIND=127.0.0.1:0", "LOCKMESH_PEERS=file:"+d.peers, "LOCKMESH_SECRET="+own(d.t, secret), "LOCKMESH_EXPECT="+fmt.Sprint(d.replicas),
-		"LOCKMESH_REGISTER="+d.register, "LOCKMESH_MAX_TTL=2s", "SERVICE_HTTP=127.0.0.1:0", "SERVICE_KEYS=shared,own-"+name, "SERVICE_HOLD=20ms", "SERVICE_PAUSE=20ms")
+		"LOCKMESH_MAX_TTL=2s", "SERVICE_HTTP=127.0.0.1:0", "SERVICE_KEYS=shared,own-"+name, "SERVICE_HOLD=20ms", "SERVICE_PAUSE=20ms")
+	if d.register != "" {
+		env = append(env, "LOCKMESH_REGISTER="+d.register)
+	}
 	p.cmd.Env = append(p.cmd.Env, env...)
 	stdout, err := p.cmd.StdoutPipe()
 	p.must(err)
