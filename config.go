@@ -230,10 +230,11 @@ type Config struct {
 	// configured alike, and of founders with Expect the longest value counts. Afterwards the value
 	// changes once a majority of the voters is configured with another value, so restart the nodes
 	// with it one after the other; leases go on meanwhile. With Expect and no Register a change may
-	// let a key have two holders: stop all processes for it (docs/changing-maxttl.md). A single node with another value logs the difference and goes by the decided one:
-	// where that is less than its own, its leases last for less after its last message. With fixed
-	// Voters a node with another MaxTTL is refused, and changing it is safe only with all nodes
-	// stopped for the old MaxTTL.
+	// let a key have two holders: stop all processes for it (docs/changing-maxttl.md). A single
+	// node with another value logs the difference and goes by the decided one: where that is less
+	// than its own, its leases last for less after its last message. With fixed Voters a node with
+	// another MaxTTL is refused, and changing it is safe only with all nodes stopped for the old
+	// MaxTTL.
 	MaxTTL time.Duration
 
 	// TTL is how long this node's leases outlive the node's last message, from MinTTL to MaxTTL. A

@@ -458,8 +458,8 @@ func TestAProcessThatAllOthersRefuseIsRefused(t *testing.T) {
 		_, err := w.nodes["s"].Lock(within(t, time.Minute), "k")
 		wantIs(t, err, ErrNoQuorum)
 
-		// Another process with the new secret accepts this one, and two are too few for a birth. With
-		// a third there is another mesh.
+		// Another process with the new secret accepts this one, and two are too few for a birth.
+		// With a third there is another mesh.
 		w.start("t", with(fresh, wireAddr("a"), wireAddr("s")))
 		time.Sleep(time.Minute)
 		for _, name := range []string{"s", "t"} {

@@ -290,11 +290,11 @@ func (m *Mesh) leave(ctx context.Context, op string, end func(context.Context) e
 
 // Drain takes no more locks from now on, and waits until every lease of this node is unlocked, or
 // ctx ends. Waiting calls end with ErrClosed at once, and so do later calls; an upgrade of a held
-// lease and a re-entry still succeed. The node votes as before; a node with Expect, which won't come
-// back, begins to give its vote up, as Leave does, and no other node is settled until this one has
-// ended. After Drain call Stop or Leave; a drained node can't be used for locks again. If ctx ends
-// first, the error is ctx's with ErrHeld, or with ErrNoQuorum if only confirmations of released
-// leases are missing; Stop or Leave then releases the remaining leases.
+// lease and a re-entry still succeed. The node votes as before; a node with Expect, which won't
+// come back, begins to give its vote up, as Leave does, and no other node is settled until this one
+// has ended. After Drain call Stop or Leave; a drained node can't be used for locks again. If ctx
+// ends first, the error is ctx's with ErrHeld, or with ErrNoQuorum if only confirmations of
+// released leases are missing; Stop or Leave then releases the remaining leases.
 func (m *Mesh) Drain(ctx context.Context) error {
 	m.checkUsable("Mesh.Drain")
 	ctx = guardContext(ctx, "Mesh.Drain")

@@ -228,8 +228,8 @@ func TestARolloutBySettledServesAllTheWhile(t *testing.T) {
 
 // A Deployment without a surge lets one process end, starts another in its place at once, and goes
 // on once the new process is settled. No register is needed: with the ending process, no more
-// processes run at a time than the promise of Expect allows, also where an ending process drains for
-// longer than its replacement takes to be settled. A lock is served throughout.
+// processes run at a time than the promise of Expect allows, also where an ending process drains
+// for longer than its replacement takes to be settled. A lock is served throughout.
 func TestARolloutWithoutASurgeServesAllTheWhile(t *testing.T) {
 	sampled.Unraced(t)
 	for _, n := range []int{3, 5} {

@@ -358,8 +358,8 @@ func (j *judge) lost(p *process, r *Request) {
 		if j.w.lists == nil {
 			r.EndAt = j.w.now
 		}
-	// The process has given up its electorate on hearing of another mesh. The voters hear of the loss,
-	// and those that go on under the electorate may grant the key.
+	// The process has given up its electorate on hearing of another mesh. The voters hear of the
+	// loss, and those that go on under the electorate may grant the key.
 	case fast < r.end && j.w.opt.Counted != nil:
 		r.EndAt = j.w.now
 	case fast < r.end:

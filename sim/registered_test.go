@@ -44,8 +44,8 @@ func TestWithARegisterNoBoundIsNeeded(t *testing.T) {
 }
 
 // In this world a record of the register that is out of date makes k give up its electorate while k
-// holds a lease. k reports the loss, and the other voters, which go on, grant the key at once. Check
-// rest once took the lease for one that lasts until its validity ends.
+// holds a lease. k reports the loss, and the other voters, which go on, grant the key at once.
+// Check rest once took the lease for one that lasts until its validity ends.
 func TestALeaseEndsWhenItsProcessGivesUpItsElectorate(t *testing.T) {
 	w := New(DrawRegistered(988))
 	w.Run(30 * time.Second)

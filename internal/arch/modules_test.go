@@ -10,8 +10,9 @@ import (
 )
 
 // TestModulesRequireTheVersionToCome holds each module that requires another module of this
-// repository to one version, the release to come. Go ignores a replace directive in a dependency, so
-// a placeholder such as v0.0.0 would make each adapter impossible to get once a version is tagged.
+// repository to one version, the release to come. Go ignores a replace directive in a dependency,
+// so a placeholder such as v0.0.0 would make each adapter impossible to get once a version is
+// tagged.
 func TestModulesRequireTheVersionToCome(t *testing.T) {
 	root := filepath.Join("..", "..")
 	page, err := os.ReadFile(filepath.Join(root, "docs", "releasing.md"))

@@ -140,8 +140,8 @@ func (f *Finder) Joined() bool {
 }
 
 // needed is how many other nodes show, by accepting this node, that this node isn't the one with a
-// wrong secret or name of the mesh. A single node does, but for a birth by count: two processes with
-// the same wrong secret accept each other, and are still too few to be born.
+// wrong secret or name of the mesh. A single node does, but for a birth by count: two processes
+// with the same wrong secret accept each other, and are still too few to be born.
 func (f *Finder) needed() int {
 	if f.unborn.Load() {
 		return max(f.cfg.Terms.Birth.Expect-1, 1)
@@ -180,10 +180,10 @@ func (f *Finder) Trouble() string {
 	return strings.Join(texts, "; ")
 }
 
-// IsRefused reports whether nodes found by the configured peers refuse this node, and too few others
-// accept it: one, or before a birth by count as many as the birth needs. The refusal stands until
-// enough nodes accept this node or gossip has met them, or until no configured peer leads to the
-// node that refuses.
+// IsRefused reports whether nodes found by the configured peers refuse this node, and too few
+// others accept it: one, or before a birth by count as many as the birth needs. The refusal stands
+// until enough nodes accept this node or gossip has met them, or until no configured peer leads to
+// the node that refuses.
 func (f *Finder) IsRefused() bool { return !f.isAccepted() && f.book.isRefused() }
 
 // noteAlive records which other members are alive.

@@ -29,8 +29,8 @@ const rollouts = 10
 // Pods of examples/service are replaced as a Deployment replaces them. With a single pod more than
 // the replicas at a time and none unavailable, more pods run than the promise without a register
 // allows for, since terminating pods aren't counted. Without a surge no more run than that promise
-// allows for, and there is no register. Under load no process waits for a lock for over a second, no
-// lease of a live pod is lost, and no key has two holders.
+// allows for, and there is no register. Under load no process waits for a lock for over a second,
+// no lease of a live pod is lost, and no key has two holders.
 func TestRolloutsOfADeployment(t *testing.T) {
 	service := filepath.Join(t.TempDir(), "service.exe")
 	if out, err := exec.Command("go", "build", "-o", service, "github.com/lockmesh/lockmesh/examples/service").CombinedOutput(); err != nil {
