@@ -150,3 +150,26 @@ func TestManyKeysAtOnceAreToldWithoutAGap(t *testing.T) {
 		})
 	}
 }
+
+// A watch of a key that rests for long is told of the key's next lease without a gap, though the
+// voters have forgotten all older events of a busy mesh by then.
+func TestAWatchOfAQuietKeyHasNoGapInABusyMesh(t *testing.T) {
+	sampled.Computes(t)
+	sampled.Unraced(t)
+	inBubble(t, func(t *testing.T, w *wire) {
+		a, b, c := w.three()
+		key, prefix := must[*Watch](t)(c.Watch(t.Context(), "quiet")), must[*Watch](t)(c.WatchPrefix(t.Context(), "qui"))
+		wantSeen(t, key, "synced")
+		wantSeen(t, prefix, "synced")
+		const leases = 9000 // a voter remembers 16,384 events at most, and each lease has two
+		for range leases {
+			l := must[*Lease](t)(a.Lock(t.Context(), "busy"))
+			if err := l.Unlock(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+		}
+		must[*Lease](t)(b.Lock(t.Context(), "quiet"))
+		wantSeen(t, key, "granted quiet b")
+		wantSeen(t, prefix, "granted quiet b")
+	})
+}

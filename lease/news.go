@@ -91,6 +91,7 @@ func (v *Voter) publish(s *vote.View) {
 	n.events = append(n.events, *s)
 	if who := n.watchers.take(v, s.Key); len(who) > 0 {
 		for _, w := range who {
+			w.seq = n.seq - 1 // while it waited, there was no event for it
 			n.watched.note(interest{w.key, w.prefix}, v.now.Slow, v.cfg.MaxTTL)
 		}
 		v.undertake(&telling{who})
