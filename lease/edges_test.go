@@ -204,18 +204,18 @@ func TestALeaseThatItsOwnerYieldsIsOver(t *testing.T) {
 func TestEventsAreRememberedUpToABound(t *testing.T) {
 	c := newTalk()
 	c.all(t, "awake 3", "a opens", "a watches 9:other")
-	for n := vote.Number(1); len(c.v.news.events) < 2*newsMax; n++ {
+	for n := vote.Number(1); len(c.v.news.ring) < newsMax; n++ {
 		c.hear(c.v.Step(c.now, 1, vote.SessionID{Node: "a", Incarnation: 1}, &vote.Message{
 			Kind: vote.KindRequest, Stream: c.streams["a"], Number: n,
 			Spec: vote.Spec{Key: "k", Mode: vote.Exclusive},
 		}, nil))
-		if n > 4*newsMax {
-			t.Fatalf("%d events of %d requests", len(c.v.news.events), n)
+		if n > 2*newsMax {
+			t.Fatalf("%d events of %d requests", len(c.v.news.ring), n)
 		}
 	}
 	c.all(t, "a asks 99999:k at=10")
-	if n := len(c.v.news.events); n > 2*newsMax {
-		t.Errorf("%d events are remembered, at most %d should be", n, 2*newsMax)
+	if n := len(c.v.news.ring); n > newsMax {
+		t.Errorf("%d events are remembered, at most %d should be", n, newsMax)
 	}
 }
 
@@ -240,7 +240,7 @@ func TestARequestThatYieldsIsSeenToWait(t *testing.T) {
 	c.all(t, "awake 3", "a opens", "b opens", "a asks 1:k at=10", "b asks 1:k at=5", "c opens", "c watches 9:k")
 	seq := c.v.news.seq
 	c.all(t, "a yields 1 serial=1")
-	for _, s := range c.v.news.events[len(c.v.news.events)-int(c.v.news.seq-seq):] {
+	for _, s := range c.v.news.ring[len(c.v.news.ring)-int(c.v.news.seq-seq):] {
 		if s.State == vote.Waiting && s.Owner.Node == "a" {
 			return
 		}

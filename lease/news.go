@@ -1,30 +1,20 @@
 package lease
 
 import (
-	"slices"
 	"strings"
 
 	"github.com/lockmesh/lockmesh/internal/vote"
 )
 
-// newsMax is how many of the newest events a voter always remembers for watches. When there are
-// twice as many, the older half is forgotten. A watch that comes back later has missed events, and
-// is told of a gap. The limit is for bursts: a node's many leases may begin and end at once, and a
-// watch far away receives the events in messages of [vote.MaxViews], one in a round trip. At about
-// 200 bytes each, the events take at most 3.3 MB, in addition to the values.
-const newsMax = 8192
-
 // watchersMax bounds how many watches may wait at a voter, at about 100 bytes each. Further watches
 // ask again from time to time.
 const watchersMax = 1 << 14
 
-// news has the recent events at a voter. The number of remembered events is bounded, whether the
-// events are read or not, so a slow reader can't hold up anything. Before the first watch arrives,
-// no events are remembered.
+// news has the recent events at a voter, and the watches. Before the first watch arrives, no events
+// are remembered.
 type news struct {
-	on       bool
-	seq      uint64 // of the newest event
-	events   []vote.View
+	on bool
+	remembered
 	watchers watchers // the waiting watches, which have received all their events
 	watched  watched
 }
@@ -37,6 +27,8 @@ type watcher struct {
 	prefix bool
 	seq    uint64 // of the newest event that the watch has received or doesn't need
 }
+
+func (w *watcher) interest() interest { return interest{w.key, w.prefix} }
 
 func (w *watcher) wants(k vote.Key) bool {
 	if w.prefix {
@@ -84,15 +76,11 @@ func (v *Voter) reportWin(e *entry, won *vote.Message) {
 // sent along.
 func (v *Voter) publish(s *vote.View) {
 	n := &v.news
-	n.seq++
-	if len(n.events) >= 2*newsMax {
-		n.events = slices.Delete(n.events, 0, newsMax)
-	}
-	n.events = append(n.events, *s)
+	n.add(s, v.isWatched)
 	if who := n.watchers.take(v, s.Key); len(who) > 0 {
 		for _, w := range who {
+			n.watched.note(w.interest(), v.now.Slow, v.cfg.MaxTTL, min(w.seq, n.forgotten()))
 			w.seq = n.seq - 1 // while it waited, there was no event for it
-			n.watched.note(interest{w.key, w.prefix}, v.now.Slow, v.cfg.MaxTTL)
 		}
 		v.undertake(&telling{who})
 	}
@@ -163,25 +151,35 @@ func (v *Voter) watch(conn vote.Conn, from vote.NodeID, m *vote.Message) {
 // the rest follows when the watch asks again. catchUp reports whether a message was sent.
 func (v *Voter) catchUp(w *watcher) bool {
 	n := &v.news
-	first := n.seq - uint64(len(n.events)) // the newest event no longer remembered
-	if w.seq < first {
+	if w.seq < n.forgotten() && w.seq < max(n.lost, n.watched.since(w.interest(), v.now.Slow)) {
 		v.tellNews(w, nil, n.seq, true)
 		return true
 	}
-	v.toil(int(n.seq-w.seq) / scanned)
+	older, ring := n.after(w.seq)
+	v.toil((len(n.older) - older + int(n.seq+1-ring)) / scanned)
 	var found []vote.View
 	bytes := 0
-	for i := w.seq - first; i < uint64(len(n.events)); i++ {
-		s := &n.events[i]
-		if !w.wants(s.Key) {
-			continue
+	fits := func(s *vote.View) bool {
+		if w.wants(s.Key) {
+			if len(found) == vote.MaxViews || bytes+len(s.Value) > vote.MaxViewBytes {
+				return false
+			}
+			bytes += len(s.Value)
+			found = append(found, *s)
 		}
-		if len(found) == vote.MaxViews || bytes+len(s.Value) > vote.MaxViewBytes {
-			v.tellNews(w, found, first+i, false)
+		return true
+	}
+	for i := range n.older[older:] {
+		if e := &n.older[older+i]; !fits(&e.view) {
+			v.tellNews(w, found, e.seq-1, false)
 			return true
 		}
-		bytes += len(s.Value)
-		found = append(found, *s)
+	}
+	for seq := ring; seq <= n.seq; seq++ {
+		if !fits(n.at(seq)) {
+			v.tellNews(w, found, seq-1, false)
+			return true
+		}
 	}
 	if len(found) > 0 {
 		v.tellNews(w, found, n.seq, false)

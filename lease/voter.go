@@ -235,7 +235,7 @@ func (v *Voter) Tick(now vote.Now, out []vote.Outbound) []vote.Outbound {
 // deadline, but the session gets no new vote, since its owner wouldn't receive the promise.
 func (v *Voter) Unlink(now vote.Now, conn vote.Conn, out []vote.Outbound) []vote.Outbound {
 	v.begin(now, out)
-	v.news.watchers.unlink(conn)
+	v.unlinkWatches(conn)
 	v.unlinkLooks(conn)
 	for _, s := range slices.Clone(v.listed) {
 		if s.linked && s.conn == conn {

@@ -2,6 +2,7 @@ package lease
 
 import (
 	"maps"
+	"math"
 	"slices"
 	"time"
 
@@ -19,47 +20,67 @@ import (
 // time it is answered, and counts as watching for a maximum TTL after that: a round trip passes
 // between an answer and the next question of the same watch.
 type watched struct {
-	until   map[interest]vote.Instant
-	lengths map[int]int // how many prefixes of each length are in until
+	of      map[interest]watching
+	lengths map[int]int // how many prefixes of each length are in of
 	sweepAt vote.Instant
 }
 
+// watching is how long an interest counts, and from where on.
+type watching struct {
+	until vote.Instant
+	// since is the number of an event: of the interest's events after it, all are remembered or lost
+	// (see remembered).
+	since uint64
+}
+
 // note makes the interest of a watch count for the duration most from now, and reports whether the
-// interest didn't count before.
-func (w *watched) note(what interest, now vote.Instant, most time.Duration) (begins bool) {
-	if w.until == nil {
-		w.until, w.lengths = make(map[interest]vote.Instant), make(map[int]int)
+// interest didn't count before. Of the interest's events after event number since, all are
+// remembered.
+func (w *watched) note(what interest, now vote.Instant, most time.Duration, since uint64) (begins bool) {
+	if w.of == nil {
+		w.of, w.lengths = make(map[interest]watching), make(map[int]int)
 	}
 	if now >= w.sweepAt {
 		w.sweepAt = now.Add(most)
-		maps.DeleteFunc(w.until, func(what interest, until vote.Instant) bool {
-			if until <= now && what.prefix {
+		maps.DeleteFunc(w.of, func(what interest, is watching) bool {
+			if is.until <= now && what.prefix {
 				if w.lengths[len(what.key)]--; w.lengths[len(what.key)] == 0 {
 					delete(w.lengths, len(what.key))
 				}
 			}
-			return until <= now
+			return is.until <= now
 		})
 	}
-	was, known := w.until[what]
-	if !known && len(w.until) >= watchersMax {
+	was, known := w.of[what]
+	if !known && len(w.of) >= watchersMax {
 		// Further watches ask again from time to time, and receive only part of the events.
 		return false
 	}
 	if !known && what.prefix {
 		w.lengths[len(what.key)]++
 	}
-	w.until[what] = now.Add(most)
-	return was <= now
+	if begins = was.until <= now; !begins {
+		since = min(since, was.since)
+	}
+	w.of[what] = watching{now.Add(most), since}
+	return begins
+}
+
+// since returns the number of an event after which all events of an interest are remembered.
+func (w *watched) since(what interest, now vote.Instant) uint64 {
+	if is := w.of[what]; is.until > now {
+		return is.since
+	}
+	return math.MaxUint64
 }
 
 // has reports whether a key was watched within the last maximum TTL.
 func (w *watched) has(k vote.Key, now vote.Instant) bool {
-	if w.until[interest{key: k}] > now {
+	if w.of[interest{key: k}].until > now {
 		return true
 	}
 	for n := range w.lengths {
-		if n <= len(k) && w.until[interest{k[:n], true}] > now {
+		if n <= len(k) && w.of[interest{k[:n], true}].until > now {
 			return true
 		}
 	}
@@ -91,7 +112,7 @@ func (v *Voter) isWatched(k vote.Key) bool {
 // watches notes the watch of a node. When a key begins to be watched, watches tells the owner of
 // the exclusive vote for the key.
 func (v *Voter) watches(what interest, by vote.NodeID) {
-	if !v.news.watched.note(what, v.now.Slow, v.cfg.MaxTTL) || what.prefix {
+	if !v.news.watched.note(what, v.now.Slow, v.cfg.MaxTTL, v.news.forgotten()) || what.prefix {
 		return
 	}
 	k := v.keys.m[what.key]

@@ -104,14 +104,14 @@ func TestWatchesOfLongAgoAreForgotten(t *testing.T) {
 	const most = 10 * time.Second
 	now := vote.Instant(1)
 	for i := range 2 * watchersMax {
-		if begins := w.note(interest{vote.Key(fmt.Sprint("prefix", i)), i%2 == 0}, now, most); begins != (i < watchersMax) {
+		if begins := w.note(interest{vote.Key(fmt.Sprint("prefix", i)), i%2 == 0}, now, most, 0); begins != (i < watchersMax) {
 			t.Fatalf("watch %d begins: %t", i, begins)
 		}
 	}
 	now = now.Add(most)
-	w.note(interest{"k", false}, now, most)
-	if len(w.until) != 1 || len(w.lengths) != 0 {
-		t.Errorf("%d interests with %d lengths are remembered", len(w.until), len(w.lengths))
+	w.note(interest{"k", false}, now, most, 0)
+	if len(w.of) != 1 || len(w.lengths) != 0 {
+		t.Errorf("%d interests with %d lengths are remembered", len(w.of), len(w.lengths))
 	}
 }
 
@@ -129,7 +129,7 @@ func TestTheEndOfALeaseWithADelayIsReported(t *testing.T) {
 			b.gather(c, "k", vote.Spec{Mode: vote.Exclusive, Length: time.Second, Delay: 2 * time.Second}, 1)
 			b.win(c)
 			ends(b)
-			events := b.v.news.events
+			events := b.v.news.ring
 			if n := len(events); n == 0 || events[n-1].State != vote.Ended || events[n-1].Number != 1 {
 				t.Errorf("the events are %+v", events)
 			}

@@ -109,9 +109,14 @@ func (w *watchers) take(v *Voter, k vote.Key) (who []*watcher) {
 	return who
 }
 
-// unlink forgets the watches of a closed connection.
-func (w *watchers) unlink(conn vote.Conn) {
-	for _, nonce := range slices.Sorted(maps.Keys(w.by[conn])) {
-		w.forget(w.by[conn][nonce])
+// unlinkWatches forgets the waiting watches of a closed connection. Their interests go on to count
+// for a while: each watch has received all its events, and will soon ask again over another
+// connection.
+func (v *Voter) unlinkWatches(conn vote.Conn) {
+	n := &v.news
+	for _, nonce := range slices.Sorted(maps.Keys(n.watchers.by[conn])) {
+		w := n.watchers.by[conn][nonce]
+		n.watched.note(w.interest(), v.now.Slow, v.cfg.MaxTTL, w.seq)
+		n.watchers.forget(w)
 	}
 }

@@ -275,6 +275,18 @@ func (m *Machine) standbySoon() bool {
 	return false
 }
 
+// awaitsStandbys reports whether processes on standby, of a mesh that is born by count, have yet to
+// report that they apply the newest electorate.
+func (m *Machine) awaitsStandbys() bool {
+	return m.byCount() && m.now.Slow.Sub(m.adopted) < standbyMargin
+}
+
+// takesAll reports whether a single change votes in all nodes on standby, of a mesh that is born by
+// count: of the next voters most have been voters before. See [seats].
+func (m *Machine) takesAll(stay, in, most int) bool {
+	return !m.byCount() || 2*stay-1 >= min(stay+in, most)
+}
+
 // mayStandBy reports whether another node is alive, doesn't vote, and has what a voter needs.
 func (m *Machine) mayStandBy(o *other) bool {
 	votes := slices.ContainsFunc(m.state.Electorate.Voters, func(v vote.Elector) bool { return v.Name == o.name })

@@ -14,11 +14,11 @@ func (m *Machine) Unsettled(now vote.Now) string {
 		return "the electorate is being changed"
 	}
 	for _, o := range m.sorted() {
+		ends := o.told.leaving && m.recent(o)
 		switch {
-		case !o.told.leaving || !m.recent(o):
-		case e.Has(vote.Elector{Name: o.name, Dir: o.told.dir}):
+		case ends && e.Has(vote.Elector{Name: o.name, Dir: o.told.dir}):
 			return "the voter " + string(o.name) + " is leaving"
-		case m.byCount() && m.cfg.RegisterTerm == 0 && o.told.dir != 0:
+		case ends && m.byCount() && m.cfg.RegisterTerm == 0 && o.told.dir != 0:
 			// Without a register only so many processes may run at once, and it is one of them.
 			return "the process " + string(o.name) + " hasn't ended yet"
 		}

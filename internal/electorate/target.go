@@ -76,16 +76,15 @@ func (m *Machine) target() (target []vote.Elector, why string) {
 	// out.
 	most := max(m.mostVoters(), min(len(e.Voters), 3))
 	if len(e.Voters) > 2 && !m.isEnough(len(stay), len(in)) {
-		if m.byCount() && m.now.Slow.Sub(m.adopted) < standbyMargin {
-			return nil, "" // nodes on standby have yet to report that they go by the electorate
+		if m.awaitsStandbys() {
+			return nil, ""
 		}
 		// Most of the voters leave at once. Leaving voters that vote until the others are gone
 		// leave last. In a mesh that is born by count so many of them stay that all nodes on
 		// standby come in by one change, and not one after the other: the leaving processes end
 		// soon.
 		for _, v := range slices.Backward(r.parting) {
-			if m.well(v) && (!m.isEnough(len(stay), len(in)) ||
-				m.byCount() && 2*len(stay)-1 < min(len(stay)+len(in), most)) {
+			if m.well(v) && (!m.isEnough(len(stay), len(in)) || !m.takesAll(len(stay), len(in), most)) {
 				stay = append(stay, v)
 			}
 		}
