@@ -14,6 +14,9 @@ import (
 type elected struct {
 	vote.Electorate
 	member bool // this voter belongs to the electorate
+	// unraised : the electorate's minimum token was refused, and votes that haven't won may have
+	// smaller tokens.
+	unraised bool
 }
 
 // Elect makes the voter apply another electorate. The voter becomes a member if the electorate
@@ -25,9 +28,12 @@ type elected struct {
 // covers the highest tokens.
 func (v *Voter) Elect(now vote.Now, e vote.Electorate, member bool, out []vote.Outbound) []vote.Outbound {
 	v.begin(now, out)
-	was, minToken := v.elected.member, v.tokens.min
+	before, minToken := v.elected, v.tokens.min
+	was := before.member
 	v.setElectorate(e)
-	if v.tokens.min > minToken {
+	// The voter's own minimum token may be as large as the electorate's already, by a forgotten key,
+	// which bound no vote for another key.
+	if v.tokens.min > minToken || e.MinToken > before.MinToken || before.unraised {
 		v.proposeAnew()
 	}
 	v.elected.member = v.elected.member && member
@@ -78,7 +84,7 @@ func (v *Voter) mayAsk() time.Duration {
 }
 
 func (v *Voter) setElectorate(e vote.Electorate) {
-	v.elected = elected{e, e.Has(vote.Elector{Name: v.cfg.Self.Node, Dir: v.cfg.Dir})}
+	v.elected = elected{Electorate: e, member: e.Has(vote.Elector{Name: v.cfg.Self.Node, Dir: v.cfg.Dir})}
 	for _, s := range v.listed {
 		s.ttl = min(s.asked, v.grantLimit())
 	}
@@ -86,6 +92,7 @@ func (v *Voter) setElectorate(e vote.Electorate) {
 		v.raiseMin(e.MinToken)
 		return
 	}
+	v.elected.unraised = true
 	v.raiseMin(vote.TokenAt(v.now.Wall))
 	v.distrust(v.cfg.Self.Node, e.MinToken, fmt.Sprintf("as the minimum token of electorate %d",
 		e.Version))

@@ -353,3 +353,48 @@ func TestWhoeverIsVotedOutTellsNoLivesApart(t *testing.T) {
 	f.elect("4: v0 v1 v2 (v1 v2 v3)", nil)
 	f.says("    a: answer generation=1\n", "a opens")
 }
+
+// A vote that hasn't won gets a token above the minimum token of the final electorate, also where
+// this voter's own minimum token is as large already: a key used and forgotten while the electorate
+// was joint raises the voter's minimum token, and binds no vote for another key.
+func TestVotesAreRaisedThoughAForgottenKeyHasRaisedTheMinimum(t *testing.T) {
+	f := follow(t, "0:", true)
+	f.elect("2: v0 v1 v2 (v1 v2)", nil)
+	a := vote.SessionID{Node: "a", Incarnation: 1}
+	step := func(m vote.Message) []vote.Outbound {
+		m.Stream = 1
+		return f.v.Step(f.now, 1, a, &m, nil)
+	}
+	step(vote.Message{Kind: vote.KindOpen, TTL: time.Second})
+	step(vote.Message{Kind: vote.KindSync, End: true})
+	for n, want := range []vote.Token{5000, 5_000_000_000_000_000} { // the second looks wrong at first
+		number := vote.Number(n + 1)
+		key := vote.Key(fmt.Sprint("k", n))
+		out := step(vote.Message{Kind: vote.KindRequest, Number: number, Spec: vote.Spec{Key: key, Mode: vote.Exclusive}, Bid: 100})
+		if m := out[len(out)-1].Message; m.Kind != vote.KindPromise || m.Token >= want {
+			t.Fatalf("%+v", m)
+		}
+		e := electorate(fmt.Sprintf("%d: v0 v1 v2", n+3))
+		e.MinToken = want
+		if refused := !f.v.trusted(want); refused {
+			f.v.Elect(f.now, e, true, nil)
+			f.v.raiseMin(want) // as a forgotten key does
+			f.v.begin(f.now, nil)
+			f.v.now.Wall = vote.Micros(want)
+			f.v.prove() // as another voter's answer does
+			out = f.v.end()
+		} else {
+			f.v.raiseMin(want)
+			out = f.v.Elect(f.now, e, true, nil)
+		}
+		confirmed := 0
+		for _, o := range out {
+			if m := o.Message; m.Kind == vote.KindConfirmed && m.Number == number && m.Token >= want.Above() {
+				confirmed++
+			}
+		}
+		if confirmed != 1 {
+			t.Errorf("with minimum token %d it says %+v", want, out)
+		}
+	}
+}

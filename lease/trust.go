@@ -201,8 +201,9 @@ func (v *Voter) prove() {
 			}
 		}
 	}
-	if f := v.elected.MinToken; f > v.tokens.min && f <= limit {
-		v.raiseMin(f)
+	if v.elected.unraised && v.elected.MinToken <= limit {
+		v.elected.unraised = false
+		v.raiseMin(v.elected.MinToken)
 		v.proposeAnew()
 	}
 }

@@ -307,11 +307,13 @@ func (q *Requester) awaitValidity(r *request) {
 	}
 }
 
-// confirm asks the voters with votes for another token to confirm the given token.
+// confirm asks the voters with votes for another token to confirm the given token. A voter whose
+// answer to the sync of its stream is under way is asked after the answer, which has the vote's
+// former token, and from which the requester takes the vote.
 func (q *Requester) confirm(r *request, t vote.Token) {
 	for _, p := range q.peers {
 		v := &r.votes[p.place]
-		if v.stands() && v.token != t && v.confirming != t && p.up() {
+		if v.stands() && v.token != t && v.confirming != t && p.up() && (r.state == stateWon || p.answeredAbout(r)) {
 			v.confirming = t
 			r.confirmed = true
 			q.count.Confirmations++
