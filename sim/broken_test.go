@@ -200,7 +200,7 @@ var brokenRules = []brokenRule{
 	},
 	{
 		name: "votes from before the minimum token keep their tokens", file: voterFile,
-		old: "if v.tokens.min > minToken || e.MinToken > before.MinToken || before.unraised {", text: "if v.tokens.min > minToken && !BROKEN {",
+		old: "if v.tokens.min > minToken || e.MinToken > before.MinToken || before.unraised {", text: "if !BROKEN && (v.tokens.min > minToken || e.MinToken > before.MinToken || before.unraised) {",
 	},
 	{
 		name: "a founder pledges anew when others come", file: foundFile,
