@@ -3,6 +3,7 @@ package lockmesh
 import (
 	"context"
 	"errors"
+	"fmt"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -166,6 +167,55 @@ func TestAnExtensionThatNoMajorityConfirms(t *testing.T) {
 				about(t, "it ended after", time.Since(start), 5*time.Second)
 			})
 		})
+	}
+}
+
+// An upgrade keeps the end that Extend has confirmed, whether the lease was extended before the
+// upgrade or while the upgrade waited for another reader. An Extend under way is answered.
+func TestAnExtendedLeaseIsUpgraded(t *testing.T) {
+	for _, by := range []time.Duration{4 * time.Second, 20 * time.Second} {
+		for _, waits := range []bool{false, true} {
+			t.Run(fmt.Sprintf("by %v, while it waits: %t", by, waits), func(t *testing.T) {
+				inBubble(t, func(t *testing.T, w *wire) {
+					a, b, _ := w.short()
+					l := must[*Lease](t)(a.RLock(t.Context(), "k", WithTTL(5*time.Second), WithoutRenewal()))
+					upgrade := func() chan error {
+						done := make(chan error, 1)
+						go func() { done <- l.Upgrade(t.Context()) }()
+						synctest.Wait()
+						return done
+					}
+					var upgraded chan error
+					var other *Lease
+					if waits {
+						other = must[*Lease](t)(b.RLock(t.Context(), "k"))
+						upgraded = upgrade()
+					}
+					time.Sleep(2 * time.Second)
+					start, extended := time.Now(), make(chan error, 1)
+					go func() { extended <- l.Extend(within(t, time.Minute), by) }()
+					if waits {
+						if err := other.Unlock(t.Context()); err != nil {
+							t.Fatal(err)
+						}
+					} else {
+						synctest.Wait()
+						upgraded = upgrade()
+					}
+					for _, done := range []chan error{upgraded, extended} {
+						if err := <-done; err != nil {
+							t.Fatal(err)
+						}
+					}
+					if l.Mode() != Exclusive {
+						t.Errorf("the lease is %v", l.Mode())
+					}
+					about(t, "what others see", leftAt(t, b, "k"), by-time.Since(start))
+					<-l.Done()
+					about(t, "it ended after", time.Since(start), by)
+				})
+			})
+		}
 	}
 }
 

@@ -21,6 +21,7 @@ type Request struct {
 	MinHoldByNode time.Duration
 	Observation   *Observation // nil unless the request is observed
 	upgradeOf     *Lease       // the lease to upgrade; nil for other calls
+	endsAt        vote.Instant // when that lease was to end as the upgrade was requested
 }
 
 // call is one call of Lock, TryLock or a similar method while under way. The loop owns the call

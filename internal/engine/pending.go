@@ -83,6 +83,12 @@ func (l *loop) completeUpgrade(now vote.Now, c *call, token vote.Token, validity
 	if a := lease.options; a != nil && a.length > 0 {
 		a.length = a.endsAt().Sub(now.Fast) // the voters count it from the new grant
 		l.scheduleEnd(now, lease)
+		if len(lease.pending.extending) > 0 || a.endsAt() > c.endsAt {
+			// The lease was extended after the upgrade was requested, and the voters know the lease
+			// by another number now.
+			a.byNode.Store(true)
+			l.node.Extend(now, lease.number, a.length, a.length)
+		}
 	}
 	if b := lease.pending; len(b.valueWaits) > 0 || !bytes.Equal(b.value, c.Value) {
 		// The value was set after the upgrade was requested; the voters know the lease by another

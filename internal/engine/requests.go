@@ -45,6 +45,10 @@ func (l *loop) submit(now vote.Now, c *call) {
 			// the lease's end.
 			ask.Length = max(lease.options.endsAt().Sub(now.Fast), l.engine.cfg.Limits.MinTTL)
 		}
+		if a := lease.options; a != nil {
+			c.endsAt = a.endsAt()
+			ask.Fixed = ask.Fixed && !a.byNode.Load()
+		}
 		if ask.EndsAfter != 0 {
 			// Other nodes see how long the lease lasts after the grant of the upgrade.
 			ask.EndsAfter = lease.options.endsAt().Sub(now.Fast)
