@@ -2,7 +2,7 @@
 // separate service: the processes themselves form the mesh.
 //
 // A process joins with [Join], which takes a name, the address to listen on, some addresses of
-// other nodes, and the names of the voters. A lock is granted once a majority of the voters has
+// other nodes, and the choice of the voters. A lock is granted once a majority of the voters has
 // promised the key to the request. The result is a [Lease]: it renews itself until Unlock, and ends
 // at a deadline when renewal fails. Each lease has a fencing token, larger than the token of every
 // earlier lease on the key, with which the protected resource can refuse late writers.
@@ -18,6 +18,12 @@
 //	defer lease.Unlock(context.Background())
 //	write(lease.Context(), lease.Token())
 //
+// [Config] has three ways to choose the voters. Voters is a fixed list of names, as above. With
+// StateDir the membership is dynamic: the voters change the set of voters by majority decisions,
+// and keep the set on their disks. With Expect fresh processes, with neither fixed names nor disks,
+// found the mesh as soon as this number of them reach each other. docs/configuration.md and
+// docs/fleets.md compare the three.
+//
 // [Mesh.Do] is the simplest correct way to hold a lock: it unlocks after the function has returned,
 // never before.
 //
@@ -28,12 +34,16 @@
 // family in a table.
 //
 // Guarantees: while clock rates stay within half a percent and no holder is paused unseen, at most
-// one exclusive lease on a key is held at a time, and no other lease beside it. Tokens rise
-// strictly, whatever is paused or delayed, as long as a majority of the voters doesn't lose its
-// memory at once, and even then if no clock is behind the last token. No guarantees: while a
-// majority of the voters is unreachable, no leases are granted, and the held leases end at their
-// deadlines; and a holder that pauses between its last check and its write can write late. The
-// token protects against such a write.
+// one exclusive lease on a key is held at a time, and no other lease beside the exclusive lease.
+// Two ways to choose the voters need one assumption more: unique names with Voters, and a bounded
+// number of processes with Expect and no Register. Tokens rise strictly, whatever is paused or
+// delayed, as long as enough voters remember when a voter restarts (of three voters: both others),
+// and otherwise if the restarted voter's clock isn't behind the last token. docs/promises.md has
+// the guarantees and their limits in full.
+//
+// No guarantees: while a majority of the voters is unreachable, no leases are granted, and the held
+// leases end at their deadlines; and a holder that pauses between its last check and its write can
+// write late. The token protects against such a write.
 //
 // Voters keep their promises in memory. So a voter that has started is quiet for the maximum TTL:
 // its votes don't count before all leases of its earlier incarnation have ended. A mesh that starts
