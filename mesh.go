@@ -349,9 +349,9 @@ func (m *Mesh) acquire(ctx context.Context, op string, w acquireOptions) (*Lease
 // Ready waits until a majority of the voters is reachable and counts, so that locks can be granted.
 // This may change at any time after Ready returns.
 //
-// If ctx ends first, the error is ctx's and ErrNoQuorum, with the numbers; or ErrRefused, if all
-// other processes that a process with Expect finds refuse it. Other refusals, and ErrClosed, are
-// returned at once.
+// If ctx ends first, the error is ctx's and ErrNoQuorum, with the numbers; or ErrRefused, if this
+// process has Expect, found other processes, and was refused by all of them. Other refusals, and
+// ErrClosed, are returned at once.
 func (m *Mesh) Ready(ctx context.Context) error {
 	m.checkUsable("Mesh.Ready")
 	ctx = guardContext(ctx, "Mesh.Ready")

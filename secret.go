@@ -19,9 +19,9 @@ const (
 
 // Secret is the shared secret of a mesh, for [Config]. A Secret doesn't print itself: not by
 // package fmt with any verb, as JSON or any other text, or to a log. But package fmt calls no
-// methods of what it reaches through an unexported field, and prints the bytes there: don't print a
-// struct with a Config in such a field. string(secret) is the secret, for the place where it is
-// kept.
+// methods on values in unexported fields, and prints the bytes: don't print a struct that has a
+// Config in an unexported field. string(secret) is the secret, for the place where the application
+// keeps the secret.
 //
 // A []byte can be assigned to a field of this type.
 type Secret []byte

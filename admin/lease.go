@@ -10,10 +10,12 @@ import (
 	"github.com/lockmesh/lockmesh"
 )
 
-// leases are the leases of clients, by id. A lease is held until its client releases it, or its ttl
-// is over; then its error is kept for a while, so that its client learns why it ended.
+// leases are the leases of clients, by id. A lease is held until the client releases the lease, or
+// the ttl is over. Then the handler keeps the error for a while, so that the client learns the
+// reason.
 //
-// No goroutine belongs to a lease: when its context ends, a short one moves it to the ended ones.
+// No goroutine belongs to a lease: when the context of a lease ends, a short-lived goroutine moves
+// the lease to the ended leases.
 type leases struct {
 	mu    sync.Mutex
 	held  map[string]*clientLease
@@ -26,9 +28,9 @@ type leases struct {
 type clientLease struct {
 	id    string
 	lease *lockmesh.Lease
-	// ended takes note of the lease's end, once. It is called as the lease ends, and by those who
-	// ended it before they say so: the client may ask for the next lease at once, and count on the
-	// room.
+	// ended records the lease's end, once. The end of the lease's context calls ended, and so does
+	// a handler that ends the lease, before its answer: after the answer the client may ask for the
+	// next lease at once, and there must be room.
 	ended func()
 
 	mu  sync.Mutex

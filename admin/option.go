@@ -158,17 +158,17 @@ func CheckToken(token string) error {
 	return nil
 }
 
-// AllowReads has requests read without the [Token]: a status page for all, while only requests with
-// the token act. Readers see the names of keys and nodes, addresses, and the values of leases.
+// AllowReads allows reads without the [Token]: a status page for all, while only requests with the
+// token act. Readers see the names of keys and nodes, addresses, and the values of leases.
 func AllowReads() Option { return func(h *Handler) { h.openReads = true } }
 
-// AllowActions has every request read and act that reaches the handler, and take locks with
-// [AllowLocks], without a token: for an application that checks requests itself before it passes
-// them on. The option changes nothing where a [Token] is set, and [Serve] refuses it on TCP without
-// a token, since nothing checks requests there.
+// AllowActions lets every request that reaches the handler read, act, and take locks with
+// [AllowLocks], without a token: for an application that checks each request before the handler
+// gets the request. The option changes nothing where a [Token] is set. [Serve] refuses the option
+// on TCP without a token, since nothing checks requests there.
 func AllowActions() Option { return func(h *Handler) { h.openActs = true } }
 
-// ReadOnly has no request act, whichever way it comes. Locks are allowed by [AllowLocks] alone.
+// ReadOnly refuses every action, over the owner's socket, too. [AllowLocks] alone allows locks.
 func ReadOnly() Option { return func(h *Handler) { h.readOnly = true } }
 
 // AllowLocks makes the handler an agent: clients take, extend and release locks, and hold keys for

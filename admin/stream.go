@@ -17,8 +17,8 @@ const burst = 64
 
 // stream begins an answer that is written in pieces.
 //
-// A server that can't bound the time of a write could be kept busy without end by a client that
-// stops reading, and with it the key that is held for that client.
+// Without a write timeout, a client that stops reading would keep the handler busy without end, and
+// keep the key that the handler holds for the client.
 func (x *exchange) stream(contentType string) error {
 	err := x.rc.SetWriteDeadline(time.Now().Add(writeTime))
 	if err != nil {

@@ -88,10 +88,10 @@ func (v *Voter) Withdraw(now vote.Now, out []vote.Outbound) []vote.Outbound {
 }
 
 // Count lets the voter act up to an instant of the fast clock, which doesn't stop while the machine
-// is suspended; vote.Never for no limit, as in all meshes without a register. After that instant
-// another mesh may be founded, which waits for the leases of this mesh no longer than for a maximum
-// TTL. So the voter refuses all sessions, and extends none. It keeps its promises, and knows them
-// should it act again.
+// is suspended; vote.Never for no limit, as in all meshes without a register. After this instant
+// other processes may found another mesh, and the other mesh waits for the leases of this mesh no
+// longer than a maximum TTL. So from the instant on the voter refuses all sessions, and extends
+// none. The voter keeps its promises, for the case that the voter may act again.
 func (v *Voter) Count(now vote.Now, until vote.Instant, out []vote.Outbound) []vote.Outbound {
 	v.begin(now, out)
 	was := v.counting()

@@ -2,10 +2,10 @@ package quorum
 
 import "fmt"
 
-// Audit holds the account of which voter has which request against the rule that sendDeferred
-// relies on, by looking at all requests: a request that isn't deferred, once sent to one voter, was
-// sent to each voter of its key's committee that answers this node, or is on its way there in a
-// sync. Tests call Audit after each step; nothing else does, since it looks at every request.
+// Audit checks a rule on which sendDeferred relies: a request that has been sent to a voter, and
+// isn't deferred, has been sent to each voter of its key's committee that answers this node, or is
+// on its way to this voter in a sync. Audit reads every request; only tests call Audit, after each
+// step.
 func (q *Requester) Audit() error {
 	for r := q.roll.first; r != nil; r = r.next {
 		if r.hedging || r.sentAt == 0 || r.state == stateEnding {

@@ -387,8 +387,9 @@ func (q *Requester) report(p *peer, r *request) {
 // request would keep a vote without end. (Seed 500000143 of worlds with dynamic membership.)
 //
 // A single voter's report that another request has won isn't enough: the voter may not have heard
-// yet of a release confirmed by a majority. Once it hears, the voter schedules the TryLock after
-// all. Nor do reports about several leases add up, and the reports of new voters alone say nothing.
+// yet of a release confirmed by a majority. When the release arrives, the voter schedules the
+// TryLock after all. Reports about different leases are not added, and reports of new voters alone
+// prove nothing.
 func (q *Requester) failHopeless(r *request) {
 	never, notNow, unfit := q.against(r)
 	if never|notNow == 0 && r.cold == nil && q.newest.Known() {

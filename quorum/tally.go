@@ -74,9 +74,10 @@ func (b *tally) inSlot(slot vote.Slot) Set {
 }
 
 // taken returns the voters that named the newest lease among all leases named. A voter that named
-// an older lease hasn't heard of its end, or of the newest lease, and will report again; reports
-// about different leases don't add up. The same holds where several leases together keep a request
-// from the key: the newest lease of all readers, or of all holders of permits, stands for them.
+// an older lease has not yet learned of this lease's end, or of the newest lease, and will report
+// again. Reports about different leases are not added. The same holds where several leases together
+// keep a request from the key: the newest lease of all readers, or of all holders of permits,
+// stands for these leases.
 func (b *tally) taken() (s Set) {
 	if b.cold == nil {
 		return 0

@@ -33,14 +33,14 @@ type Register interface {
 	// harm: Store compares with the present one.
 	Load(ctx context.Context) (record []byte, version string, err error)
 
-	// Store replaces the record if its content still has the version given, which is that of a
-	// Load; or adds it, if there was none. If the content is another one, Store changes nothing,
-	// and returns ErrChanged or an error that wraps it. After another error the record may have
-	// been replaced, or may still be.
+	// Store replaces the record if its version is still the given version, as returned by Load, or
+	// creates the record if Load found none. Otherwise Store changes nothing and returns ErrChanged
+	// or an error that wraps ErrChanged. After any other error the record may have been replaced,
+	// or may be replaced later.
 	//
-	// A Store that has returned nil stays done, whatever part of the storage fails: a storage that
-	// acknowledges writes before a majority of its replicas, or before its disk, has them isn't
-	// fit.
+	// The storage must not lose an acknowledged Store when a replica or disk fails: a storage that
+	// acknowledges a write before a majority of the replicas, or before the disk, has the write is
+	// not fit.
 	Store(ctx context.Context, record []byte, version string) error
 }
 

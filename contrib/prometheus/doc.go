@@ -13,7 +13,6 @@
 // [New] lists the metrics. docs/monitoring.md of lockmesh says what each means, which alerts to
 // make of them, and what to do when an alert fires.
 //
-// The label values of all metrics are few and known before, except for the names of voters: the
-// voters of the present, which no key of the application can add to. A key is never a label. To
-// measure some locks apart, name their prefixes; see [WithPrefixes].
+// Label values are few and fixed, but for the names of the current voters. A key is never a label.
+// To measure some locks apart, name their prefixes; see [WithPrefixes].
 package promlock

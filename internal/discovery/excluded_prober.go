@@ -66,10 +66,10 @@ func (p *excludedProber) remove(addr string) { p.locked(func(s *strangers) { s.r
 // run probes the nodes known to be kept apart, until ctx ends. A new round begins every probeEvery,
 // or later if a round takes longer.
 //
-// These probes take no turn: package mismatch has a voter count although another configuration is
-// there if, for a few times probeEvery, the other configuration had no majority by what this node
-// knows. The knowledge must not become old because other meshes of the process dial addresses that
-// don't answer. Such nodes are few, and probesAtOnce bounds their probes.
+// These probes do not wait for a dial slot (takeTurn). Package mismatch lets a voter count beside
+// another configuration if that configuration is known to have had no majority for a few times
+// probeEvery. Dials of other meshes in this process, to addresses that do not answer, must not
+// delay these probes. Few nodes are kept apart, and probesAtOnce bounds their probes.
 func (p *excludedProber) run(ctx context.Context) {
 	for ctx.Err() == nil {
 		began := p.f.cfg.Clocks.Now().Slow
@@ -80,7 +80,7 @@ func (p *excludedProber) run(ctx context.Context) {
 	}
 }
 
-// atOnce is what a probe waits for that takes no turn.
+// atOnce takes the place of takeTurn for a probe that does not wait for a dial slot.
 func atOnce(context.Context) (func(), error) { return func() {}, nil }
 
 // runUnknown probes the configured peers where gossip knows no live member, until ctx ends. These

@@ -259,10 +259,9 @@ func (m *Machine) standby(o *other) bool {
 		m.recent(o) && m.isMet(vote.Elector{Name: o.name, Dir: o.dir}) && o.told.dir == o.dir && o.told.elected == m.state.Electorate.Version && !o.told.stuck && !o.told.leaving && o.copied != o.dir
 }
 
-// standbySoon reports whether a node that doesn't vote may be on standby soon: a node has started a
-// short while ago; or the electorate is so new that some nodes have yet to report that they go by
-// it, and that a node that has started just now is yet to be seen. A node that isn't on standby in
-// due time is not waited for any longer.
+// standbySoon reports whether a node without a vote may soon be on standby. That is so if a node
+// has started recently, or if the electorate is new, so that a node has not yet reported that it
+// applies the electorate, or has not been seen since its start. After a limit the answer is no.
 func (m *Machine) standbySoon() bool {
 	if m.now.Slow.Sub(m.adopted) < standbyMargin {
 		return true
@@ -293,8 +292,8 @@ func (m *Machine) mayStandBy(o *other) bool {
 	return !votes && o.seen == vote.Alive && o.dir != 0 && o.copied != o.dir && !o.told.stuck && !o.told.leaving
 }
 
-// standbyMargin is how long it takes at most until the voters have seen a node that has started, or
-// have heard from a node that it goes by a new electorate: a few polls, of a busy node, too.
+// standbyMargin is the longest time until the voters have seen a node that has started, or have the
+// report of a node that it applies a new electorate: a few polls, of a busy node, too.
 const standbyMargin = 2 * time.Second
 
 // well reports whether a voter is reachable and can take part in a change. A voter of a mesh with a

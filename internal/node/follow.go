@@ -101,9 +101,9 @@ func (n *Node) rebirth(now vote.Now) {
 // enter has the voter apply the first electorate that it knows of.
 //
 // The founders of a mesh that is born by count are quiet for a maximum TTL, and take the wall clock
-// for the lowest token: an earlier mesh may have granted leases up to the birth. A voter that was
-// voted in knows that it was only if the electorate is joint. If this process is the only one that
-// the mesh is ever of, no other process has a lease.
+// for the lowest token: an earlier mesh may have granted leases up to the birth. Only a joint
+// electorate tells a voter that the voter was voted in and is no founder. With Expect 1 no other
+// process has a lease.
 func (n *Node) enter(now vote.Now, e *vote.Electorate) bool {
 	self := vote.Elector{Name: n.self.Node, Dir: n.voted.Dir}
 	if n.birth.Expect == 0 || n.birth.Alone() || n.voter.Elected() != 0 || !slices.Contains(e.Deciding(), self) {

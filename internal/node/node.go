@@ -415,12 +415,12 @@ func (n *Node) post(o *vote.Outbound) {
 	}
 }
 
-// settle delivers the messages between this node's requester and voter, over the same path as the
-// messages of other nodes, until neither has more to send; then settle collects the alarms. Each
-// local exchange is bounded: each cause promises, confirms, inquires of or releases a request once.
-// Where one cause has thousands of messages, as a lock has that many watches wait for, the call
-// ends once its work has reached the budget. The other messages wait for the next call, in order,
-// as they would wait on the way to another node.
+// settle delivers the messages between this node's requester and voter, until neither sends any
+// more, by the path of other nodes' messages; then settle collects the alarms. Each exchange is
+// bounded: a message leads to at most one promise, confirmation, inquiry and release of a request.
+// If a message leads to thousands, such as a grant on a key with many watches, settle stops when
+// the work reaches the budget, and the next call delivers the rest in order, as if the rest were on
+// the way to another node.
 func (n *Node) settle(now vote.Now) {
 	defer func() { n.began = n.Work() }()
 	for {

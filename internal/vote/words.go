@@ -15,8 +15,8 @@ import (
 // NodeID is the unique name of a node in its mesh.
 type NodeID string
 
-// Incarnation identifies an incarnation: one start of a node. A Life is drawn at random when the
-// process starts, so two incarnations of a name never have equal lives. Lives have no order.
+// Incarnation identifies one start of a node. An Incarnation is drawn at random when the process
+// starts, so two starts of a node never have equal Incarnations. Incarnations have no order.
 type Incarnation uint64
 
 // Key is the name of a lock.

@@ -14,10 +14,10 @@ type Exclusion struct {
 	Report     Report
 }
 
-// Granted demands that a new lease is compatible with all leases of its key whose holders believe
-// in them, held with how long each lasts yet, and that no lease of over, whose holders don't
-// believe in them any more, still keeps the key from the new lease. Granted returns how many leases
-// overlap the new lease.
+// Granted checks a new lease against the other leases of its key. held has the leases that their
+// holders still use, and for how long; over has the ended leases, which may keep the key for a
+// delay or minimum hold. The new lease must be compatible with all of them. Granted returns the
+// number of leases that overlap the new lease.
 func (x *Exclusion) Granted(now Moment, r *Lease, held iter.Seq2[*Lease, time.Duration], over iter.Seq[*Lease]) (overlaps uint64) {
 	if r.Mode == vote.Permit && (r.Slot == 0 || r.Slot > vote.Slot(r.Permits)) {
 		x.Report(RuleExclusion, "%s is granted %q in slot %d of %d", r.Node, r.Key, r.Slot, r.Permits)

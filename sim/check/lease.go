@@ -79,10 +79,10 @@ func (r *Lease) BarsIn(slot vote.Slot, o *Lease, other vote.Slot) bool {
 // granted.
 func (r *Lease) upgrades(o *Lease) bool { return r.Base == o && o.Mode == vote.Shared }
 
-// KeptUntil returns until when, in the world's time, a lease keeps others from the key at least:
-// until the lease ends, unless it was given back; for its delay after an end without a release; and
-// for its minimum hold. Voters' clocks may run fast by the bound, and the holder's clock slow, so
-// voters may end a delay or a minimum hold earlier by the drift allowance.
+// KeptUntil returns the earliest instant, in the world's time, at which others may get the key: the
+// end of the lease, unless the lease was given back; after an end without a release, the end of the
+// delay; and the end of the minimum hold. Voters' clocks may run fast by the bound, and the
+// holder's clock slow, so voters may end a delay or a minimum hold earlier by the drift allowance.
 func (r *Lease) KeptUntil() (until Moment) {
 	if !r.Given {
 		until = r.EndAt.Add(r.Delay - vote.Drift(r.Delay))

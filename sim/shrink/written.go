@@ -24,13 +24,12 @@ import (
 	"github.com/lockmesh/lockmesh/sim"
 %[6]s)
 
-// %[1]s plays what is left of seed %[2]d without all that its failure can do without. It failed
-// with
+// %[1]s replays a shrunk run of seed %[2]d, which failed with
 //
 //	%[3]s
 //
-// and passes once that is mended. Its own seed may be another, since only the luck that is needed
-// is kept. Put it into the folder sim and give it the name of what it shows.
+// The test passes once the fault is mended. The seed may differ: the random draws that the failure
+// needs are kept. Put the file into the folder sim, and name the test after the fault.
 func %[1]s(t *testing.T) {
 	w := sim.New(%[4]s)
 	w.Run(%[5]s)
