@@ -1,12 +1,3 @@
-// Package lease is an implementation package of lockmesh, without a compatibility promise:
-// applications use the root package.
-//
-// It is the voter's side of the protocol: a voter promises keys to requests, in order of
-// their stamps, for as long as the requests' sessions last, from memory alone.
-//
-// A Voter is a deterministic state machine. It starts no goroutine, reads no clock and does no I/O:
-// each call is told the time and appends the messages to send. The owner (package internal/node)
-// makes one call at a time.
 package lease
 
 import (

@@ -1,10 +1,3 @@
-// Package member is an implementation package of lockmesh, without a compatibility promise:
-// applications use the root package.
-//
-// It reports the members of the mesh, with their incarnations and addresses.
-//
-// Membership is only a hint. It may suggest nodes to dial, but no lock, vote or deadline depends on
-// it: gossip is late, and in a partition each side believes the other side dead.
 package member
 
 import (

@@ -1,4 +1,4 @@
-// Package registertest tests that a register compares and sets.
+// Package registertest tests that a [register.Register] compares and sets atomically.
 package registertest
 
 import (

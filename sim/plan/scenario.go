@@ -1,7 +1,3 @@
-// Package plan answers an operator's questions about a planned mesh: how often a lock can be had,
-// how long a take-over from a dead holder lasts, and the cost in messages. The package runs whole
-// nodes, the very code of production, in the worlds of package sim, with the delays and faults
-// stated in a scenario file, and measures. See docs/planning.md.
 package plan
 
 import "time"

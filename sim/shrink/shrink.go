@@ -1,4 +1,3 @@
-// Package shrink takes a failing run of the simulator and leaves out what the failure doesn't need.
 package shrink
 
 import (

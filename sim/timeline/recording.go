@@ -1,4 +1,3 @@
-// Package timeline draws a run of the simulator: a lane for each node over the world's time.
 package timeline
 
 import (
