@@ -1,9 +1,10 @@
-# The verbs of this repository. `make` alone lists them.
+# The verbs of this repository. `make` alone lists the verbs. A line that begins with ## continues
+# the text of the verb above.
 
 GO   ?= go
 LINT := github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0
 
-# How much a longer run does; for example: make sim SEEDS=100 SEED=4711
+# The sizes of longer runs; for example: make sim SEEDS=100 SEED=4711
 SEED     ?= 1
 SEEDS    ?= 1000
 SECONDS  ?= 60
@@ -17,26 +18,30 @@ BENCH    ?= bench/out
 ARGS     ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help test race contrib peers redis-clients lint fmt fuzz sim soak pages explore mutants mutants-source tables chaos bench bench-core benchmarks cost cross same ci hunt gate-under-load quickstart
+.PHONY: help test race contrib peers redis-clients lint fmt fuzz sim soak pages explore mutants \
+	mutants-source tables chaos bench bench-core benchmarks cost cross same ci hunt gate-under-load \
+	quickstart
 
 help: ## lists the verbs
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 } \
+		/^## / { printf "%23s%s\n", "", substr($$0, 4) }' $(MAKEFILE_LIST)
 
-test: ## runs all tests, real processes included
+test: ## runs all tests of the library, real processes included
 	$(GO) test ./...
 
-race: ## runs all tests under the race detector
+race: ## runs all tests of the library under the race detector
 	$(GO) test -race -timeout 30m ./...
 
-contrib: ## tests what is a module of its own, in contrib and examples, under the race detector
+contrib: ## tests the modules in contrib, deploy and examples under the race detector
 	@for mod in contrib/*/go.mod contrib/resp/clients/go.mod deploy/go.mod examples/*/go.mod; do \
 		echo "-- $${mod%/go.mod}"; (cd "$${mod%/go.mod}" && $(GO) test -race ./...) || exit 1; \
 	done
 
-peers: ## examines etcd and Redlock with locktest, in bench: a minute
+peers: ## tests etcd and Redlock with locktest, in bench: a minute
 	cd bench && $(GO) test -count=1 -v ./...
 
-redis-clients: ## tries the Redis clients of five languages, and compares the answers and the throughput with a Redis, whatever of them is installed: minutes
+redis-clients: ## tests the installed Redis clients (Go, Node.js, Python, Ruby, PHP), and
+## compares answers and throughput with a Redis: minutes
 	cd contrib/resp/clients && $(GO) test -tags hunt -count=1 -timeout 30m -v ./...
 
 lint: ## vets and lints; the first time builds golangci-lint, which takes minutes
@@ -49,11 +54,13 @@ fmt: ## formats all code
 fuzz: ## fuzzes every target for FUZZTIME (60s)
 	./.ci/fuzz $(FUZZTIME)
 
-sim: ## runs SEEDS (1000) simulated meshes of SECONDS (60) each with all faults, from SEED (1) on: a minute
+sim: ## runs SEEDS (1000) simulated meshes of SECONDS (60) each with all faults, from
+## SEED (1) on: a minute
 	LOCKMESH_SIM_SEED=$(SEED) LOCKMESH_SIM_SEEDS=$(SEEDS) LOCKMESH_SIM_SECONDS=$(SECONDS) \
 		$(GO) test ./sim -run '^TestSwarm' -count=1 -timeout 0 -v
 
-soak: ## runs simulated meshes for SOAK (4h) from SEED on, within the assumptions, beyond them, with dynamic membership, born by count, with a register, with messages that linger, and with syncs in pieces; uses KEYS keys once; and counts the work of a million keys and waiters
+soak: ## runs simulated meshes of every kind, each kind for SOAK (4h); uses KEYS
+## (5000000) keys once, and counts the work of a million keys and waiters
 	LOCKMESH_KEYS=$(KEYS) $(GO) test ./internal/node -run KeysUsedOnce -count=1 -timeout 0 -v
 	LOCKMESH_WORK_KEYS=1000000 $(GO) test ./internal/node -run NoStepOfANodeExceedsItsBudget -parallel 1 -count=1 -timeout 0 -v
 	LOCKMESH_WORK_KEYS=60000 $(GO) test ./internal/sockettest -run WatchesOfAllKeysLoseNobodysLease -count=1 -timeout 0 -v
@@ -65,50 +72,59 @@ soak: ## runs simulated meshes for SOAK (4h) from SEED on, within the assumption
 	$(GO) run ./sim/cmd/lockmesh-sim -seed $(SEED) -seconds 300 -for $(SOAK) -lingering
 	$(GO) run ./sim/cmd/lockmesh-sim -seed $(SEED) -seconds 300 -for $(SOAK) -pieces
 
-explore: ## explores every order of events within small limits, and wider ones: locks for FOR (50s), then changes of an electorate and births by count for as long each
+explore: ## explores every order of events within small limits, then within wider limits:
+## locks for FOR (50s), electorate changes for FOR, births by count for FOR
 	$(GO) run ./sim/cmd/lockmesh-explore -for $(or $(FOR),50s)
 	$(GO) run ./sim/cmd/lockmesh-explore -electorate -for $(or $(FOR),50s)
 	$(GO) run ./sim/cmd/lockmesh-explore -birth -for $(or $(FOR),50s)
 
-pages: ## holds every output in docs/planning.md and docs/performance.md against what the command prints
+pages: ## compares every output in docs/planning.md and docs/performance.md with the
+## output of the command
 	LOCKMESH_PAGES=1 $(GO) test ./sim/cmd/... -run "PlanningPage|PerformancePage" -count=1
 
-mutants: ## breaks each rule of the protocol in turn, and tells which check finds it out, by seeds, by scenarios and by exploring
+mutants: ## breaks each rule of the protocol, and shows which check finds the broken rule
 	LOCKMESH_MUTANTS=1 $(GO) test -tags hunt ./sim ./sim/explore ./sim/explore/elect ./sim/explore/span -run Mutant -count=1 -timeout 30m -v
 
-tables: ## looks for the first seed that finds each mutant and each broken rule, and writes the tables in docs/simulation.md and what docs/planning.md and docs/performance.md show anew: half an hour
+tables: ## rewrites the tables of mutants in docs/simulation.md, and the outputs in
+## docs/planning.md and docs/performance.md: 30 minutes
 	$(GO) test -tags hunt ./sim -run 'TableOfMutants|BrokenRules' -update -timeout 0 -v
 	$(GO) test ./sim/cmd/lockmesh-sim -run PlanningPage -update
 	$(GO) test ./sim/cmd/lockmesh-cost -run PerformancePage -update
 
-mutants-source: ## breaks the core's source, some 330 lines, one at a time, and tells which no test notices: a quarter of an hour; ARGS="-only lease" and the like make it less
+mutants-source: ## breaks 330 lines of the core, one at a time, and lists the lines that no test
+## notices: 15 minutes; ARGS="-only lease" and the like do less
 	$(GO) run ./sim/cmd/lockmesh-mutants $(ARGS)
 
 chaos: ## kills, stops and restarts real processes, three times over
 	$(GO) test -tags hunt ./internal/proctest -count=3 -timeout 30m -v
 
-bench: ## compares lockmesh with Redis and etcd, and with what no service can go below, into BENCH (bench/out): twenty minutes; ARGS="-rounds 1" and the like make it less
+bench: ## compares lockmesh with Redis, etcd and the least possible cost, and writes to
+## BENCH (bench/out): 20 minutes; ARGS="-rounds 1" and the like do less
 	cd bench && $(GO) run ./cmd/lockbench -out $(abspath $(BENCH)) $(ARGS)
 
 benchmarks: ## runs the benchmarks of the packages
 	$(GO) test ./... -run '^$$' -bench . -benchmem
 
-bench-core: ## compares the core's benchmarks with those of BASE (the commit before), COUNT (6) times by turns: some minutes
+bench-core: ## compares the core's benchmarks with the commit BASE (the commit before), in
+## COUNT (6) alternating rounds: some minutes
 	BASE=$(BASE) COUNT=$(COUNT) ./.ci/bench-core
 
-cost: ## tells what locks cost in messages and rounds as nodes, voters and leases grow, by the simulator: half a minute
+cost: ## prints the cost of locks in messages and rounds for rising numbers of nodes,
+## voters and leases, by the simulator: half a minute
 	$(GO) run ./sim/cmd/lockmesh-cost
 
-same: ## proves that a refactoring changed nothing: compares simulated worlds and the bytes on the wire with those of BASE (the commit before): two minutes
+same: ## compares simulated worlds and the bytes on the wire with the commit BASE (the
+## commit before), to show that a refactoring changed nothing: 2 minutes
 	BASE=$(BASE) ./.ci/same
 
 cross: ## builds and vets for every supported system
 	./.ci/cross
 
-ci: ## the gate, as CI runs it: is this commit right? Under 8 minutes
+ci: ## runs the gate: is this commit right? Under 8 minutes on two cores
 	./.ci/run
 
-hunt: ## hunts for faults that are not known yet, with fresh randomness: for FOR (30m, say), or each hunt once; ARGS="-cores 1 seeds" and the like choose
+hunt: ## looks for unknown faults with fresh randomness: for FOR (such as 30m), or
+## each hunt once; ARGS="-cores 1 seeds" and the like choose
 	./.ci/hunt $(if $(FOR),-for $(FOR)) $(ARGS)
 
 gate-under-load: ## runs the gate N (10) times beside two processes that burn a core each

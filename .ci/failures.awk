@@ -1,11 +1,12 @@
-# Reads what a step of .ci/run printed, and prints what failed: of each package that failed its tests,
-# the first failing test, its message, and the command that shows it again; of anything else, the end.
-# The caller sets step, and flags to what else that command needs ("-race "). It prints 20 lines at
-# most, so that they and the times of all steps fit into a log's last 30.
+# Reads the output of a step of .ci/run, and prints the failures: for each package with a failed
+# test, the first failed test, the test's message, and the command that repeats the failure; for any
+# other failure, the end of the output. The caller sets step, and sets flags to further arguments of
+# the command ("-race "). The program prints 20 lines at most, so that these lines and the times of
+# all steps fit into the last 30 lines of a log.
 
 BEGIN { most = 20; of_one = 8 }
 
-# A package's result ends what belongs to the package.
+# A package's result ends the lines of the package.
 /^(ok  |\?   )/ { forget(); next }
 /^FAIL\t/ && $2 ~ /\// {
   if (kept) {
@@ -21,7 +22,7 @@ BEGIN { most = 20; of_one = 8 }
   next
 }
 
-# A failing test begins here, or what ends a whole test binary.
+# A failed test begins here, or a failure that ends a whole test binary.
 /^ *--- FAIL: |^panic: |^fatal error: |^SIGSEGV: |^WARNING: DATA RACE|^# / {
   begun = 1
   if (/^--- FAIL: / && !test) test = $3
