@@ -28,7 +28,7 @@ func (m *Memory) Load(ctx context.Context) (record []byte, version string, err e
 	return slices.Clone(m.record), strconv.Itoa(m.version), nil
 }
 
-// Store stores a copy of the record if the version is the present one.
+// Store stores a copy of the record if the version is the present version.
 func (m *Memory) Store(ctx context.Context, record []byte, version string) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -1,10 +1,10 @@
-// Package register keeps the one small record that says which mesh may act, for meshes whose
-// processes have neither fixed names nor disks (lockmesh.Config.Expect).
+// Package register keeps a small record with the name of the only mesh that may act. The register
+// is for processes with neither fixed names nor disks (lockmesh.Config.Expect).
 //
 // Without a register, such a mesh promises exclusion as long as no more than a certain number of
-// its processes run at once. With a register it needs no such bound: processes found a mesh only
-// once the register names it, and voters act only while they can write the register from time to
-// time. See docs/fleets.md for what that costs.
+// processes run at once. With a register the mesh needs no such bound: processes found a mesh only
+// once the register names the mesh, and voters act only while able to write the register from time
+// to time. docs/fleets.md has the costs.
 //
 // A register is any storage with compare-and-set for a few hundred bytes. Package kuberegister
 // keeps the record in a ConfigMap of Kubernetes, package objectregister in an object with
@@ -18,19 +18,19 @@ import (
 	"errors"
 )
 
-// Register is a place for one record, with compare-and-set. Each mesh needs a register of its own,
-// which all of its nodes that may vote reach. lockmesh makes one call at a time, with a context
-// that ends after some seconds; a method must return soon after its context has ended. Until the
-// method returns, lockmesh makes no other call. At the end of the node Close, Leave and Stop wait
-// for the method no longer than a second; after that, a goroutine stays until the method returns.
-// Other processes make calls at the same time.
+// Register is a place for a single record, with compare-and-set. Each mesh needs a register of its
+// own, within reach of all nodes of the mesh but NonVoting nodes. lockmesh makes a single call at a
+// time, and the context of a call ends after some seconds; a method must return soon after the end
+// of the context. Until the method returns, lockmesh makes no other call. At the end of the node
+// Close, Leave and Stop wait for the method no longer than a second; afterwards a goroutine stays
+// until the method returns. Other processes make calls at the same time.
 //
-// A record must never be taken back to an earlier content, as by restoring a backup, and never be
-// deleted while processes of the mesh run: either may let two meshes act.
+// A record must never return to an earlier content, as by restoring a backup, and never be deleted
+// while processes of the mesh run: either may let two meshes act.
 type Register interface {
-	// Load returns the record and the version of its content, which no other content ever has. The
-	// record is empty if there is none. An earlier content, from a replica that is behind, does no
-	// harm: Store compares with the present one.
+	// Load returns the record and the version of the content; no other content ever has the same
+	// version. Without a record Load returns no bytes. An earlier content, from a replica that is
+	// behind, does no harm: Store compares the version with the present version.
 	Load(ctx context.Context) (record []byte, version string, err error)
 
 	// Store replaces the record if its version is still the given version, as returned by Load, or
@@ -44,7 +44,7 @@ type Register interface {
 	Store(ctx context.Context, record []byte, version string) error
 }
 
-// ErrChanged means that the record isn't the one that was to be replaced.
+// ErrChanged means that the record has changed since the caller's Load.
 var ErrChanged = errors.New("register: the record has changed")
 
 // MaxRecord is the largest size of a record in bytes.

@@ -21,8 +21,8 @@ const accountDir = "/var/run/secrets/kubernetes.io/serviceaccount"
 // connection that was cut without notice must not be in the way of the next.
 const idleTime = 15 * time.Second
 
-// account reads the files of a service account. Kubernetes replaces them from time to time, so they
-// are read for each use.
+// account reads the files of a service account, for each use: Kubernetes replaces the files from
+// time to time.
 type account string
 
 func (a account) read(file string) (string, error) {
@@ -33,7 +33,7 @@ func (a account) read(file string) (string, error) {
 	return strings.TrimSpace(string(data)), nil
 }
 
-// authorities returns the certificates that sign the API server's.
+// authorities returns the certificates that sign the API server's certificate.
 func (a account) authorities() (*x509.CertPool, error) {
 	text, err := a.read("ca.crt")
 	if err != nil {
@@ -85,8 +85,8 @@ func inCluster(name string, a account, getenv func(string) string) (*ConfigMap, 
 	if err != nil {
 		return nil, fmt.Errorf("kuberegister: %w", err)
 	}
-	// HTTP/1.1, in which a request that ends with its context also ends its connection, which may
-	// be a dead one.
+	// HTTP/1.1: the end of a request by its context also ends the connection, and the connection
+	// may be dead.
 	transport := &http.Transport{
 		// The certificate is verified by VerifyConnection, against the authorities of the day.
 		TLSClientConfig: &tls.Config{

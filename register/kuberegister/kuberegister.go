@@ -1,11 +1,12 @@
-// Package kuberegister keeps the record of a mesh's births in a ConfigMap of Kubernetes. It talks
-// to the API server by HTTP, as the pod's service account, and needs no other library.
+// Package kuberegister keeps the record of a mesh's births in a ConfigMap of Kubernetes. The
+// package talks to the API server by HTTP, as the pod's service account, and needs no other
+// library.
 //
 //	r, err := kuberegister.InCluster("locks-register")
 //	cfg.Register = r
 //
-// The service account needs a Role of its namespace that allows get and update for this ConfigMap,
-// and create for ConfigMaps:
+// The service account needs a Role of its namespace with get and update for this ConfigMap, and
+// create for ConfigMaps:
 //
 //	rules:
 //	- apiGroups: [""]
@@ -16,9 +17,9 @@
 //	  resources: [configmaps]
 //	  verbs: [create]
 //
-// The ConfigMap is made when the first mesh is founded. Leave it out of the manifests that are
-// removed and applied again with the application: without its record, a new mesh may act while pods
-// of the earlier one still run.
+// The ConfigMap is made when the first mesh is founded. Leave the ConfigMap out of the manifests
+// that are removed and applied again with the application: without the record, a new mesh may act
+// while pods of the earlier mesh still run.
 package kuberegister
 
 import (
@@ -41,12 +42,12 @@ const Key = "record"
 // encoding and metadata come on top.
 const maxBody = 8 << 20
 
-// ConfigMap is a [register.Register] in a ConfigMap. It may be used from any goroutine, as long as
-// its fields don't change.
+// ConfigMap is a [register.Register] in a ConfigMap. Any goroutine may use a ConfigMap, as long as
+// the fields don't change.
 type ConfigMap struct {
 	// Server is the URL of the API server.
 	Server *url.URL
-	// Namespace and Name are those of the ConfigMap. Other data in it stays as it is.
+	// Namespace and Name name the ConfigMap. Other data in the ConfigMap stays unchanged.
 	Namespace, Name string
 	// Client sends the requests; nil is http.DefaultClient.
 	Client *http.Client
@@ -57,7 +58,7 @@ type ConfigMap struct {
 
 var _ register.Register = (*ConfigMap)(nil)
 
-// object is a ConfigMap as the API server has it. Fields that aren't named here are kept.
+// object is the API server's form of a ConfigMap. Fields without a name here are kept.
 type object struct {
 	fields   map[string]json.RawMessage
 	metadata map[string]json.RawMessage
@@ -74,13 +75,12 @@ func (c *ConfigMap) Load(ctx context.Context) (record []byte, version string, er
 	return []byte(o.data[Key]), o.version, nil
 }
 
-// Store updates the ConfigMap on the condition that its resourceVersion is the given one, or
-// creates it.
+// Store updates the ConfigMap on condition of the given resourceVersion, or creates the ConfigMap.
 func (c *ConfigMap) Store(ctx context.Context, record []byte, version string) error {
 	if version == "" {
 		return c.create(ctx, record)
 	}
-	// An update replaces the whole object, so it needs what others have put into it.
+	// An update replaces the whole object, so the update needs the fields and data of others.
 	o, err := c.get(ctx)
 	switch {
 	case err != nil:

@@ -21,7 +21,7 @@ import (
 	"github.com/lockmesh/lockmesh/register"
 )
 
-// Object is a [register.Register] in an object. It may be used from any goroutine.
+// Object is a [register.Register] in an object. Any goroutine may use an Object.
 type Object struct {
 	store objectfence.Store
 	name  string
@@ -59,7 +59,7 @@ func (o *Object) Load(ctx context.Context) (record []byte, version string, err e
 	return got.Data, string(got.Version), nil
 }
 
-// Store writes the object on the condition that it hasn't changed.
+// Store writes the object if the object hasn't changed.
 func (o *Object) Store(ctx context.Context, record []byte, version string) error {
 	err := o.store.Put(ctx, o.name, objectfence.Object{Token: token, Data: record, Version: objectfence.Version(version)})
 	switch {

@@ -24,7 +24,7 @@ import (
 // inPod is the beginning of a text that names a ConfigMap in the namespace of the pod.
 const inPod = "configmap:"
 
-// configMap is the path of a ConfigMap, behind what an API server or a proxy has in front.
+// configMap is the path of a ConfigMap, behind the prefix of an API server or a proxy.
 var configMap = regexp.MustCompile(`^(.*)/api/v1/namespaces/([^/]+)/configmaps/([^/]+)$`)
 
 // Parse returns the register that a text names. Nothing is sent yet. The function token, if not
@@ -61,8 +61,8 @@ func Parse(text string, token func() (string, error)) (register.Register, error)
 	return at, nil
 }
 
-// bearer sends requests to one host with a bearer token. A redirect to another host, port or scheme
-// gets none.
+// bearer sends requests to a single host with a bearer token. A redirect to another host, port or
+// scheme gets no token.
 type bearer struct {
 	scheme, host string
 	token        func() (string, error)

@@ -1,4 +1,4 @@
-// Package registertest tests that a [register.Register] compares and sets atomically.
+// Package registertest tests whether a [register.Register] compares and sets atomically.
 package registertest
 
 import (
@@ -12,7 +12,7 @@ import (
 )
 
 // Run tests the register returned by open. Each call of open must prepare a place without a record,
-// and return a function that connects to this place, as one process after the other would.
+// and return a function to connect to this place, as processes would one after the other.
 func Run(t *testing.T, open func(t *testing.T) (connect func() register.Register)) {
 	t.Run("there is no record at first", func(t *testing.T) { testEmpty(t, open(t)) })
 	t.Run("what is stored is loaded, to the last byte", func(t *testing.T) { testBytes(t, open(t)) })
@@ -104,8 +104,8 @@ func testChanged(t *testing.T, connect func() register.Register) {
 	refused(t, one, "late", version)
 }
 
-// testAtOnce has several goroutines count up to a number. If two stores of one version succeeded,
-// the number would be reached by more than that many stores.
+// testAtOnce has several goroutines count up to a number. If two stores of the same version
+// succeeded, the goroutines would reach the number by more stores than the number.
 func testAtOnce(t *testing.T, connect func() register.Register) {
 	const goroutines, most = 4, 40
 	counts := make(chan int, goroutines)

@@ -28,7 +28,7 @@ const DefaultTable = "lockmesh_register"
 // maxName is the longest name of a row, in bytes.
 const maxName = 255
 
-// Row is a [register.Register] in a row. It may be used from any goroutine.
+// Row is a [register.Register] in a row. Any goroutine may use a Row.
 type Row struct {
 	db   *sql.DB
 	name string
@@ -38,8 +38,7 @@ type Row struct {
 
 var _ register.Register = (*Row)(nil)
 
-// identifier matches a table's name, with or without its schema, that can't be any other part of a
-// statement.
+// identifier matches a table's name, with or without its schema, and no other part of a statement.
 var identifier = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*)?$`)
 
 // New returns the register in the row of the given name. An empty table is [DefaultTable]; a table
@@ -88,7 +87,7 @@ func (r *Row) Schema() string { return r.create }
 func (r *Row) Create(ctx context.Context) error {
 	_, err := r.db.ExecContext(ctx, r.create)
 	if err != nil {
-		// Of several processes that create the table at once, PostgreSQL may fail all but one.
+		// If several processes create the table at once, PostgreSQL may fail all but the first.
 		_, err = r.db.ExecContext(ctx, r.create)
 	}
 	if err != nil {
@@ -109,9 +108,9 @@ func (r *Row) Load(ctx context.Context) (record []byte, version string, err erro
 	return record, version, nil
 }
 
-// Store adds the row, or replaces it if its version is the given one.
+// Store adds the row, or replaces the row if its version is the given version.
 func (r *Row) Store(ctx context.Context, record []byte, version string) error {
-	// A version that is random is that of one content only, even if the row is deleted and added
+	// A random version belongs to a single content only, even if the row is deleted and added
 	// again. The record is text.
 	next := rand.Text()
 	query, args := r.replace, []any{next, string(record), r.name, version}

@@ -9,32 +9,32 @@ import (
 	"github.com/lockmesh/lockmesh/internal/vote"
 )
 
-// The times of a machine that is made anew. It begins a little after zero, since a pledge that it
-// begins with counts as made at zero.
+// The times of a new machine. The machine begins a little after zero, since a pledge in the initial
+// state counts as made at zero.
 const (
 	ttl      = 10 * time.Second
 	begins   = vote.Instant(time.Millisecond)
 	pollTime = 90 * time.Millisecond // a report counts for three polling intervals of 100 ms
 	margin   = 2 * time.Second       // how long founders must have been the same
-	patience = 5 * time.Second       // after which a pledge is undone
+	patience = 5 * time.Second       // then a pledge is undone
 )
 
 // names are the names of the processes. The names of real ones mean nothing; here they tell the
 // processes apart.
 var names = [maxProcesses]vote.NodeID{"a", "b", "c", "d", "e", "f", "g"}
 
-// mind is what a process knows.
+// mind is the knowledge of a process.
 type mind struct {
 	generation uint8            // how many identities the process had before
 	told       [maxProcesses]id // the newest report of each other process
-	pledge     id               // the electorate to which it has pledged
-	elected    id               // the electorate that it knows
+	pledge     id               // the electorate of its pledge
+	elected    id               // the known electorate
 }
 
 // id is the number of a report or an electorate; zero for none.
 type id uint16
 
-// incarnation returns the incarnation of a process under which it takes its next identity.
+// incarnation returns the incarnation under which a process takes the next identity.
 func incarnation(process int, generation uint8) vote.Incarnation {
 	return vote.Incarnation(1 + process*16 + int(generation))
 }
@@ -47,8 +47,8 @@ func (x *explorer) elector(process int, generation uint8) vote.Elector {
 	}
 	v = vote.Elector{Name: names[process], Dir: vote.Dir(1 + process)}
 	if generation > 0 {
-		// The identity that the machine takes when it gives up the one before, with a pledge that
-		// no other process has given.
+		// The identity of the machine after giving up the identity before, with a pledge given by
+		// no other process.
 		pledge := []vote.Elector{x.elector(process, generation-1), {Name: "z", Dir: 1 << 20}}
 		m := x.machine(process, mind{generation: generation - 1, pledge: x.electorate(vote.Electorate{Voters: pledge})})
 		at := vote.Now{Fast: begins.Add(patience), Slow: begins.Add(patience)}
@@ -63,7 +63,7 @@ func session(process int) vote.SessionID {
 	return vote.SessionID{Node: names[process], Incarnation: vote.Incarnation(100 + process)}
 }
 
-// machine makes a machine of what a process knows.
+// machine makes a machine with the knowledge of a process.
 func (x *explorer) machine(process int, k mind) *electorate.Machine {
 	cfg := x.o.config()
 	cfg.Self = vote.SessionID{Node: names[process], Incarnation: incarnation(process, k.generation)}
@@ -84,7 +84,7 @@ func (x *explorer) machine(process int, k mind) *electorate.Machine {
 	return m
 }
 
-// remind tells a machine the reports that its process knows.
+// remind passes the reports known to a process to its machine.
 func (x *explorer) remind(m *electorate.Machine, k mind, at vote.Instant) {
 	now := vote.Now{Fast: at, Slow: at}
 	for i, n := range k.told {
@@ -98,7 +98,7 @@ func (x *explorer) remind(m *electorate.Machine, k mind, at vote.Instant) {
 	}
 }
 
-// after returns what a process knows after an event, given its machine.
+// after returns the knowledge of a process after an event, given its machine.
 func (x *explorer) after(process int, k mind, m *electorate.Machine) (mind, error) {
 	if alarms := m.Alarms(); len(alarms) > 0 && !x.o.Crowded {
 		return k, fmt.Errorf("%s raises an alarm: %s", names[process], alarms[0])
@@ -107,7 +107,7 @@ func (x *explorer) after(process int, k mind, m *electorate.Machine) (mind, erro
 		if next := x.elector(process, k.generation+1); m.Elector() != next {
 			return k, fmt.Errorf("%s takes the identity %x, and not %x", names[process], m.Elector().Dir, next.Dir)
 		}
-		// All connections are closed, so what was told counts no more.
+		// All connections are closed, so earlier reports count no more.
 		return mind{generation: k.generation + 1}, nil
 	}
 	k.elected = 0
@@ -121,7 +121,7 @@ func (x *explorer) after(process int, k mind, m *electorate.Machine) (mind, erro
 	return k, nil
 }
 
-// report returns the report that a machine gives of itself.
+// report returns a machine's report about itself.
 func (x *explorer) report(m *electorate.Machine) vote.Message {
 	m.Drain(nil)
 	at := vote.Now{Fast: begins, Slow: begins}
@@ -131,7 +131,7 @@ func (x *explorer) report(m *electorate.Machine) vote.Message {
 		if o.Conn == asks && o.Message.Kind == vote.KindReport {
 			r := o.Message
 			e := *r.Consensus
-			e.Writes = 0 // directories that are put back aren't explored
+			e.Writes = 0 // old directories aren't explored
 			if e.Founding {
 				e.Contacts = x.everyone()
 			}
@@ -142,9 +142,9 @@ func (x *explorer) report(m *electorate.Machine) vote.Message {
 	panic("birth: a machine leaves a poll unanswered")
 }
 
-// everyone returns all identities that there may be. Each fresh process is said to reach all of
-// them: that founders reach each other matters to their getting on, not to the claim, and would
-// multiply the worlds.
+// everyone returns all possible identities. In each world every fresh process reaches all
+// identities: a cut between founders would delay the founding, would not matter to the claim, and
+// would multiply the worlds.
 func (x *explorer) everyone() []vote.Elector {
 	if x.all == nil {
 		x.all = []vote.Elector{}
@@ -157,7 +157,7 @@ func (x *explorer) everyone() []vote.Elector {
 	return x.all
 }
 
-// pledgeOf returns the founders to which a machine has pledged.
+// pledgeOf returns the founders in the pledge of a machine.
 func (x *explorer) pledgeOf(m *electorate.Machine) []vote.Elector {
 	return x.report(m).Consensus.Electorate.Voters
 }

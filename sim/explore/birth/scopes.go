@@ -1,6 +1,6 @@
 package birth
 
-// Scopes returns scopes that take seconds each, and wider ones, which take minutes.
+// Scopes returns scopes of seconds each, and wider scopes of minutes each.
 func Scopes() (small, wide []Options) {
 	apart := [][2]int{{0, 3}, {0, 4}, {1, 3}, {1, 4}}
 	small = []Options{
@@ -8,8 +8,8 @@ func Scopes() (small, wide []Options) {
 		{Expect: 2, Most: 3, Processes: 4, Changes: 1},
 		{Expect: 2, Most: 3, Processes: 4, Rebirths: 1},
 		{Expect: 3, Most: 4, Processes: 5, Apart: apart},
-		// The first mesh votes d in, which hears of that only after its pledge to e and f. If d
-		// then joined as the one that has pledged, it would be counted in both.
+		// The first mesh votes d in, and d hears of this only after its pledge to e and f. If d
+		// then joined under the identity of the pledge, d would count in both meshes.
 		{Expect: 3, Most: 4, Processes: 6, Changes: 1, Apart: [][2]int{{0, 4}, {0, 5}, {1, 3}, {1, 4}, {1, 5}, {2, 3}, {2, 4}, {2, 5}}},
 	}
 	wide = []Options{

@@ -22,13 +22,13 @@ type Options struct {
 	Processes int // how many processes there are in all
 	Rebirths  int // how many pledges are undone
 	Changes   int // how often an electorate changes
-	MostSeen  int // after how many worlds the search gives up; zero: it doesn't
-	// Stop, if not nil, is called now and then, and ends the search if it returns true.
+	MostSeen  int // after how many worlds the search gives up; zero: never
+	// Stop, if not nil, is called now and then, and ends the search by returning true.
 	Stop func(worlds, depth, waiting int) bool
-	// Apart has the pairs of processes, by their numbers, that never hear of each other.
+	// Apart has the pairs of processes, by number, without any contact.
 	Apart [][2]int
 
-	// Crowded says that Most is beyond the claim, so alarms are expected.
+	// Crowded allows a Most beyond the claim, so alarms are expected.
 	Crowded bool
 }
 
@@ -45,15 +45,15 @@ func (o *Options) Bound() int { return o.Expect + o.leastVoters()/2 }
 type Report struct {
 	Worlds    int
 	Depth     int  // the largest number of events up to a world
-	Births    int  // worlds in which a mesh is born
-	Two       int  // worlds in which two meshes are known, at most one of which has a majority
-	Undone    int  // worlds in which a pledge was undone
-	Steps     int  // events that were tried
+	Births    int  // worlds with the birth of a mesh
+	Two       int  // worlds with two known meshes, at most one with a majority
+	Undone    int  // worlds with an undone pledge
+	Steps     int  // tried events
 	Gave      bool // the search gave up at Options.MostSeen, or was stopped
 	Violation *Violation
 }
 
-// Violation is a world that must not be, and the events that lead to it.
+// Violation is a world that must not be, and the events that lead to this world.
 type Violation struct {
 	What string
 	Path []string
@@ -174,7 +174,7 @@ func (x *explorer) search() (*Report, error) {
 	return r, nil
 }
 
-// each calls f with each world that can follow upon a world.
+// each calls f with each possible successor of a world.
 func (x *explorer) each(w world, f func(next world, text string) error) error {
 	alive := 0
 	for i := range x.o.Processes {
@@ -274,7 +274,7 @@ func (x *explorer) happens(w world, i int, e event, arg id, by int, f func(world
 		}
 		after, err := x.after(i, k, m)
 		if after.elected != 0 {
-			after.told, after.pledge = [maxProcesses]id{}, 0 // a member hears nothing more that matters
+			after.told, after.pledge = [maxProcesses]id{}, 0 // later reports to a member don't matter
 		}
 		got = heardResult{mind: after}
 		if err != nil {
@@ -296,7 +296,7 @@ func (x *explorer) happens(w world, i int, e event, arg id, by int, f func(world
 	return f(next, text)
 }
 
-// says returns the report that a process gives of itself.
+// says returns a process's report about itself.
 func (x *explorer) says(i int, k mind) id {
 	key := saying{i, k}
 	n, ok := x.said[key]
@@ -324,7 +324,7 @@ func (x *explorer) acts(w *world, e *vote.Electorate, exactly bool) bool {
 	return n >= len(e.Voters)/2+1
 }
 
-// judge counts a world, and says what is wrong with it.
+// judge counts a world, and describes the violation in the world, if any.
 func (x *explorer) judge(w *world, r *Report) string {
 	var known []uint64
 	var acting []*vote.Electorate
@@ -356,8 +356,8 @@ func (x *explorer) judge(w *world, r *Report) string {
 }
 
 // changes calls f with each world after a change of an electorate: a majority of the voters know
-// the newest version, and take in another process, or put it in the place of one of them, or go on
-// without one of them.
+// the newest version, and add another process, replace a voter by another process, or remove a
+// voter.
 func (x *explorer) changes(w world, f func(world, string) error) error {
 	for i := range x.o.Processes {
 		k := w.mind[i]
