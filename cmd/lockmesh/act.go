@@ -44,7 +44,7 @@ func (v *revokeVerb) Run(ctx context.Context, g *globals) error {
 	})
 }
 
-// done reports that an action has succeeded.
+// done reports the success of an action.
 func (g *globals) done(text string) error {
 	return g.print(struct {
 		Done bool `json:"done"`
@@ -100,7 +100,7 @@ func positive(flag string, d time.Duration) error {
 	return nil
 }
 
-// endFlags are the flags of the verbs that end a node.
+// endFlags are the flags of the verbs to end a node.
 type endFlags struct {
 	Wait time.Duration `short:"w" default:"1m" placeholder:"TIME" help:"How long to wait. (${default})"`
 }

@@ -152,7 +152,7 @@ func (f *nodeFlags) config(g *globals, log *slog.Logger) (lockmesh.Config, error
 	cfg.FromFixed = f.FromFixed
 	cfg.MinVoters, cfg.MaxVoters, cfg.NonVoting, cfg.TTL, cfg.Logger = f.MinVoters, f.MaxVoters, f.NonVoting, f.TTL, log
 	if cfg.Bind == "" && cfg.Expect == 1 && len(cfg.Secrets) == 0 && !cfg.Insecure {
-		cfg.Bind = "127.0.0.1:0" // a mesh of one process takes in no other
+		cfg.Bind = "127.0.0.1:0" // a mesh of a single process admits no other process
 	}
 	return cfg, nil
 }
@@ -173,7 +173,7 @@ func (d *doors) close() {
 			_ = s.Abandon()
 			continue
 		}
-		_ = l.Close() // again, if it was served
+		_ = l.Close() // again, after Serve
 	}
 }
 
@@ -202,7 +202,7 @@ func (v *agentVerb) open() (_ *doors, err error) {
 	d.socket = v.socket()
 	if path := d.socket; path != noSocket {
 		if path == machineSocket || path == userSocket() {
-			_ = os.MkdirAll(filepath.Dir(path), 0o755) // Listen tells what is wrong
+			_ = os.MkdirAll(filepath.Dir(path), 0o755) // Listen reports the error
 		}
 		socket, err := admin.Listen(path)
 		if err != nil {
@@ -222,7 +222,7 @@ func (v *agentVerb) open() (_ *doors, err error) {
 	return d, err
 }
 
-// checked returns a secret of the environment that check allows.
+// checked returns a secret of the environment, if check allows the secret.
 func checked(name string, check func(string) error) (string, error) {
 	value, err := fromEnvironment(name)
 	if err == nil && value != "" {
@@ -233,7 +233,8 @@ func checked(name string, check func(string) error) (string, error) {
 	return value, err
 }
 
-// listenAll appends listeners of TCP addresses. The caller closes them, also after an error.
+// listenAll appends listeners of TCP addresses. The caller closes the listeners, also after an
+// error.
 func listenAll(to []net.Listener, flag string, addresses []string) ([]net.Listener, error) {
 	for _, addr := range addresses {
 		l, err := net.Listen("tcp", addr)
@@ -293,7 +294,7 @@ func (v *agentVerb) respOptions(password string, cfg lockmesh.Config, log *slog.
 	return opts
 }
 
-// agent is a node that is served.
+// agent is a node with its servers.
 type agent struct {
 	mesh    *lockmesh.Mesh
 	log     *slog.Logger
@@ -301,7 +302,7 @@ type agent struct {
 	leaves  bool // the node won't come back with its identity
 	alone   bool // the mesh has no other node: no voter remembers leases after the end
 	follows bool // clients of an agent before may count on keys at the start
-	tells   bool // an end in good order leaves the file that says so
+	tells   bool // an end in good order leaves a file
 	socket  string
 	granted atomic.Bool // locks could be granted: the keys of an agent before are over
 	left    atomic.Bool // a request has ended the node while clients had keys
@@ -310,7 +311,7 @@ type agent struct {
 	signals <-chan os.Signal
 }
 
-// serve serves until ctx ends, the node ends (lockmesh stop, say), or a listener fails. Then it
+// serve serves until ctx ends, the node ends (lockmesh stop, say), or a listener fails. Then serve
 // ends the node.
 func (a *agent) serve(ctx context.Context, d *doors, h *admin.Handler, clients *resp.Server, s *scrapes) error {
 	serving, stop := context.WithCancel(context.Background())
@@ -337,7 +338,8 @@ func (a *agent) serve(ctx context.Context, d *doors, h *admin.Handler, clients *
 			a.granted.Store(true)
 			a.log.Info("locks can be granted")
 		}
-		// Before the first majority the others need this process: systemd isn't to wait for them.
+		// Before the first majority the others need this process: systemd must not wait for the
+		// others.
 	}()
 	notifier.Ready()
 	beats := notifier.Watchdog(serving, a.mesh)
@@ -371,7 +373,7 @@ func (a *agent) serve(ctx context.Context, d *doors, h *admin.Handler, clients *
 }
 
 // reloadUponHangup reads the secrets again upon each SIGHUP, until ctx ends. The channel is closed
-// when that is over.
+// at the end.
 func (a *agent) reloadUponHangup(ctx context.Context) <-chan struct{} {
 	done := make(chan struct{})
 	go func() {
@@ -402,7 +404,7 @@ func (a *agent) reload() error {
 	return a.mesh.SetSecrets(all...) // logs the change
 }
 
-// ended returns a channel that is closed when the node has ended, or ctx has.
+// ended returns a channel; the channel is closed at the end of the node or of ctx.
 func (a *agent) ended(ctx context.Context) <-chan struct{} {
 	done := make(chan struct{})
 	changes, err := a.mesh.WatchElectorate(ctx)

@@ -15,7 +15,7 @@ import (
 // releases no such key at its end, and an agent alone, which remembers nothing, is quiet after the
 // start where the agent before may have left such keys.
 
-// end ends the node, unless it has ended. The listeners are closed.
+// end ends the node, unless the node has ended. The listeners are closed.
 func (a *agent) end(ctx context.Context) error {
 	switch {
 	case a.left.Load(), a.alone && a.follows && !a.granted.Load():
@@ -32,7 +32,7 @@ func (a *agent) end(ctx context.Context) error {
 	err := end(ctx)
 	switch {
 	case errors.Is(err, lockmesh.ErrVoter), errors.Is(err, lockmesh.ErrClosed):
-		return nil // the others need this voter until it is replaced; or the node had ended before
+		return nil // the others need this voter until its replacement; or the node had ended before
 	case errors.Is(err, context.DeadlineExceeded):
 		a.log.Warn("the end wasn't confirmed in time", "error", err)
 		return nil
@@ -113,7 +113,7 @@ func (d *doors) mayFollow() bool {
 }
 
 // outlived reports whether clients may count on keys while the files beside the socket are gone:
-// clients of other machines, or those of a service with a directory that systemd makes.
+// clients of other machines, or clients of a service with a directory made by systemd.
 func (d *doors) outlived() bool {
 	if d.socket == noSocket {
 		return false // no file can tell
@@ -121,8 +121,8 @@ func (d *doors) outlived() bool {
 	return len(d.http) > 1 || len(d.resp) > 0 || os.Getenv("RUNTIME_DIRECTORY") != ""
 }
 
-// endFile returns the path of the file by which an agent alone tells the next agent that no client
-// counts on a key.
+// endFile returns the path of a file. By this file an agent alone reports to the next agent: no
+// client counts on a key.
 func endFile(socket string) string { return socket + ".ended" }
 
 // takeEndFile removes the file, and reports whether an agent of this user has left the file.
@@ -152,9 +152,10 @@ func (a *agent) tellEnd() {
 	}
 }
 
-// quietAlone returns a configuration like that of a mesh of one process, which grants no lock until
-// MaxTTL after its start. A mesh with Expect: 1 grants at once, since the leases of the process
-// before have ended with that process; but the clients of an agent can outlive the agent.
+// quietAlone returns a configuration like the configuration of a mesh of a single process, but
+// without a grant until MaxTTL after the start. A mesh with Expect: 1 grants at once, since the
+// leases of the process before have ended with this process; but the clients of an agent can
+// outlive the agent.
 func quietAlone(cfg lockmesh.Config) lockmesh.Config {
 	if cfg.Name == "" {
 		cfg.Name = "agent"

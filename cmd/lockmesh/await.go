@@ -40,7 +40,7 @@ const (
 	// yet: shorter than the idle timeouts of common proxies.
 	askTime = 20 * time.Second
 
-	// awayPause is the pause between two tries to reach a node that doesn't answer.
+	// awayPause is the pause between two tries to reach a silent node.
 	awayPause = 100 * time.Millisecond
 )
 
@@ -91,7 +91,7 @@ type wait struct {
 	from  time.Time // when the wait has begun
 	until time.Time // when the wait is over; zero without an end
 	seen  time.Time // when the node has answered last
-	why   string    // what is missing, as the node has said last
+	why   string    // the unmet condition, from the node's last answer
 	shown bool      // the terminal shows a line about the wait
 }
 
@@ -136,7 +136,7 @@ func (w *wait) voters(ctx context.Context, ask func(context.Context, time.Durati
 	}
 }
 
-// ask asks the node once, which answers when the condition holds, or else soon enough for a
+// ask asks the node once. The node answers when the condition holds, or else soon enough for a
 // terminal or a proxy.
 func (w *wait) ask(ctx context.Context, ask func(context.Context, time.Duration) (*admin.Electorate, error)) (*admin.Electorate, error) {
 	long := askTime
@@ -152,7 +152,7 @@ func (w *wait) ask(ctx context.Context, ask func(context.Context, time.Duration)
 	return ask(ctx, long)
 }
 
-// most is how long a part of the wait may take that would take so long.
+// most returns a length for a part of the wait, bounded by the time left.
 func (w *wait) most(long time.Duration) time.Duration {
 	if w.until.IsZero() {
 		return long
@@ -170,7 +170,7 @@ func (w *wait) over(why string) error {
 // isWatched reports whether a person watches the wait.
 func (w *wait) isWatched() bool { return w.g.Output == "text" && isTerminal(w.g.err) }
 
-// say shows on a terminal what is missing.
+// say shows the unmet condition on a terminal.
 func (w *wait) say(why string) {
 	if why != w.why {
 		w.g.verbosef("waiting for %s: %s", w.what, why)
@@ -181,7 +181,7 @@ func (w *wait) say(why string) {
 	}
 	line := []rune(fmt.Sprintf("waiting for %s for %v: %s", w.what, roundTime(time.Since(w.from)), why))
 	if width, _, err := term.GetSize(int(w.g.err.Fd())); err == nil && width > 0 && len(line) >= width {
-		line = line[:width-1] // a line that wraps can't be cleared
+		line = line[:width-1] // a wrapped line can't be cleared
 	}
 	_, _ = fmt.Fprint(w.g.err, clearLine+string(line))
 	w.shown = true
@@ -195,7 +195,7 @@ func (w *wait) clear() {
 	}
 }
 
-// tell prints the result: text for a person, JSON for a program that has asked, and else nothing.
+// tell prints the result: text for a person, JSON for a program on request, and else nothing.
 func (w *wait) tell(done any, text string) error {
 	if w.g.Output == "text" && !isTerminal(w.g.out) {
 		return nil

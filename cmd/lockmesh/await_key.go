@@ -11,7 +11,7 @@ import (
 // request may be given up, and the key may be kept from all after its last holder.
 const freeTime = time.Second
 
-// key awaits that a key is free. The node's events about the key say when to look.
+// key waits until a key is free. The node's events about the key say when to look.
 func (w *wait) key(ctx context.Context, c *admin.Client, key string) (any, string, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	changes, failed := make(chan struct{}, 1), make(chan error, 1)

@@ -26,7 +26,7 @@ func reasonOf(err error) string {
 	return safe(strings.TrimSuffix(text, ": "+context.DeadlineExceeded.Error()))
 }
 
-// isAway reports whether an error is that of a node that may be about to start, or to come back.
+// isAway reports whether the node behind an error may be about to start, or to come back.
 func isAway(err error) bool {
 	var e *admin.Error
 	if errors.As(err, &e) {

@@ -41,14 +41,14 @@ func (v *completionVerb) Run(g *globals) error {
 	return err
 }
 
-// completeVerb prints what a word of a command line may be, a candidate a line. The scripts call
-// it.
+// completeVerb prints the candidates for a word of a command line, a candidate a line. The scripts
+// call completeVerb.
 type completeVerb struct {
 	Words []string `arg:"" optional:"" passthrough:"" help:"The words after lockmesh, the unfinished one last."`
 }
 
 const (
-	// completeTime bounds the wait for a node: a shell's user waits for it.
+	// completeTime bounds the wait for a node: a shell's user waits, too.
 	completeTime = 500 * time.Millisecond
 
 	// completeKeys is how many keys are offered at most.
@@ -78,7 +78,7 @@ func (v *completeVerb) Run(ctx context.Context, g *globals, parser *kong.Kong) e
 	return nil
 }
 
-// candidates returns what a word may be after others.
+// candidates returns the candidates for a word after other words.
 func candidates(ctx context.Context, g *globals, root *kong.Node, before []string, word string) []string {
 	node, flag, operands := root, (*kong.Flag)(nil), 0
 	for _, w := range before {
@@ -161,7 +161,7 @@ func childNames(n *kong.Node) (names []string) {
 	return names
 }
 
-// keys returns the keys in use that begin with prefix; none if no node answers soon.
+// keys returns the keys in use with a prefix; none if no node answers soon.
 func keys(ctx context.Context, g *globals, prefix string) (names []string) {
 	if len(g.Join) > 0 {
 		return nil // joining takes longer than a user waits

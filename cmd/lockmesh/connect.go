@@ -21,9 +21,9 @@ import (
 	"github.com/lockmesh/lockmesh/admin"
 )
 
-// goodbyeTime is how long a node of --join takes at most to tell the others that it goes. Gossip
-// passes news on every 200 ms. Then the process ends, although the library would stay for a second
-// more, to answer the last probes.
+// goodbyeTime is the longest time for the goodbye of a node of --join. Gossip passes news on every
+// 200 ms. Then the process ends, although the library would stay for a second more, to answer the
+// last probes.
 const goodbyeTime = 600 * time.Millisecond
 
 const (
@@ -40,8 +40,8 @@ type link struct {
 	g       *globals
 	address string
 	token   string
-	// patience is until when a node may be starting: until then a socket that isn't there yet, or
-	// on which no process listens, is tried again.
+	// patience is the end of the time in which a node may be starting: before, a missing socket, or
+	// a socket without a listening process, is tried again.
 	patience time.Time
 	own      *ownNode // with --join
 
@@ -49,8 +49,8 @@ type link struct {
 	clients []*admin.Client
 }
 
-// connect returns a way to the node that the flags name. With --join, the node is ready when
-// connect returns; otherwise nothing is sent.
+// connect returns a way to the node named by the flags. With --join, the node is ready when connect
+// returns; otherwise nothing is sent.
 func (g *globals) connect(ctx context.Context) (*link, error) {
 	l := &link{g: g, address: g.Addr, patience: time.Now().Add(startTime)}
 	if len(g.Join) > 0 {
@@ -68,7 +68,7 @@ func (g *globals) connect(ctx context.Context) (*link, error) {
 	return l, nil
 }
 
-// dialer is the function by which a client connects.
+// dialer is a client's function to connect.
 type dialer = func(ctx context.Context, network, addr string) (net.Conn, error)
 
 // client returns a new client of the node, with connections of its own. The link closes
@@ -110,7 +110,7 @@ func (l *link) client(wrap func(dialer) dialer) (*admin.Client, error) {
 	return c, nil
 }
 
-// drop closes the idle connections of a client that isn't used any more.
+// drop closes the idle connections of a client out of use.
 func (l *link) drop(c *admin.Client) {
 	l.mu.Lock()
 	l.clients = slices.DeleteFunc(l.clients, func(other *admin.Client) bool { return other == c })
@@ -118,7 +118,7 @@ func (l *link) drop(c *admin.Client) {
 	c.Close()
 }
 
-// unreachable describes why the node can't be reached, and what to do.
+// unreachable describes why the node can't be reached, and gives advice.
 func (l *link) unreachable(err error) error {
 	advice := "is the node up?"
 	switch {
@@ -143,7 +143,7 @@ func (l *link) close() {
 	}
 }
 
-// isStarting reports whether an error is that of a node that may be about to listen.
+// isStarting reports whether the node behind an error may be about to listen.
 func isStarting(err error) bool {
 	return errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ECONNREFUSED)
 }
@@ -158,7 +158,7 @@ type ownNode struct {
 	dir   string     // to be removed; empty if there is none
 }
 
-// join starts a node that never votes, and waits until locks can be granted, unless the verb does.
+// join starts a node without a vote, and waits until locks can be granted, unless the verb does.
 func (g *globals) join(ctx context.Context) (*ownNode, error) {
 	cfg, err := g.Mesh.config()
 	if err != nil {
@@ -178,7 +178,7 @@ func (g *globals) join(ctx context.Context) (*ownNode, error) {
 	}
 	n := &ownNode{token: rand.Text(), pipes: newPipes(), ended: make(chan error, 1)}
 	if g.Mesh.Dynamic {
-		// A node that never votes promises nothing, so it has nothing to remember.
+		// A node that never votes promises nothing, and has nothing to remember.
 		if n.dir, err = os.MkdirTemp("", "lockmesh-join-"); err != nil {
 			return nil, err
 		}
@@ -208,7 +208,7 @@ func (g *globals) join(ctx context.Context) (*ownNode, error) {
 	return n, nil
 }
 
-// anyPort returns an address with any free port, which peers on loopback and elsewhere can reach.
+// anyPort returns an address with any free port, within reach of peers on loopback and elsewhere.
 func anyPort(peers []string) string {
 	for _, p := range peers {
 		host, _, err := net.SplitHostPort(p)
@@ -219,7 +219,7 @@ func anyPort(peers []string) string {
 	return "127.0.0.1:0"
 }
 
-// close releases what is held, says goodbye, and ends the node.
+// close releases the held keys, says goodbye, and ends the node.
 func (n *ownNode) close() {
 	n.stop()
 	<-n.ended //nolint:errcheck // nothing can be done about an error: the node ends
@@ -227,7 +227,7 @@ func (n *ownNode) close() {
 	n.removeDir()
 }
 
-// sayGoodbye ends a node that comes and goes.
+// sayGoodbye ends a node of --join.
 func sayGoodbye(mesh *lockmesh.Mesh) {
 	left := make(chan struct{})
 	go func() { // ends with the process at the latest

@@ -11,7 +11,7 @@ import (
 	"github.com/lockmesh/lockmesh"
 )
 
-// doctorVerb looks for what is wrong.
+// doctorVerb looks for faults.
 type doctorVerb struct {
 	nodeFlags
 }
@@ -39,28 +39,28 @@ const (
 	skip verdict = "skip" // not examined, since an earlier check has failed
 )
 
-// finding is what a check has found.
+// finding is the result of a check.
 type finding struct {
 	// Check is the name of the check, such as "tcp".
 	Check string `json:"check"`
 	// Verdict is "ok", "warn", "fail" or "skip".
 	Verdict verdict `json:"verdict"`
-	// Reason says what was found.
+	// Reason describes the result.
 	Reason string `json:"reason"`
-	// Fix says what to do; empty if all is well.
+	// Fix gives advice; empty if all is well.
 	Fix string `json:"fix"`
 }
 
 // examination is the work of a doctor.
 type examination struct {
 	g     *globals
-	ctx   context.Context //nolint:containedctx // of the one run
+	ctx   context.Context //nolint:containedctx // of the only run
 	cfg   lockmesh.Config // of the machine's agent
 	peers []peer
 	found []finding
 	tell  func(finding) error
 
-	unwritten error // of the first finding that couldn't be told
+	unwritten error // of the first finding without output
 }
 
 // peer is a node's address, as a setting names it.
@@ -145,7 +145,7 @@ func (g *globals) tellFinding(f finding) error {
 	return err
 }
 
-// settings examines what can be known without the network.
+// settings examines the settings without the network.
 func (x *examination) settings(err error) {
 	if err == nil {
 		err = x.cfg.Validate()

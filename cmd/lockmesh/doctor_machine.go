@@ -25,7 +25,7 @@ func (x *examination) files() {
 	}
 }
 
-// secretFiles are the variables that name a file with a secret.
+// secretFiles are the variables with the path of a file with a secret.
 var secretFiles = []string{
 	"LOCKMESH_SECRET_FILE", "LOCKMESH_ADMIN_TOKEN_FILE", "LOCKMESH_RESP_PASSWORD_FILE", "LOCKMESH_REGISTER_TOKEN_FILE",
 }
@@ -88,7 +88,7 @@ func (x *examination) directory() {
 	}
 }
 
-// newDirectory examines a directory that the agent will make.
+// newDirectory examines a directory before the agent makes the directory.
 func (x *examination) newDirectory(dir string) {
 	parent := filepath.Dir(filepath.Clean(dir))
 	for {
@@ -104,7 +104,7 @@ func (x *examination) newDirectory(dir string) {
 	x.add("directory", ok, "", "%s will be made at the first start", dir)
 }
 
-// writable returns why no file can be made in a directory; nil if one can.
+// writable returns why no file can be made in a directory; nil if the directory is writable.
 func writable(dir string) error {
 	f, err := os.CreateTemp(dir, ".doctor-")
 	if err != nil {

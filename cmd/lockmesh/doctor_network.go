@@ -106,13 +106,13 @@ func peersOfFile(path string) (addresses []string, err error) {
 	return addresses, nil
 }
 
-// hasSelf reports whether one of the addresses is this machine's.
+// hasSelf reports whether an address is this machine's.
 func (x *examination) hasSelf(addresses []string) bool {
 	own := map[string]bool{x.cfg.Advertise: true}
 	if host, _, err := net.SplitHostPort(x.cfg.Advertise); err == nil {
 		own[host] = true
 	}
-	all, _ := net.InterfaceAddrs() // without them nothing is this machine's
+	all, _ := net.InterfaceAddrs() // without addresses nothing is this machine's
 	for _, a := range all {
 		if n, is := a.(*net.IPNet); is {
 			own[n.IP.String()] = true

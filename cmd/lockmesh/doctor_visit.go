@@ -29,7 +29,7 @@ const (
 	farClock = time.Second
 )
 
-// visit joins the mesh for a moment, and tells what the others think of the settings.
+// visit joins the mesh for a moment, and prints the others' verdict on the settings.
 func (x *examination) visit() {
 	switch {
 	case x.cfg.Expect == 1:
@@ -57,7 +57,7 @@ func (x *examination) visit() {
 	x.voters(&status)
 }
 
-// join starts a node that never votes, with the settings of this machine's agent.
+// join starts a node without a vote, with the settings of this machine's agent.
 func (x *examination) join() (*lockmesh.Mesh, func(), error) {
 	cfg := x.cfg
 	cfg.Name, cfg.NonVoting, cfg.Bootstrap = "doctor-"+strings.ToLower(rand.Text()[:8]), true, false
@@ -69,7 +69,7 @@ func (x *examination) join() (*lockmesh.Mesh, func(), error) {
 	cfg.Voters = slices.Clone(cfg.Voters)
 	cleanup := func() {}
 	if cfg.StateDir != "" {
-		// The agent's own directory is the agent's; a node that never votes promises nothing.
+		// The agent's own directory is for the agent; a node without a vote promises nothing.
 		dir, err := os.MkdirTemp("", "lockmesh-doctor-")
 		if err != nil {
 			return nil, nil, err
@@ -106,7 +106,7 @@ func (x *examination) look(mesh *lockmesh.Mesh) (s lockmesh.Status) {
 	return s
 }
 
-// refusals tells which settings differ from those of other nodes.
+// refusals reports the settings that differ from the settings of other nodes.
 func (x *examination) refusals(mesh *lockmesh.Mesh, s *lockmesh.Status) {
 	if n := mesh.Stats().Refusals["secret"]; n > 0 {
 		x.add("secret", fail, "give all nodes the same secret (LOCKMESH_SECRET or LOCKMESH_SECRET_FILE)",
@@ -130,7 +130,7 @@ func (x *examination) refusals(mesh *lockmesh.Mesh, s *lockmesh.Status) {
 	}
 }
 
-// gossip tells which nodes are known, and whether packets reach them and come back.
+// gossip reports the known nodes, and whether packets reach the nodes and come back.
 func (x *examination) gossip(mesh *lockmesh.Mesh, s *lockmesh.Status) {
 	if len(s.Members) < 2 {
 		x.add("join", fail, "look at the findings above; if they are all ok, look into the log of a peer",
@@ -160,7 +160,7 @@ func (x *examination) gossip(mesh *lockmesh.Mesh, s *lockmesh.Status) {
 	}
 }
 
-// voters tells whether locks can be granted, and what is wrong with voters.
+// voters reports whether locks can be granted, and the faults of voters.
 func (x *examination) voters(s *lockmesh.Status) {
 	e := &s.Electorate
 	for _, v := range e.Voters {

@@ -11,11 +11,11 @@ import (
 	"github.com/lockmesh/lockmesh/cmd/lockmesh/internal/job"
 )
 
-// The exit codes, most of them those of sysexits.h. A command run by run or lead ends with a code
-// of its own, or with 128 and its signal, and lockmesh passes the code on.
+// The exit codes, most of them from sysexits.h. A command run by run or lead ends with a code of
+// its own, or with 128 and its signal, and lockmesh passes the code on.
 const (
 	exitFailure  = 1   // an error of no other kind
-	exitUsage    = 64  // flags, keys or values that can't be used
+	exitUsage    = 64  // unusable flags, keys or values
 	exitNoQuorum = 69  // no majority of the voters answers, or no agent does
 	exitHeld     = 75  // the lock is held, or the wait is over; -E has another code
 	exitConfig   = 78  // a setting is wrong, or the agent doesn't allow the request
@@ -25,12 +25,12 @@ const (
 	exitSignal   = 128 // plus the number of the signal
 )
 
-// exit is an error that decides how the process ends.
+// exit is an error with the kind of the process's end.
 type exit struct {
 	code   int
-	signal syscall.Signal // that has ended the command or the wait, if any
-	echo   bool           // the signal came from the terminal, and only the command has got it
-	err    error          // what to tell the user; nil if there is nothing
+	signal syscall.Signal // behind the end of the command or the wait, if any
+	echo   bool           // the signal came from the terminal, and only the command has got the signal
+	err    error          // the text for the user; nil without a text
 }
 
 func (e *exit) Error() string {

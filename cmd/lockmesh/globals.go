@@ -42,7 +42,7 @@ type meshFlags struct {
 	Insecure     bool          `env:"LOCKMESH_INSECURE" help:"Allow a mesh without a secret on addresses other than loopback."`
 }
 
-// config returns the part of a node's configuration that the flags and the secret determine.
+// config returns the part of a node's configuration determined by the flags and the secret.
 func (f *meshFlags) config() (lockmesh.Config, error) {
 	secrets, err := secrets()
 	if err != nil {
@@ -54,8 +54,8 @@ func (f *meshFlags) config() (lockmesh.Config, error) {
 	}, nil
 }
 
-// secrets returns the secrets of the mesh, the one to be sent first: a line has one. While the
-// secret of a mesh is changed there are several.
+// secrets returns the secrets of the mesh, first the secret to send: each line has a secret. During
+// a change of the secret there are several.
 func secrets() (all []lockmesh.Secret, err error) {
 	text, err := fromEnvironment("LOCKMESH_SECRET")
 	if err != nil {
@@ -100,7 +100,7 @@ func fromEnvironment(name string) (string, error) {
 	return value, nil
 }
 
-// defaultAddr is the socket of this user's agent if there is one, else the machine's.
+// defaultAddr is the socket of this user's agent, if there is such an agent, else the machine's.
 func defaultAddr() string {
 	if path := userSocket(); path != "" {
 		if _, err := os.Stat(path); err == nil {
@@ -110,10 +110,10 @@ func defaultAddr() string {
 	return machineSocket
 }
 
-// machineSocket is the socket of the agent that systemd runs (RuntimeDirectory=lockmesh).
+// machineSocket is the socket of the agent run by systemd (RuntimeDirectory=lockmesh).
 const machineSocket = "/run/lockmesh/lockmesh.sock"
 
-// userSocket returns the socket of an agent that a user runs; empty where users have no such place.
+// userSocket returns the socket of a user's agent; empty where users have no such place.
 func userSocket() string {
 	if dir := os.Getenv("XDG_RUNTIME_DIR"); strings.HasPrefix(dir, "/") {
 		return dir + "/lockmesh.sock"
@@ -121,10 +121,10 @@ func userSocket() string {
 	return ""
 }
 
-// errNoAgent means that no node answers at the address.
+// errNoAgent means no node answers at the address.
 var errNoAgent = errors.New("no node answers")
 
-// verbosef tells the user what is done, with --verbose.
+// verbosef tells the user each step, with --verbose.
 func (g *globals) verbosef(format string, args ...any) {
 	if g.Verbose {
 		_, _ = fmt.Fprintf(g.err, "lockmesh: "+format+"\n", args...)

@@ -16,14 +16,13 @@ import (
 	"github.com/lockmesh/lockmesh/admin"
 )
 
-// lockFlags are the flags of the verbs that take locks. Those that flock(1) has as well have its
-// letters.
+// lockFlags are the flags of the verbs to take locks. Flags of flock(1) keep their letters.
 type lockFlags struct {
 	Nonblock     bool          `short:"n" aliases:"nb" xor:"wait" help:"Fail at once if the lock is held."`
 	Wait         *waitTime     `short:"w" xor:"wait" placeholder:"TIME" help:"Wait no longer than TIME, such as 30s or 30. Without -n and -w, wait for as long as it takes."`
 	ConflictExit int           `short:"E" name:"conflict-exit-code" default:"75" placeholder:"CODE" help:"The exit code when the lock is held or the wait is over. (${default})"`
 	Shared       bool          `short:"s" xor:"mode" help:"Take a shared lock: others may share the key meanwhile."`
-	Exclusive    bool          `short:"x" xor:"mode" hidden:""` // flock has it, and it is the default
+	Exclusive    bool          `short:"x" xor:"mode" hidden:""` // as in flock; the default
 	Permits      *int          `xor:"mode" placeholder:"N" help:"Take one of N permits, a semaphore. All users of the key give the same N."`
 	TTL          time.Duration `name:"ttl" placeholder:"TIME" help:"How long others wait after a crash of the node: the length of the lease, which the node renews. (the node's own)"`
 	Value        string        `placeholder:"TEXT" help:"What others see with the lock. (the host, the number of the process, the command's name)"`
@@ -47,7 +46,7 @@ func (f *lockFlags) check() error {
 	return nil
 }
 
-// holder takes locks and keeps them.
+// holder takes locks and keeps the locks.
 type holder struct {
 	*lockFlags
 	link  *link
@@ -55,15 +54,15 @@ type holder struct {
 	holds []*admin.Hold
 	keys  []string
 
-	clients []*admin.Client // one for each key
-	length  time.Duration   // of the shortest lease, when it was granted
+	clients []*admin.Client // a client for each key
+	length  time.Duration   // of the shortest lease, at the grant
 
 	mu    sync.Mutex
-	conns []net.Conn // that hold the keys
+	conns []net.Conn // on which the keys rest
 }
 
 // take takes all keys, one after the other in the order of their names, so that no two processes
-// wait for each other. If a key can't be had, the others are released.
+// wait for each other. If take fails to get a key, take releases the others.
 func (h *holder) take(ctx context.Context, keys []string) error {
 	keys = slices.Compact(slices.Sorted(slices.Values(keys)))
 	var until time.Time
@@ -79,7 +78,7 @@ func (h *holder) take(ctx context.Context, keys []string) error {
 			}
 			return err
 		}
-		// What is left later, when the last key is granted, depends on the wait for that key.
+		// The time left later, at the grant of the last key, depends on the wait for this key.
 		if left := time.Duration(hold.Last().LeftMS) * time.Millisecond; len(h.holds) == 0 || left < h.length {
 			h.length = left
 		}
@@ -89,7 +88,7 @@ func (h *holder) take(ctx context.Context, keys []string) error {
 	return nil
 }
 
-// takeOne takes one key. A zero until stands for no end of the wait.
+// takeOne takes a single key. A zero until stands for no end of the wait.
 func (h *holder) takeOne(ctx context.Context, key string, until time.Time) (*admin.Hold, error) {
 	c, err := h.link.client(h.keep)
 	if err != nil {
@@ -143,10 +142,11 @@ func introduction(command string) string {
 	return text[:min(len(text), maxIntroduction)]
 }
 
-// maxIntroduction is the length of the longest introduction in bytes: it is to fit on a line.
+// maxIntroduction is the length of the longest introduction in bytes: an introduction must fit on a
+// line.
 const maxIntroduction = 200
 
-// keep is a dialer that keeps the connections, since the guard of a job needs them.
+// keep is a dialer for dial, and keeps the connections for the guard of a job.
 func (h *holder) keep(dial dialer) dialer {
 	return func(ctx context.Context, network, addr string) (net.Conn, error) {
 		conn, err := dial(ctx, network, addr)
@@ -159,8 +159,8 @@ func (h *holder) keep(dial dialer) dialer {
 	}
 }
 
-// files returns copies of the connections that hold the keys, to be closed by the caller. Those in
-// memory have none: they end with this process.
+// files returns copies of the connections with the keys, to be closed by the caller. Connections in
+// memory have no files, and end with this process.
 func (h *holder) files() (files []*os.File) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -174,8 +174,8 @@ func (h *holder) files() (files []*os.File) {
 	return files
 }
 
-// release releases all keys, returns when they are free, and leaves no connection. The error says
-// which were lost before.
+// release releases all keys, returns when they are free, and leaves no connection. The error names
+// the keys lost before.
 func (h *holder) release() error {
 	errs := make([]error, len(h.holds))
 	var all sync.WaitGroup
@@ -194,7 +194,7 @@ func (h *holder) release() error {
 	return errors.Join(errs...)
 }
 
-// deadline returns when the first of the leases ends unless the node renews it.
+// deadline returns when the first of the leases ends without a renewal by the node.
 func (h *holder) deadline() (first time.Time) {
 	for _, hold := range h.holds {
 		if d := hold.Deadline(); first.IsZero() || d.Before(first) {
@@ -204,7 +204,7 @@ func (h *holder) deadline() (first time.Time) {
 	return first
 }
 
-// lost returns a channel of losses. The goroutines that write to it end when the keys are released.
+// lost returns a channel of losses. The writing goroutines end when the keys are released.
 func (h *holder) lost() <-chan error {
 	out := make(chan error, len(h.holds))
 	for i, hold := range h.holds {
@@ -219,7 +219,7 @@ func (h *holder) lost() <-chan error {
 	return out
 }
 
-// environment returns the variables that tell the command of its locks.
+// environment returns the variables with the locks, for the command.
 func (h *holder) environment() []string {
 	last := h.holds[0].Last()
 	return []string{
@@ -239,7 +239,7 @@ func (h *holder) tokens() (text string) {
 	return text
 }
 
-// interrupted is the cause of a context that a signal has ended.
+// interrupted is the cause of a context ended by a signal.
 type interrupted struct{ signal syscall.Signal }
 
 func (i interrupted) Error() string { return "interrupted by a signal: " + i.signal.String() }

@@ -66,7 +66,7 @@ func (v *leadVerb) Run(ctx context.Context, g *globals) error {
 	}
 }
 
-// pause waits for a time, or until a signal ends it.
+// pause waits for a time, or until a signal.
 func pause(ctx context.Context, d time.Duration, signals <-chan os.Signal) error {
 	waiting, stop := untilSignal(ctx, signals)
 	timer := time.NewTimer(d)

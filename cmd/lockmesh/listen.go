@@ -11,8 +11,8 @@ import (
 	"github.com/lockmesh/lockmesh/cmd/lockmesh/internal/job"
 )
 
-// listen returns a channel of the signals that are passed on, without some, and a function that
-// ends the channel. Signals that the caller of this process has it ignore stay ignored.
+// listen returns a channel of the passed-on signals, without some, and a function to end the
+// channel. Signals ignored on behalf of this process's caller stay ignored.
 func listen(without ...syscall.Signal) (<-chan os.Signal, func()) {
 	ch := make(chan os.Signal, 16)
 	for _, sig := range passedOn {
@@ -23,14 +23,14 @@ func listen(without ...syscall.Signal) (<-chan os.Signal, func()) {
 	return ch, func() { signal.Stop(ch) }
 }
 
-// untilSignal returns a context that ends when a signal arrives that ends processes, and a function
-// that ends the waiting for signals; further ones stay in the channel. After that function's call
-// signalOf tells of a signal that has arrived.
+// untilSignal returns a context that ends on the arrival of a signal to end processes, and a
+// function to end the wait for signals; further signals stay in the channel. After the call of this
+// function signalOf returns an arrived signal.
 func untilSignal(ctx context.Context, signals <-chan os.Signal) (context.Context, func()) {
 	return watchSignals(ctx, signals, func() { job.StopSelf() })
 }
 
-// watchSignals does the same as untilSignal, and calls stop for each key that stops processes.
+// watchSignals does the same as untilSignal, and calls stop for each key to stop processes.
 func watchSignals(
 	ctx context.Context, signals <-chan os.Signal, stop func(),
 ) (context.Context, func()) {
@@ -61,7 +61,7 @@ func watchSignals(
 	}
 }
 
-// connectUntilSignal is connect for a verb that has called listen.
+// connectUntilSignal is connect for a verb after its call of listen.
 func (g *globals) connectUntilSignal(ctx context.Context, signals <-chan os.Signal) (*link, error) {
 	waiting, stop := untilSignal(ctx, signals)
 	l, err := g.connect(waiting)

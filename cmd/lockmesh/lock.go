@@ -99,14 +99,14 @@ func (v *lockVerb) tell(g *globals, h *holder) error {
 	return nil
 }
 
-// held is a lock that was taken.
+// held is a taken lock.
 type held struct {
 	Key   string `json:"key"`
 	Token uint64 `json:"token"`
 	Node  string `json:"node"`
 	Mode  string `json:"mode"`
 	Slot  int    `json:"slot"`
-	// Deadline is when the lease ends unless the node renews it, as the node does.
+	// Deadline is when the lease ends without a renewal; the node renews the lease.
 	Deadline time.Time `json:"deadline"`
 }
 

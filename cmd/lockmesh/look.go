@@ -59,7 +59,7 @@ func (v *lsVerb) Run(ctx context.Context, g *globals) error {
 	})
 }
 
-// lockRows writes a row for each holder of a key, or one without a holder.
+// lockRows writes a row for each holder of a key, or a row without a holder.
 func lockRows(t *table, l *admin.Lock) {
 	waiting := strconv.Itoa(len(l.Waiters))
 	for _, h := range l.Holders {

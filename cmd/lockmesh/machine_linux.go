@@ -13,7 +13,7 @@ var remoteFileSystems = map[int64]string{
 	unix.CEPH_SUPER_MAGIC: "Ceph", unix.AFS_SUPER_MAGIC: "AFS", unix.CODA_SUPER_MAGIC: "Coda", unix.V9FS_MAGIC: "9P",
 }
 
-// remoteFileSystem reports whether a directory is on a file system of the network, and which.
+// remoteFileSystem reports whether a directory is on a file system of the network, and the kind.
 func remoteFileSystem(dir string) (kind string, remote bool) {
 	var s unix.Statfs_t
 	if err := unix.Statfs(dir, &s); err != nil {

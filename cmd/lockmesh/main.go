@@ -23,8 +23,8 @@ import (
 	"github.com/lockmesh/lockmesh/cmd/lockmesh/internal/job"
 )
 
-// The main thread stays the main goroutine's: on Linux a command is killed when the thread that has
-// started the command ends.
+// The main thread stays the main goroutine's: on Linux a command is killed at the end of the thread
+// on which the command was started.
 func init() { runtime.LockOSThread() }
 
 func main() {
@@ -36,7 +36,7 @@ func main() {
 	err := execute(os.Args[1:], s)
 	var e *exit
 	if errors.As(err, &e) && (e.signal == syscall.SIGINT || e.signal == syscall.SIGQUIT) {
-		// A shell that runs a script ends the script if the signal has ended the command.
+		// A shell ends the running script if the signal has ended the command.
 		dieOf(e.signal, e.echo)
 	}
 	os.Exit(codeOf(err))
@@ -88,10 +88,10 @@ Most verbs talk to a node: an agent, or an application that embeds lockmesh and 
 socket. -a or LOCKMESH_ADDR tells the node's socket or URL. With --join, the process itself is a
 node for as long as it runs.`
 
-// errAnswered ends the parsing of a command line that asked for help.
+// errAnswered ends the parsing of a command line with a request for help.
 var errAnswered = errors.New("answered")
 
-// execute runs a command line, tells the user about an error, and returns it.
+// execute runs a command line, tells the user about an error, and returns the error.
 func execute(args []string, s *streams) error {
 	err := dispatch(args, s)
 	if err == nil || errors.Is(err, errAnswered) {
@@ -116,7 +116,7 @@ func dispatch(args []string, s *streams) (err error) {
 	args, command, has := cutCommand(args)
 	c.Run.command, c.Lead.command = command, command
 	defer func() {
-		if r := recover(); r != nil { // kong ends the parsing so, when it has printed help
+		if r := recover(); r != nil { // kong ends the parsing so, after printing help
 			if r != errAnswered {
 				panic(r)
 			}
@@ -168,7 +168,7 @@ func printHelp(o kong.HelpOptions, c *kong.Context) error {
 func takesCommand(verb string) bool { return verb == "run" || verb == "lead" }
 
 // joinNegatives joins negative numbers with the flags before: kong takes a number for a flag
-// otherwise, and tells nothing that helps.
+// otherwise, without a helpful error.
 func joinNegatives(args []string) (joined []string) {
 	for i, a := range args {
 		if a == "--" {
@@ -189,7 +189,7 @@ func joinNegatives(args []string) (joined []string) {
 	return joined
 }
 
-// cutCommand returns what stands before -- if that is for run or lead, and what stands behind.
+// cutCommand returns the words before -- (for run and lead only), and the words behind.
 func cutCommand(args []string) (before, command []string, has bool) {
 	i := slices.Index(args, "--")
 	if i < 0 || !slices.ContainsFunc(args[:i], takesCommand) {
@@ -198,13 +198,13 @@ func cutCommand(args []string) (before, command []string, has bool) {
 	return args[:i], args[i+1:], true
 }
 
-// verb returns the first word of the verb that was parsed.
+// verb returns the first word of the parsed verb.
 func verb(c *kong.Context) string {
 	word, _, _ := strings.Cut(c.Command(), " ")
 	return word
 }
 
-// verbOf returns the verb that a command line has as far as it could be parsed, and a blank.
+// verbOf returns the verb of a command line, as far as the parser came, and a blank.
 func verbOf(c *kong.Context) string {
 	if c == nil || c.Selected() == nil {
 		return ""

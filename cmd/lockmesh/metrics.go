@@ -40,7 +40,7 @@ type scrapes struct {
 	log     *slog.Logger
 }
 
-// newScrapes returns a server of a node's metrics, and of those of the process, without any key.
+// newScrapes returns a server of a node's and the process's metrics, without any key.
 func newScrapes(metrics *promlock.Metrics, conns int, log *slog.Logger) *scrapes {
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(metrics, collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
@@ -55,7 +55,7 @@ func (s *scrapes) serve(ctx context.Context, l net.Listener) error {
 	server := &http.Server{
 		Handler:        s.handler,
 		ReadTimeout:    scrapeTime,
-		WriteTimeout:   scrapeTime + time.Second, // the answer that the time is over arrives, too
+		WriteTimeout:   scrapeTime + time.Second, // the answer about the timeout arrives, too
 		IdleTimeout:    scraperIdleTime,
 		MaxHeaderBytes: maxScrapeHeader,
 		ErrorLog:       slog.NewLogLogger(s.log.Handler(), slog.LevelDebug),

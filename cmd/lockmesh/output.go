@@ -18,7 +18,7 @@ func (g *globals) ask(ctx context.Context, f func(ctx context.Context, c *admin.
 	return g.act(ctx, g.Timeout, f)
 }
 
-// act is ask for a verb that may take a time of its own; zero stands for no end.
+// act is ask for a verb with a time limit of its own; zero stands for no end.
 func (g *globals) act(ctx context.Context, limit time.Duration, f func(ctx context.Context, c *admin.Client) error) error {
 	signals, stop := listen()
 	defer stop()
@@ -45,7 +45,7 @@ func (g *globals) act(ctx context.Context, limit time.Duration, f func(ctx conte
 	return nil
 }
 
-// print prints a value as JSON, or else what text writes.
+// print prints a value as JSON, or else the output of text.
 func (g *globals) print(v any, text func(w io.Writer)) error {
 	if g.Output == "json" {
 		return json.NewEncoder(g.out).Encode(v)
@@ -59,7 +59,7 @@ func (g *globals) print(v any, text func(w io.Writer)) error {
 // table writes columns.
 type table struct {
 	w   *tabwriter.Writer
-	err error // of the first write that failed
+	err error // of the first failed write
 }
 
 // newTable returns a table with the names of its columns.
@@ -80,7 +80,7 @@ func (t *table) row(cells ...string) {
 	}
 }
 
-// end writes the table. The error is that of the first write that failed.
+// end writes the table. The error is from the first failed write.
 func (t *table) end() error {
 	if err := t.w.Flush(); t.err == nil {
 		t.err = err

@@ -16,7 +16,7 @@ import (
 // registerToken is the variable with the bearer token for requests to a register.
 const registerToken = "LOCKMESH_REGISTER_TOKEN"
 
-// register returns the register that the flags name; nil if they name none. Nothing is sent yet.
+// register returns the register named by the flags; nil without such flags. Nothing is sent yet.
 func (f *meshFlags) register() (register.Register, error) {
 	if f.Register == "" {
 		return nil, nil
@@ -26,7 +26,7 @@ func (f *meshFlags) register() (register.Register, error) {
 		if strings.HasPrefix(f.Register, "configmap:") {
 			return nil, misconfigured("%s is for a register with a URL; with configmap:NAME the pod's service account has the token", registerToken)
 		}
-		// A file may be replaced while the agent runs, so each request reads it.
+		// A file may be replaced while the agent runs, so each request reads the file.
 		token = func() (string, error) { return fromEnvironment(registerToken) }
 		if _, err := token(); err != nil {
 			return nil, err
@@ -39,7 +39,7 @@ func (f *meshFlags) register() (register.Register, error) {
 	return r, nil
 }
 
-// uncalled stands for the register of a mesh on a node that never votes, and so calls none.
+// uncalled stands for the register of a mesh on a node without a vote: such a node makes no calls.
 type uncalled struct{}
 
 var errUncalled = errors.New("a node that never votes has no use for the register")

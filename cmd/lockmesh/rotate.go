@@ -33,9 +33,9 @@ Example, with the file new of lockmesh keygen copied to each machine:
 type rotation struct {
 	// Secrets are the secrets in use, by id.
 	Secrets []admin.SecretUse `json:"secrets"`
-	// Missing are the nodes that gossip has lost, and that can't be asked.
+	// Missing are the nodes lost by gossip: rotate can't ask these nodes.
 	Missing []string `json:"missing"`
-	// Next says what to do next.
+	// Next is the next step.
 	Next string `json:"next"`
 }
 
@@ -61,7 +61,7 @@ func (*rotateVerb) Run(ctx context.Context, g *globals) error {
 	})
 }
 
-// newRotation judges by what gossip tells of the live nodes.
+// newRotation judges by the gossip about the live nodes.
 func newRotation(s *admin.Status) *rotation {
 	r := &rotation{Secrets: s.Secrets, Missing: []string{}}
 	alive := 0

@@ -7,7 +7,7 @@ import (
 	"github.com/alecthomas/kong"
 )
 
-// jobFlags are the flags of the verbs that run a command.
+// jobFlags are the flags of the verbs to run a command.
 type jobFlags struct {
 	Grace time.Duration `env:"LOCKMESH_GRACE" placeholder:"TIME" help:"When the lock is lost, how long the command has between SIGTERM and SIGKILL. SIGKILL is sent TIME before the end of a lease that isn't renewed. (1s, or a quarter of a shorter lease)"`
 	Yield bool          `help:"Send the command SIGTERM when another node asks for the lock."`
@@ -21,7 +21,7 @@ type runVerb struct {
 	Shell string   `short:"c" aliases:"command" placeholder:"COMMAND" help:"Run COMMAND by sh -c, in place of a command after --."`
 	Keys  []string `arg:"" name:"key" help:"The keys to lock: all of them, in the order of their names."`
 
-	command []string // what follows --
+	command []string // the words behind --
 }
 
 // Help implements [kong.HelpProvider].

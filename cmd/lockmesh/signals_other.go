@@ -8,7 +8,7 @@ import (
 	"github.com/lockmesh/lockmesh/cmd/lockmesh/internal/job"
 )
 
-// passedOn are the signals that end a command when this process gets them.
+// passedOn are the signals to this process that end the command.
 var passedOn = []syscall.Signal{syscall.SIGINT, syscall.SIGTERM}
 
 // stopKey is no signal of this system.

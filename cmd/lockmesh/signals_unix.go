@@ -13,7 +13,7 @@ import (
 	"github.com/lockmesh/lockmesh/cmd/lockmesh/internal/job"
 )
 
-// passedOn are the signals that a command gets when this process gets them.
+// passedOn are the signals passed on from this process to the command.
 var passedOn = []syscall.Signal{
 	unix.SIGINT, unix.SIGTERM, unix.SIGHUP, unix.SIGQUIT, unix.SIGUSR1, unix.SIGUSR2,
 	unix.SIGALRM, unix.SIGWINCH, unix.SIGTSTP,
@@ -22,16 +22,14 @@ var passedOn = []syscall.Signal{
 // stopKey is the signal of Ctrl-Z.
 const stopKey = unix.SIGTSTP
 
-// isEnd reports whether a signal ends processes that don't handle it.
+// isEnd reports whether a signal ends processes without a handler.
 func isEnd(sig syscall.Signal) bool { return sig != unix.SIGWINCH && sig != stopKey }
 
-// isForAll reports whether a signal is for all processes of a job, and not only for those of the
-// command's group: signals of the terminal are for that group, and others have meanings of their
-// own.
+// isForAll reports whether a signal is for all processes of a job, not for the command's group
+// alone: signals of the terminal are for this group, and other signals have meanings of their own.
 func isForAll(sig syscall.Signal) bool { return sig == unix.SIGTERM || sig == unix.SIGHUP }
 
-// isTerminalStop reports whether a process was stopped since it has used the terminal from the
-// background.
+// isTerminalStop reports whether a process was stopped for using the terminal from the background.
 func isTerminalStop(sig syscall.Signal) bool { return sig == unix.SIGTTIN || sig == unix.SIGTTOU }
 
 // resume continues a stopped job.
@@ -43,14 +41,14 @@ func ownGroup() int { return unix.Getpgrp() }
 // signalOwnGroup sends a signal to this process's group, as the terminal does.
 func signalOwnGroup(sig syscall.Signal) { _ = unix.Kill(0, sig) }
 
-// stopUntilContinued stops this process, and returns when it is continued; at once if no process
-// would continue it.
+// stopUntilContinued stops this process, and returns when the process is continued; at once if no
+// other process would do so.
 func stopUntilContinued() {
 	continued := make(chan os.Signal, 1)
 	signal.Notify(continued, unix.SIGCONT)
 	defer signal.Stop(continued)
 	if job.StopSelf() {
-		<-continued // the call that stops may return a moment before the process stops
+		<-continued // the call may return a moment before the stop
 	}
 }
 

@@ -36,7 +36,7 @@ func (*statusVerb) Run(ctx context.Context, g *globals) error {
 	})
 }
 
-// readiness is an exit without a text unless locks can be granted: what was printed says why.
+// readiness is an exit without a text unless locks can be granted: the printed status says why.
 func readiness(e *admin.Electorate) error {
 	if e.Ready {
 		return nil

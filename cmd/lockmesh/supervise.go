@@ -11,12 +11,12 @@ import (
 )
 
 const (
-	// lingerPause is the shortest pause between two looks at what a command has left running, and
+	// lingerPause is the shortest pause between two looks at the processes left by a command, and
 	// longestLinger the longest.
 	lingerPause   = 20 * time.Millisecond
 	longestLinger = 500 * time.Millisecond
 
-	// longestGrace is the default of --grace for leases that are long enough.
+	// longestGrace is the default of --grace for leases of enough length.
 	longestGrace = time.Second
 
 	// gracesInLease is how many times --grace a lease has to be: the node renews a lease when a
@@ -53,7 +53,7 @@ type supervisor struct {
 	endAt  time.Time
 	given  bool           // the job has the terminal
 	forced bool           // SIGKILL was sent
-	told   syscall.Signal // the last signal of the user that was passed on and ends processes
+	told   syscall.Signal // the last passed-on signal of the user to end processes
 	toldAt time.Time
 	asked  bool // the job was told to end since another node asks for the key
 }
@@ -94,7 +94,7 @@ func (s *supervisor) run(args []string) error {
 	return s.result()
 }
 
-// watch handles what happens until the job is over.
+// watch handles all events until the job is over.
 func (s *supervisor) watch() {
 	lost, revoked := s.holder.lost(), s.revoked()
 	changes := s.job.Changes()
@@ -159,7 +159,7 @@ func (s *supervisor) next() time.Time {
 	return time.Now().Add(lingerPause)
 }
 
-// renewalLimit returns when a lease that isn't renewed counts as lost.
+// renewalLimit returns when a lease without a renewal counts as lost.
 func (s *supervisor) renewalLimit() time.Time { return s.holder.deadline().Add(-2 * s.grace) }
 
 // nextLook returns when to look again whether processes go on, once the command has ended: seldom
@@ -175,7 +175,7 @@ func earlier(a, b time.Time) time.Time {
 	return b
 }
 
-// tick does what time demands.
+// tick does the work due by now.
 func (s *supervisor) tick() {
 	now := time.Now()
 	if s.loss == nil && !now.Before(s.renewalLimit()) {
@@ -214,7 +214,7 @@ func (s *supervisor) lose(err error) {
 	}
 }
 
-// revokedBy tells the user that another node asks for a key.
+// revokedBy tells the user about another node's request for a key.
 func (s *supervisor) revokedBy(r admin.Revocation) {
 	what := "the command goes on; --yield would end it"
 	if s.yield {
@@ -243,20 +243,21 @@ func (s *supervisor) changed(c job.Change) {
 	case s.phase == running && isTerminalStop(c.Stopped):
 		s.wantsTerminal()
 	case s.phase == running && c.Stopped == stopKey && s.given:
-		// The key was meant for all processes that the shell has started together, and only the job
-		// has got it. This process gets the signal as well, and stops then.
+		// The key was meant for all processes started together by the shell, and only the job has
+		// got the signal. This process gets the signal as well, and stops then.
 		s.terminal.Give(ownGroup(), s.job.Group())
 		signalOwnGroup(c.Stopped)
 	}
 }
 
-// wantsTerminal handles a job that was stopped since it reads from the terminal or changes it: the
-// job gets the terminal if it is this process's to give.
+// wantsTerminal handles a job stopped for reading from or changing the terminal: the job gets the
+// terminal if this process may give the terminal.
 func (s *supervisor) wantsTerminal() {
 	if !s.terminal.IsOurs() {
-		// The user has put this process into the background, and brings it back by continuing it.
+		// The user has put this process into the background, and continues the process to bring it
+		// back.
 		if !job.StopSelf() {
-			s.job.Signal(syscall.SIGHUP) // as the system does with a group that nobody would continue
+			s.job.Signal(syscall.SIGHUP) // as the system does with a group without a shell
 			resume(s.job)
 			return
 		}
@@ -283,18 +284,19 @@ func (s *supervisor) pass(sig syscall.Signal) {
 		if !isToEnd(s.told) {
 			s.told, s.toldAt = sig, time.Now()
 		}
-		resume(s.job) // a stopped process handles the signal when it is continued
+		resume(s.job) // a stopped process handles the signal once continued
 	}
 }
 
-// isToEnd reports whether a signal of the user means the end, whatever the command makes of it.
+// isToEnd reports whether a signal of the user means the end, however the command handles the
+// signal.
 func isToEnd(sig syscall.Signal) bool {
 	return sig == syscall.SIGINT || sig == syscall.SIGTERM || sig == syscall.SIGQUIT
 }
 
-// endedBy returns the signal by which the user has ended the command; zero if none has. A command
-// may handle others, such as HUP, and go on: such a signal counts if the command has ended by it,
-// or within the grace.
+// endedBy returns the signal by which the user has ended the command; zero without such a signal. A
+// command may handle other signals, such as HUP, and go on: such a signal counts if the command has
+// ended by the signal, or within the grace.
 func (s *supervisor) endedBy() syscall.Signal {
 	if isToEnd(s.told) || s.loss == nil && (s.end.Signal == s.told || s.endAt.Sub(s.toldAt) <= s.grace) {
 		return s.told

@@ -15,10 +15,10 @@ const clearLine = "\r\x1b[2K"
 // isTerminal reports whether a file is a terminal.
 func isTerminal(f *os.File) bool { return term.IsTerminal(int(f.Fd())) }
 
-// safe returns a text without characters that would change what a terminal shows elsewhere.
+// safe returns a text without characters that would change other parts of a terminal's screen.
 func safe(text string) string { return plain.Safe(text) }
 
-// roundTime rounds a duration to what a reader wants to know.
+// roundTime rounds a duration for a reader.
 func roundTime(d time.Duration) time.Duration {
 	switch {
 	case d < time.Second:

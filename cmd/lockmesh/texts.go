@@ -9,7 +9,7 @@ import (
 	"github.com/lockmesh/lockmesh/admin"
 )
 
-// describe returns what the user is told about an error: what happened, and what to do.
+// describe returns the text for the user about an error: the failure, and advice.
 func describe(err error) string {
 	text := err.Error()
 	var e *admin.Error
@@ -37,10 +37,10 @@ func describe(err error) string {
 	}
 }
 
-// noAnswerAdvice is what to do about a node that was reached, and from which no answer has come.
+// noAnswerAdvice is the advice about a node within reach, but without an answer.
 const noAnswerAdvice = "its process may have ended; lockmesh status tells whether the node is back"
 
-// advices take the place of those that name parts of HTTP requests.
+// advices take the place of advice that names parts of HTTP requests.
 var advices = map[string]string{
 	"held":         "wait with -w TIME, or without -n; lockmesh inspect shows the holders",
 	"timeout":      "a longer --timeout waits longer; lockmesh status shows the voters",
@@ -50,7 +50,7 @@ var advices = map[string]string{
 	"no_quorum":    "lockmesh status shows the voters",
 }
 
-// waitTime is a duration such as 30s, or a number of seconds as flock(1) takes it.
+// waitTime is a duration such as 30s, or a number of seconds as for flock(1).
 type waitTime time.Duration
 
 // UnmarshalText implements [encoding.TextUnmarshaler].

@@ -65,7 +65,7 @@ func (v *topVerb) Run(ctx context.Context, g *globals) error {
 	showing, end := watchSignals(ctx, signals, func() {
 		select {
 		case stops <- struct{}{}:
-		default: // one is enough
+		default: // a single stop is enough
 		}
 	})
 	defer end()

@@ -19,8 +19,8 @@ type guarded struct {
 	signals <-chan os.Signal
 }
 
-// underLock takes the keys of a command, runs the command, and releases the keys. It returns the
-// signal by which the user has ended the wait or the command, if any.
+// underLock takes the keys of a command, runs the command, and releases the keys. underLock returns
+// the signal by which the user has ended the wait or the command, if any.
 func (g *globals) underLock(ctx context.Context, l *link, c *guarded) (told syscall.Signal, err error) {
 	h := &holder{lockFlags: c.lockFlags, link: l, name: c.args[0]}
 	waiting, stop := untilSignal(ctx, c.signals)

@@ -18,7 +18,7 @@ const (
 	lookPause = time.Second
 )
 
-// showWait shows on a terminal who holds the key that is waited for, until the returned function is
+// showWait shows the holder of the awaited key on a terminal, until the returned function is
 // called. A pipe gets nothing.
 func (h *holder) showWait(ctx context.Context, key string) (stop func()) {
 	g := h.link.g
@@ -91,7 +91,7 @@ func holdersLine(l *admin.Lock) string {
 	return "no node holds the key now"
 }
 
-// causeOf returns an exit by the signal that has ended a context, or else the error.
+// causeOf returns an exit by the signal behind the end of a context, or else the error.
 func causeOf(ctx context.Context, err error) error {
 	if sig := signalOf(ctx); sig != 0 {
 		return &exit{code: exitSignal + int(sig), signal: sig}
@@ -99,7 +99,7 @@ func causeOf(ctx context.Context, err error) error {
 	return err
 }
 
-// signalOf returns the signal that has ended a context; zero if none has.
+// signalOf returns the signal behind the end of a context; zero without such a signal.
 func signalOf(ctx context.Context) syscall.Signal {
 	var i interrupted
 	if errors.As(context.Cause(ctx), &i) {

@@ -1,11 +1,11 @@
 // Package job runs a command in a process group of its own, and ends all of the command's processes
-// when that has to be: the lock that the command needs is lost, or the process that runs the job is
-// killed.
+// when the command's lock is lost, or the process that runs the job is killed.
 //
-// The processes of a job are those of the command's process group. On Linux they are also those
-// that the command's shell has put into groups of their own (set -m): they are found by a variable
-// in their environment, [MarkVariable]. A process that makes a session of its own, as a daemon
-// does, is no part of the job. A job that a process of this job starts is a part of this job.
+// The processes of a job are those of the command's process group. On Linux the processes moved by
+// the command's shell into groups of their own (set -m) belong to the job, too: the package finds
+// these processes by a variable in their environment, [MarkVariable]. A process with a session of
+// its own, such as a daemon, is no part of the job. A job started by a process of this job is a
+// part of this job.
 package job
 
 import (
@@ -14,40 +14,41 @@ import (
 	"syscall"
 )
 
-// MarkVariable is the environment variable that marks the processes of a job. Its value has a mark
-// for each job that the process is a part of, the outermost first, with colons between the marks.
-// Marks differ from job to job.
+// MarkVariable is the environment variable that marks the processes of a job. The value has a mark
+// for each job of the process, the outermost first, with colons between the marks. Marks differ
+// from job to job.
 const MarkVariable = "LOCKMESH_RUN"
 
-// GuardVerb is the first argument of a process that must call [Guard] at once, and nothing else.
+// GuardVerb is the first argument of a guard's process. The process must call [Guard] at once, and
+// nothing else.
 const GuardVerb = "internal-guard"
 
-// ErrNotFound means that there is no such command, as a shell's code 127 says.
+// ErrNotFound means the command doesn't exist: code 127 of a shell.
 var ErrNotFound = errors.New("there is no such command")
 
-// ErrNotRun means that the command can't be run, as a shell's code 126 says.
+// ErrNotRun means the command can't be run: code 126 of a shell.
 var ErrNotRun = errors.New("the command can't be run")
 
 // Change is a change of the state of a command. The zero Change says nothing.
 type Change struct {
-	// Ended says that the command has ended: by Signal, or else with Code.
+	// Ended is true after the end of the command: by Signal, or else with Code.
 	Ended bool
-	// Stopped is the signal that has stopped the command; zero if none has.
+	// Stopped is the signal behind a stop of the command; zero without a stop.
 	Stopped syscall.Signal
-	// Code is the exit code of a command that has ended.
+	// Code is the exit code of an ended command.
 	Code int
-	// Signal is the signal that has ended the command; zero if none has.
+	// Signal is the signal behind the end of the command; zero if the command ended by itself.
 	Signal syscall.Signal
 }
 
-// Command is what to run.
+// Command is a command to run.
 type Command struct {
 	// Args are the command's name, a path or looked up in PATH, and its arguments.
 	Args []string
 	// Env is the environment. The mark of the job is added to the marks in [MarkVariable].
 	Env []string
-	// Keep are files that the guard of the job keeps open until all processes of the job have
-	// ended, even if this process is killed: the connections that hold the locks. Start doesn't
-	// close them.
+	// Keep are the connections that hold the locks. The guard of the job keeps these files open
+	// until all processes of the job have ended, even if this process is killed. Start closes no
+	// file of Keep.
 	Keep []*os.File
 }

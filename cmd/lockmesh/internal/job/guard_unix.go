@@ -16,11 +16,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// guard is a process that outlives this one if this one is killed, and then ends the job. It keeps
-// the connections that hold the locks open until the last process of the job is gone, so that no
-// other node can be granted a lock before.
+// guard is a process beside this process. If this process is killed, the guard ends the job, and
+// keeps the locks' connections open until the last process of the job is gone: before, no other
+// node can be granted a lock.
 type guard struct {
-	pipe *os.File // what this process tells it
+	pipe *os.File // the way from this process to the guard
 	pid  int
 }
 
@@ -34,8 +34,8 @@ const guardName = "lm-guard"
 // The guard reads lines from file 3: the number of the command's group, and "done" when there is
 // nothing to guard any more. When the file ends without that line, the guard ends the job.
 func Guard(mark string) {
-	// Neither the terminal nor a user who ends all processes of that name in good order ends the
-	// guard before the process that it watches.
+	// Neither the terminal nor a user who ends all processes of this name in good order ends the
+	// guard before the watched process.
 	signal.Ignore(unix.SIGINT, unix.SIGTERM, unix.SIGHUP, unix.SIGQUIT, unix.SIGTSTP, unix.SIGPIPE)
 	setName(guardName)
 	lines := bufio.NewScanner(os.NewFile(3, "pipe"))
@@ -57,8 +57,8 @@ func Guard(mark string) {
 	}
 }
 
-// startGuard starts a guard. The files are given to it as copies: a file that is made of a
-// connection and handed to a process by package os would become a blocking one here, too.
+// startGuard starts a guard. The guard gets copies of the files: if package os handed the file of a
+// connection to a process, the connection would become blocking here, too.
 func startGuard(mark string, keep []*os.File) (*guard, error) {
 	self, err := os.Executable()
 	if err != nil {
@@ -100,8 +100,8 @@ func startGuard(mark string, keep []*os.File) (*guard, error) {
 // secretVariables are the beginnings of the names of variables with secrets.
 var secretVariables = []string{"LOCKMESH_SECRET", "LOCKMESH_ADMIN_TOKEN", "LOCKMESH_RESP_PASSWORD", "LOCKMESH_REGISTER_TOKEN"}
 
-// withoutMesh returns an environment without secrets, for which the guard has no use. The guard has
-// no marks either: a job around this one would end the guard together with this process, and
+// withoutMesh returns an environment without secrets: the guard has no use for secrets. The guard
+// has no marks either: a job around this job would end the guard together with this process, and
 // nothing would be left to end this job.
 func withoutMesh(env []string) (out []string) {
 	for _, v := range without(env, MarkVariable) {
@@ -112,7 +112,7 @@ func withoutMesh(env []string) (out []string) {
 	return out
 }
 
-// duplicate returns a copy of a file's descriptor, which is closed in programs that are started.
+// duplicate returns a copy of a file's descriptor; the copy is closed in started programs.
 func duplicate(f *os.File) (int, error) {
 	raw, err := f.SyscallConn()
 	if err != nil {
@@ -131,8 +131,8 @@ func duplicate(f *os.File) (int, error) {
 // tell gives the guard the number of the command's group.
 func (g *guard) tell(group int) { _, _ = fmt.Fprintln(g.pipe, group) }
 
-// dismiss ends the guard, which takes a moment: the guard may still be starting. This process isn't
-// to wait for that moment; the goroutine ends with the guard, or with this process.
+// dismiss ends the guard. The end takes a moment, since the guard may still be starting, and this
+// process must not wait so long; the goroutine ends with the guard, or with this process.
 func (g *guard) dismiss() {
 	_, _ = fmt.Fprintln(g.pipe, "done")
 	_ = g.pipe.Close()

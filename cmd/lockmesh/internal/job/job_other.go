@@ -10,8 +10,8 @@ import (
 	"syscall"
 )
 
-// Job is a command that has been started. On this system there are no process groups: signals other
-// than the end can't be sent, and other processes that the command has started aren't found.
+// Job is a started command. On this system there are no process groups: the job can send no signal
+// but the end, and can't find other processes started by the command.
 type Job struct {
 	process *os.Process
 	changes chan Change
@@ -42,7 +42,7 @@ func (j *Job) wait() {
 	j.changes <- Change{Ended: true, Code: code}
 }
 
-// Changes returns a channel of the command's end. It is closed after the end.
+// Changes returns a channel of the command's end. The channel is closed after the end.
 func (j *Job) Changes() <-chan Change { return j.changes }
 
 // Group returns the number of the command.
@@ -57,7 +57,7 @@ func (j *Job) SignalAll(syscall.Signal) { j.Kill() }
 // Kill ends the command at once.
 func (j *Job) Kill() { _ = j.process.Kill() }
 
-// Alive returns false: what the command has left running can't be found.
+// Alive returns false: the job can't find processes left by the command.
 func (j *Job) Alive() bool { return false }
 
 // Close does nothing.

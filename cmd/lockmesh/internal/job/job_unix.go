@@ -19,7 +19,7 @@ import (
 // lookPause is the pause between two looks at the processes of a job whose command has ended.
 const lookPause = 20 * time.Millisecond
 
-// Job is a command that has been started. Its methods are for one goroutine.
+// Job is a started command. The methods are for a single goroutine.
 type Job struct {
 	pid     int // of the command, and of its process group
 	mark    string
@@ -27,15 +27,15 @@ type Job struct {
 	changes chan Change
 }
 
-// Start starts a command in a process group of its own, with a guard beside it. The goroutine that
-// calls Start must be locked to the main thread: Linux kills the command when that thread ends,
-// in case that the guard has been killed as well.
+// Start starts a command in a process group of its own, with a guard beside it. The caller's
+// goroutine must be locked to the main thread: Linux kills the command at the end of this thread,
+// in case the guard has been killed as well.
 //
 // The error is [ErrNotFound] or [ErrNotRun] if the command is at fault.
 func Start(c Command) (*Job, error) {
 	path, err := exec.LookPath(c.Args[0])
 	switch {
-	case errors.Is(err, exec.ErrDot): // PATH has the current directory, and that is the user's wish
+	case errors.Is(err, exec.ErrDot): // PATH has the current directory, by the user's wish
 	case errors.Is(err, fs.ErrPermission):
 		return nil, fmt.Errorf("%w: %w", ErrNotRun, err)
 	case err != nil:
@@ -84,8 +84,8 @@ func without(env []string, name string) []string {
 	return out
 }
 
-// wait tells the changes of the command until it has ended. The Job owns the goroutine, which ends
-// with the command.
+// wait reports the changes of the command until the command has ended. The Job owns the goroutine,
+// which ends with the command.
 func (j *Job) wait() {
 	defer close(j.changes)
 	for {
@@ -108,7 +108,8 @@ func (j *Job) wait() {
 	}
 }
 
-// Changes returns a channel of the command's stops and of its end. It is closed after the end.
+// Changes returns a channel of the command's stops and of its end. The channel is closed after the
+// end.
 func (j *Job) Changes() <-chan Change { return j.changes }
 
 // Group returns the number of the command's process group.

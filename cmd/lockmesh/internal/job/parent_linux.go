@@ -5,7 +5,7 @@ import (
 	"strconv"
 )
 
-// parentOf returns the parent of a process; zero if it has ended.
+// parentOf returns the parent of a process; zero after the end of the process.
 func parentOf(pid int) int {
 	text, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
 	if err != nil {

@@ -21,8 +21,8 @@ func setName(name string) {
 	_ = os.WriteFile("/proc/self/comm", []byte(name), 0) // without /proc no process looks for names
 }
 
-// processes returns the processes of a job that go on, in no order, and those of jobs within the
-// job. Processes that have ended and aren't waited for yet by their parents don't go on.
+// processes returns the running processes of a job and of the jobs within, in no order. An ended
+// process doesn't count as running, even if the parent has yet to wait for the process.
 func processes(group int, mark string) []int {
 	return find(group, func(env []byte) bool { return slices.Contains(marks(env), mark) })
 }
@@ -35,8 +35,8 @@ func ownProcesses(group int, mark string) []int {
 	})
 }
 
-// find returns the processes that go on and are of a group, or of this process's session and have
-// an environment for which has is true.
+// find returns the running processes of a group, and the running processes of this process's
+// session with an environment accepted by has.
 func find(group int, has func(env []byte) bool) (pids []int) {
 	session, err := unix.Getsid(0)
 	if err != nil {
@@ -53,7 +53,7 @@ func find(group int, has func(env []byte) bool) (pids []int) {
 		}
 		text, err := os.ReadFile("/proc/" + entry.Name() + "/stat")
 		if err != nil {
-			continue // it has ended
+			continue // an ended process
 		}
 		s, ok := readStat(text)
 		if !ok || s.ended {
@@ -73,7 +73,7 @@ func find(group int, has func(env []byte) bool) (pids []int) {
 	return pids
 }
 
-// stat is what matters here of a process's line in /proc/PID/stat.
+// stat has the fields in use here of a process's line in /proc/PID/stat.
 type stat struct {
 	ended          bool
 	parent         int
@@ -81,7 +81,7 @@ type stat struct {
 }
 
 // readStat reads the line. The name of the program, in parentheses, may have blanks and parentheses
-// itself, so that the fields are counted from the last one.
+// itself, so readStat counts the fields from the last parenthesis.
 func readStat(text []byte) (s stat, ok bool) {
 	i := bytes.LastIndexByte(text, ')')
 	if i < 0 {

@@ -11,11 +11,11 @@ import (
 // attributes has the command run in a process group of its own.
 func attributes() *syscall.SysProcAttr { return &syscall.SysProcAttr{Setpgid: true} }
 
-// setName does nothing: on this system a process's name is that of its program.
+// setName does nothing: on this system a process has the name of its program.
 func setName(string) {}
 
-// processes returns the group if a process of it goes on. This system doesn't tell about others, so
-// processes that have left the group aren't found.
+// processes returns the group if a process of the group runs. This system has no list of processes,
+// so processes outside of the group aren't found.
 func processes(group int, _ string) []int {
 	if unix.Kill(-group, 0) == nil {
 		return []int{-group}

@@ -4,13 +4,13 @@ package job
 
 import "golang.org/x/sys/unix"
 
-// StopSelf stops this process until it is continued, unless no shell is there that could continue
-// it. It reports whether the process was stopped.
+// StopSelf stops this process until a shell continues the process; without a shell that could do
+// so, StopSelf does nothing. StopSelf reports whether the process was stopped.
 func StopSelf() bool {
 	if isOrphaned() {
 		return false
 	}
-	// Not SIGTSTP: the handler that the runtime has for it doesn't stop the process.
+	// Not SIGTSTP: the runtime's handler for this signal doesn't stop the process.
 	return unix.Kill(unix.Getpid(), unix.SIGSTOP) == nil
 }
 

@@ -9,12 +9,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Terminal is the terminal of this process, from which a user sends signals (Ctrl-C, Ctrl-Z) to the
-// processes of one group, the foreground group. Processes of other groups are stopped when they
-// read. A nil *Terminal stands for none.
+// Terminal is the terminal of this process. From the terminal a user sends signals (Ctrl-C, Ctrl-Z)
+// to the processes of a single group, the foreground group. A process of another group is stopped
+// at a read. A nil *Terminal stands for no terminal.
 type Terminal struct{ file *os.File }
 
-// OpenTerminal returns the terminal of this process; nil if it has none.
+// OpenTerminal returns the terminal of this process; nil without a terminal.
 func OpenTerminal() *Terminal {
 	f, err := os.OpenFile("/dev/tty", os.O_RDWR, 0)
 	if err != nil {
@@ -45,13 +45,14 @@ func (t *Terminal) foreground() int {
 	return group
 }
 
-// Give makes a group the foreground group, if this process's group or the group from is it now.
+// Give makes a group the foreground group, if this process's group or the group from is the
+// foreground group now.
 func (t *Terminal) Give(group, from int) {
 	if now := t.foreground(); now == 0 || now != unix.Getpgrp() && now != from {
 		return
 	}
-	// A process of another group that changes the foreground group is stopped, unless it ignores
-	// the signal.
+	// A process of another group is stopped on changing the foreground group, unless the process
+	// ignores the signal.
 	signal.Ignore(unix.SIGTTOU)
 	defer signal.Reset(unix.SIGTTOU)
 	_ = unix.IoctlSetPointerInt(int(t.file.Fd()), unix.TIOCSPGRP, group)

@@ -1,5 +1,5 @@
 // Package systemd tells the service manager how a service of Type=notify fares, over the datagram
-// socket that NOTIFY_SOCKET names. See sd_notify(3).
+// socket in NOTIFY_SOCKET. See sd_notify(3).
 package systemd
 
 import (
@@ -19,13 +19,13 @@ type Notifier struct {
 	every time.Duration // between signs of life; zero if none are wanted
 }
 
-// Node is what has to be alive for the watchdog.
+// Node is the node that has to be alive for the watchdog.
 type Node interface {
 	// Alive returns nil unless the node is stuck.
 	Alive(ctx context.Context) error
 }
 
-// Open returns a notifier for the manager that the environment names. An error is logged: a service
+// Open returns a notifier for the manager named by the environment. An error is logged: a service
 // is there for its users first.
 func Open(log *slog.Logger) *Notifier {
 	n := &Notifier{log: log}
@@ -33,7 +33,7 @@ func Open(log *slog.Logger) *Notifier {
 	if path == "" {
 		return n
 	}
-	if rest, ok := strings.CutPrefix(path, "@"); ok { // an abstract socket, which Go names so, too
+	if rest, ok := strings.CutPrefix(path, "@"); ok { // an abstract socket; Go uses the same name
 		path = "@" + rest
 	}
 	conn, err := net.Dial("unixgram", path)
@@ -42,7 +42,7 @@ func Open(log *slog.Logger) *Notifier {
 		return n
 	}
 	n.conn = conn
-	// The manager expects a sign of life within WATCHDOG_USEC, if it watches this process.
+	// The manager expects a sign of life within WATCHDOG_USEC, if the manager watches this process.
 	if us, err := strconv.ParseInt(os.Getenv("WATCHDOG_USEC"), 10, 64); err == nil && us > 0 {
 		if pid := os.Getenv("WATCHDOG_PID"); pid == "" || pid == strconv.Itoa(os.Getpid()) {
 			n.every = time.Duration(us) * time.Microsecond / 2
@@ -61,10 +61,10 @@ func (n *Notifier) tell(text string) {
 	}
 }
 
-// Ready says that the service is up.
+// Ready reports the service as up.
 func (n *Notifier) Ready() { n.tell("READY=1") }
 
-// Stopping says that the service ends.
+// Stopping reports the end of the service.
 func (n *Notifier) Stopping() { n.tell("STOPPING=1") }
 
 // Watchdog sends signs of life until ctx ends, as long as the node is alive. The channel is closed
