@@ -8,43 +8,45 @@ import (
 	"github.com/lockmesh/lockmesh/internal/vote"
 )
 
-// Birth by count is the founding of a mesh whose processes have random names, and no disks: not by
-// a list of names, but as soon as Config.Expect fresh processes reach each other. A process that
-// ends never comes back: each start draws a new identity, which takes the place of a directory. So
-// every voter is crash-stop, and its promises need no disk.
+// Birth by count is the founding of a mesh of processes with random names and no disks: not by a
+// list of names, but as soon as Config.Expect fresh processes reach each other. An ended process
+// never comes back: each start draws a new identity, in place of a directory. So every voter is
+// crash-stop, and a voter's promises need no disk.
 //
-// A process is fresh as long as it knows no electorate. A fresh process that hears of one joins it,
-// and takes no part in a birth. Otherwise it pledges its identity, once, to one set of exactly
-// Expect fresh processes; who knows the pledges of all goes by that set as version 1. A pledge that
-// isn't completed in time is undone by drawing a new identity, as if the process had crashed and
-// another had started.
+// A process without knowledge of an electorate is fresh. A fresh process that hears of an
+// electorate joins the electorate, and takes no part in a birth. Otherwise the process pledges its
+// identity, once, to a single set of exactly Expect fresh processes; a process that knows the
+// pledges of all applies the set as version 1. If a pledge isn't completed in time, the process
+// undoes the pledge by drawing a new identity, as if the process had crashed and another process
+// had started.
 //
 // If at most A processes of the mesh are alive at a time, an electorate never has a majority
-// smaller than q, and Expect + q > A, then no two meshes hold valid leases at one time, whatever
-// the network does. All members of a founding were alive and fresh at its first pledge, since each
-// pledges later. So at that moment fewer than q living processes are outside of it. Any other mesh
-// needs q living members to grant or refresh a lease, or to let a process in; the founders are none
-// of them, and the dead don't return. So no other mesh acts after that moment. Its leases end
-// within a maximum TTL, and the founders are quiet for so long after their birth.
+// smaller than q, and Expect + q > A, then no two meshes hold valid leases at the same time,
+// whatever the network does. All members of a founding were alive and fresh at the first pledge,
+// since each member pledges later. So at the first pledge fewer than q living processes are outside
+// of the founding. Any other mesh needs q living members to grant or refresh a lease, or to admit a
+// process; the founders are no members, and the dead don't return. So no other mesh acts after the
+// first pledge. Leases of another mesh end within a maximum TTL, and the founders are quiet for as
+// long after their birth.
 
 const (
-	// birthMargin is how long the set of founders must have been the same before it is pledged to:
-	// long enough for processes that start together to find each other, so that those that know an
-	// electorate are heard of first.
+	// birthMargin is how long the set of founders must have been the same before a pledge to the
+	// set: long enough for processes that start together to find each other, so that processes with
+	// knowledge of an electorate are heard of first.
 	birthMargin = 2 * time.Second
 
-	// registerPatience is how long a founder that knows the pledges of all waits for the register
-	// to name them: longer than several calls take.
+	// registerPatience is how long a founder with the pledges of all waits until the register names
+	// the founders: longer than several calls take.
 	registerPatience = 20 * time.Second
 
 	// pledgePatience is how long a pledge may take to be completed by the pledges of the others,
-	// each a round trip after the one before.
+	// each a round trip after the pledge before.
 	pledgePatience = 5 * time.Second
 )
 
-// AbandonAfter returns how long a process that knows an electorate may see no majority of it before
-// the process gives up the electorate, and its identity. A majority that is only cut off for a
-// while has been back before, or has replaced its missing voters.
+// AbandonAfter returns how long a process may see no majority of its electorate before the process
+// gives up the electorate, and its identity. If the majority is only cut off for a while, the
+// majority is back before, or has replaced its missing voters.
 func AbandonAfter(maxTTL time.Duration) time.Duration { return 6 * maxTTL }
 
 // alone reports whether the mesh is of this process only, which waits for no other.
@@ -88,8 +90,9 @@ func (m *Machine) birth() {
 	}
 }
 
-// firstThatMayKnow returns a live process that may know of an electorate, for which a birth waits;
-// nil if there is none. If the register names a mesh that has ended, what others know is of no use.
+// firstThatMayKnow returns a live process that may know of an electorate, so that a birth must
+// wait; nil without such a process. If the register names an ended mesh, the knowledge of others is
+// of no use.
 func (m *Machine) firstThatMayKnow() *other {
 	if m.registers() && m.mayFound() && !m.register.record.IsZero() {
 		return nil
@@ -105,9 +108,9 @@ func (m *Machine) firstThatMayKnow() *other {
 // turnAfter is how much later the next founder acts if the one before doesn't.
 const turnAfter = 2 * time.Second
 
-// hasTurn reports whether this node is the founder that acts for all. Without a register it is the
-// lowest. With a register the next ones stand in: the lowest may have watched the register's record
-// for too short a time, or may be unable to write.
+// hasTurn reports whether this node is the founder that acts for all. Without a register the lowest
+// founder acts. With a register the next founders stand in: the lowest may have watched the
+// register's record for too short a time, or may be unable to write.
 func (m *Machine) hasTurn(set []vote.Elector, since vote.Instant) bool {
 	rank := slices.Index(set, m.Elector())
 	if rank <= 0 || m.cfg.RegisterTerm == 0 {
@@ -127,8 +130,8 @@ func (m *Machine) isPledgeOverdue() bool {
 	return m.now.Slow.Sub(m.pledgedAt) >= pledgePatience
 }
 
-// pledge pledges this node's identity to a set of founders, to the limit on the size of their
-// electorate that the lowest of them is configured with, and to the longest maximum TTL of all.
+// pledge pledges this node's identity to a set of founders, to the lowest founder's limit on the
+// size of the electorate, and to the longest maximum TTL of all founders.
 func (m *Machine) pledge(set []vote.Elector, most int, maxTTL time.Duration) {
 	m.state.Pledge, m.state.PledgeMost, m.state.PledgeMaxTTL, m.pending = set, most, maxTTL, true
 	m.pledgedAt, m.pledgesKnown = m.now.Slow, 0
@@ -162,7 +165,7 @@ func (m *Machine) lowest() []vote.Elector {
 	return set
 }
 
-// isFresh reports whether another process has just said that it knows no electorate, and may take
+// isFresh reports whether another process has just reported to know no electorate, and may take
 // part in a birth.
 func (m *Machine) isFresh(o *other) bool { return m.recent(o) && o.told.founding && o.told.dir != 0 }
 
@@ -190,8 +193,8 @@ func (m *Machine) mayPledge(v vote.Elector, set []vote.Elector) bool {
 	return o != nil && m.isFresh(o) && o.told.dir == v.Dir && (len(o.told.pledge) == 0 || slices.Equal(o.told.pledge, set))
 }
 
-// complete goes by the founders as version 1 if all have pledged to it, and the register, if there
-// is one, names them.
+// complete applies the founders as version 1 if all founders have pledged to the set, and the
+// register, if any, names the founders.
 func (m *Machine) complete() {
 	set := m.stored.Pledge
 	for _, v := range set {
@@ -213,13 +216,13 @@ func (m *Machine) complete() {
 	m.claims = m.mayFound() && m.hasTurn(set, m.pledgesKnown)
 }
 
-// adoptPledge goes by the founders that this node has pledged to as version 1.
+// adoptPledge applies the founders of this node's pledge as version 1.
 func (m *Machine) adoptPledge() {
 	line := lineage(m.stored.Pledge)
 	m.adopt(&vote.Electorate{Version: vote.BirthVersion(line), Lineage: line, Voters: m.stored.Pledge, Most: m.stored.PledgeMost, MaxTTL: m.stored.PledgeMaxTTL})
 }
 
-// abandon gives up the electorate that this node knows, once no majority of it has been seen for
+// abandon gives up this node's electorate, once no majority of the electorate has been seen for
 // long.
 func (m *Machine) abandon() bool {
 	if m.isBarren() {
@@ -237,9 +240,10 @@ func (m *Machine) abandon() bool {
 	return true
 }
 
-// reborn has this node end as if its process had crashed, and begin as a fresh one with another
-// identity. The owner sees the new identity, and gives up its voter and leases with the old one.
-// All connections are closed: what was said over them was said by the old identity.
+// reborn has this node end as if the process had crashed, and begin as a fresh process with another
+// identity. The owner sees the new identity, and gives up the voter and the leases of the old
+// identity. All connections are closed: the messages on these connections came from the old
+// identity.
 func (m *Machine) reborn() {
 	m.births++
 	m.state = vote.DiskState{Mesh: m.state.Mesh, Name: m.state.Name, Dir: nextIdentity(m.cfg.Self.Incarnation, m.births)}
@@ -270,14 +274,14 @@ func nextIdentity(life vote.Incarnation, births uint64) vote.Dir {
 	return vote.Dir((x ^ x>>31) | 1)
 }
 
-// reaches reports whether a message says that its sender has just been in contact with a majority
-// of an electorate. A fresh process joins an electorate only then: otherwise processes whose
-// majority is gone would tell each other of it without end.
+// reaches reports whether the sender of a message has just been in contact with a majority of an
+// electorate. A fresh process joins an electorate only then: otherwise processes without their lost
+// majority would tell each other of the electorate without end.
 func reaches(e *vote.Consensus) bool {
 	return majority(e.Electorate.Deciding(), func(v vote.Elector) bool { return slices.Contains(e.Contacts, v) })
 }
 
-// freshContacts returns the fresh processes that this one is in direct contact with; itself first.
+// freshContacts returns the fresh processes in direct contact with this process; itself first.
 func (m *Machine) freshContacts() []vote.Elector {
 	all := []vote.Elector{m.Elector()}
 	for _, o := range m.sorted() {
@@ -298,8 +302,8 @@ func (m *Machine) meet(from vote.NodeID, e *vote.Consensus) {
 	case ours.Version > 0 && !e.Electorate.Names(from):
 		// Only voters know at once when their majority is gone.
 	case ours.Version > 0 && m.away == 0 && e.Electorate.Version < ours.Version:
-		// Both meshes have a majority. Of two, the one with the lower version gives way, since only
-		// its processes are told of the other: see Heard.
+		// Both meshes have a majority. The mesh with the lower version gives way, since only its
+		// processes hear of the other mesh: see Heard.
 	case ours.Version > 0:
 		if m.away == 0 && m.cfg.RegisterTerm == 0 {
 			m.alarms = append(m.alarms, fmt.Sprintf("TWO MESHES of one name have met, the other with the voters %s, and locks may have had two holders: "+
@@ -311,15 +315,15 @@ func (m *Machine) meet(from vote.NodeID, e *vote.Consensus) {
 	case m.registers() && m.hasEnded(e.Electorate.Lineage):
 		m.register.hastily = true
 	case len(m.state.Pledge) > 0:
-		// The pledge may still be counted by the other founders. One identity must not be a voter
-		// of two meshes, even if the other mesh has voted it in already.
+		// The pledge may still be counted by the other founders. An identity must not be a voter of
+		// two meshes, even if the other mesh has voted this identity in already.
 		m.reborn()
 	default:
 		m.adopt(&e.Electorate)
 	}
 }
 
-// birthText describes what the birth waits for.
+// birthText describes the condition for the birth.
 func (m *Machine) birthText() string {
 	switch o := m.firstThatMayKnow(); {
 	case o == nil:

@@ -15,7 +15,7 @@ type drain struct {
 	seen  []vote.Elector // the voters that apply the joint version, and remember
 	begun bool
 	since vote.Instant
-	fresh uint64 // reports that answer a poll from this number on were made after the drain
+	fresh uint64 // answers to a poll from this number on are from after the drain
 }
 
 // Drain returns the length of the drain on the clock of the waiting node: one maximum TTL on any
@@ -109,7 +109,8 @@ func (m *Machine) want(value vote.Electorate, why string) {
 	}
 }
 
-// conclude has a joint electorate followed by its new voters alone, once it is drained.
+// conclude has a joint electorate followed by its new voters alone, once the joint electorate is
+// drained.
 func (m *Machine) conclude() {
 	e, d := &m.state.Electorate, &m.drain
 	for _, v := range e.All() {
@@ -183,7 +184,7 @@ func (m *Machine) follow() {
 	m.want(m.joint(target, most, maxTTL), why)
 }
 
-// joint returns the joint electorate that leads from the present one to the given voters, limit and
+// joint returns the joint electorate from the present electorate to the given voters, limit and
 // maximum TTL.
 func (m *Machine) joint(voters []vote.Elector, most int, maxTTL time.Duration) vote.Electorate {
 	e := &m.state.Electorate
@@ -259,9 +260,10 @@ func (m *Machine) standby(o *other) bool {
 		m.recent(o) && m.isMet(vote.Elector{Name: o.name, Dir: o.dir}) && o.told.dir == o.dir && o.told.elected == m.state.Electorate.Version && !o.told.stuck && !o.told.leaving && o.copied != o.dir
 }
 
-// standbySoon reports whether a node without a vote may soon be on standby. That is so if a node
-// has started recently, or if the electorate is new, so that a node has not yet reported that it
-// applies the electorate, or has not been seen since its start. After a limit the answer is no.
+// standbySoon reports whether a node without a vote may soon be on standby. A node may be, if the
+// node has started recently. If the electorate is new, any node may be: a node may not yet have
+// reported its version, or may not have been seen since its start. After a time limit the answer is
+// no.
 func (m *Machine) standbySoon() bool {
 	if m.now.Slow.Sub(m.adopted) < standbyMargin {
 		return true
@@ -286,14 +288,14 @@ func (m *Machine) takesAll(stay, in, most int) bool {
 	return !m.byCount() || 2*stay-1 >= min(stay+in, most)
 }
 
-// mayStandBy reports whether another node is alive, doesn't vote, and has what a voter needs.
+// mayStandBy reports whether another node is alive, doesn't vote, and meets the needs of a voter.
 func (m *Machine) mayStandBy(o *other) bool {
 	votes := slices.ContainsFunc(m.state.Electorate.Voters, func(v vote.Elector) bool { return v.Name == o.name })
 	return !votes && o.seen == vote.Alive && o.dir != 0 && o.copied != o.dir && !o.told.stuck && !o.told.leaving
 }
 
-// standbyMargin is the longest time until the voters have seen a node that has started, or have the
-// report of a node that it applies a new electorate: a few polls, of a busy node, too.
+// standbyMargin is the longest time until the voters have seen a newly started node, or have a
+// node's report about a new electorate: a few polls, of a busy node, too.
 const standbyMargin = 2 * time.Second
 
 // well reports whether a voter is reachable and can take part in a change. A voter of a mesh with a

@@ -6,8 +6,8 @@ import (
 	"github.com/lockmesh/lockmesh/internal/vote"
 )
 
-// tie records how a voter, or a node that could vote, is reached. A node that has lost its
-// directory gets a tie of its own: facts about one directory say nothing about the next.
+// tie records how a voter, or a node that could vote, is reached. A node with a new directory gets
+// a new tie: facts about a lost directory say nothing about the next directory.
 type tie struct {
 	// last is when the node was last heard of with this directory: directly, or as alive in gossip.
 	// If the node was never heard of, last is when this incarnation began or the electorate was
@@ -82,7 +82,7 @@ func (m *Machine) heardOf(v vote.Elector, direct bool) {
 
 // compareContacts finds the nodes with which a majority of the voters has direct contact. Gossip
 // only nominates: a node reached by gossip messages, but not by a connection, can't vote; and a
-// node that gossip doesn't find can vote, if the voters reach the node.
+// node unknown to gossip can vote, if the voters reach the node.
 func (m *Machine) compareContacts() {
 	e := &m.state.Electorate
 	for _, v := range e.Voters {

@@ -86,7 +86,7 @@ func (m *Machine) pledgeable(founders []vote.Elector) (most int, maxTTL time.Dur
 }
 
 // mayKnow reports whether another node is alive and may know of an electorate. The founding waits
-// until such a node has reported that it knows none.
+// until such a node has reported to know no electorate.
 func (m *Machine) mayKnow(o *other) bool {
 	return o.seen == vote.Alive && (!m.recent(o) || o.told.elected != 0)
 }

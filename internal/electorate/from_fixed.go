@@ -28,9 +28,9 @@ import (
 // past the second restart. None of these voters acknowledges anything under version 1 afterwards,
 // and so no majority of the list does. See ADR 31.
 
-// FromFixed returns version 1 of the electorate of a mesh that is converted from a fixed list of
-// voters; order and repetition of the list don't matter. Meshes, lists and maximum TTLs that differ
-// have no voter in common, so that their votes never add up.
+// FromFixed returns version 1 of the electorate of a mesh converted from a fixed list of voters;
+// order and repetition of the list don't matter. With another mesh, list or maximum TTL no voter is
+// the same, so votes under different values never add up.
 func FromFixed(mesh string, list []vote.NodeID, maxTTL time.Duration) vote.Electorate {
 	list = slices.Compact(slices.Sorted(slices.Values(list)))
 	e := vote.Electorate{Version: 1, MaxTTL: maxTTL}
@@ -41,7 +41,7 @@ func FromFixed(mesh string, list []vote.NodeID, maxTTL time.Duration) vote.Elect
 	return e
 }
 
-// identity returns the identity of the directory of a voter that is converted from a fixed list.
+// identity returns the identity of the directory of a voter converted from a fixed list.
 func identity(mesh string, list []vote.NodeID, maxTTL time.Duration, name vote.NodeID) vote.Dir {
 	h := fnv.New64a()
 	// Lengths come first, so that no two inputs have the same bytes.
@@ -54,10 +54,11 @@ func identity(mesh string, list []vote.NodeID, maxTTL time.Duration, name vote.N
 
 // Convert returns the state with which a converting node begins, given the contents of its state
 // directory, with Mesh, Name and Dir set; found is whether the directory had contents. The error
-// says why the directory doesn't belong to a node that is converted from this list, and what to do.
+// says why the directory doesn't belong to a node converted from this list, and gives advice.
 //
-// A node of the list gets the identity of version 1 although it may have promised anything before,
-// as a fixed node: its voter must be quiet for a maximum TTL, however new its directory is.
+// A node of the list gets the identity of version 1 although the node may have promised anything
+// before, as a fixed node: the node's voter must be quiet for a maximum TTL, even with a new
+// directory.
 func Convert(state vote.DiskState, found bool, list []vote.NodeID, maxTTL time.Duration) (vote.DiskState, error) {
 	first := FromFixed(state.Mesh, list, maxTTL)
 	at := slices.IndexFunc(first.Voters, func(v vote.Elector) bool { return v.Name == state.Name })
@@ -81,7 +82,7 @@ func Convert(state vote.DiskState, found bool, list []vote.NodeID, maxTTL time.D
 	return state, nil
 }
 
-// otherConversion says why a directory isn't one of the conversion from a list, and what to do
+// otherConversion says why a directory isn't from the conversion from a list, and gives advice
 // unless the mesh was founded with dynamic membership.
 func otherConversion(state *vote.DiskState, list []vote.NodeID, maxTTL time.Duration) string {
 	e := &state.Electorate
@@ -91,14 +92,14 @@ func otherConversion(state *vote.DiskState, list []vote.NodeID, maxTTL time.Dura
 			"configure what the node was first started with under FromFixed. Otherwise "
 	}
 	// A node that went back to the fixed list leaves its directory behind. Under a later list such
-	// a directory must not be used: without FromFixed it would vote under the former one.
+	// a directory must not be used: without FromFixed the node would vote under the former list.
 	return fmt.Sprintf("the state directory was made by a conversion from the Voters [%s] with MaxTTL %v, and the node is configured with %s. If that conversion is under way, configure "+
 		"what it began with. If all nodes have gone back to fixed voters since then, remove the state directory; don't start the node with this directory and without FromFixed. "+
 		"If this node has run without FromFixed since then, ", join(electorNames(e.Voters)), e.MaxTTL, configured)
 }
 
-// isFirstOfList reports whether an electorate is version 1 of a mesh that is converted from a fixed
-// list. Version 1 of a mesh that was founded has another lineage.
+// isFirstOfList reports whether an electorate is version 1 of a mesh converted from a fixed list.
+// Version 1 of a founded mesh has another lineage.
 func isFirstOfList(mesh string, e *vote.Electorate) bool {
 	return e.Version == 1 && FromFixed(mesh, electorNames(e.Voters), e.MaxTTL).Lineage == e.Lineage
 }
@@ -122,7 +123,8 @@ func join(names []vote.NodeID) string {
 // frozenText is why a frozen node can't act on the electorate.
 const frozenText = "this node is being converted from a fixed list of voters (FromFixed), and takes no part in changes of the electorate until it is restarted without FromFixed"
 
-// frozenChange describes what a frozen node waits for; empty if the electorate has changed already.
+// frozenChange describes the change awaited by a frozen node; empty if the electorate has changed
+// already.
 func (m *Machine) frozenChange() string {
 	if m.state.Electorate.Version > 1 {
 		return ""

@@ -36,8 +36,8 @@ func (m *Machine) stays() string {
 	r := m.roll()
 	others := len(r.stay) + len(r.in)
 	switch {
-	// Of more voters than the minimum, some that leave can be voted out, and the others know later.
-	// A minimum that is even gains nothing by one voter more, and may keep that voter.
+	// Of more voters than the minimum, some leaving voters can be voted out, and the other leaving
+	// voters know later. An even minimum gains nothing by a voter more, and may keep this voter.
 	case m.byCount() && len(e.Voters) > 1 && len(e.Voters) <= m.minimum()|1 &&
 		len(r.in) == 0 && !m.isEnough(len(r.stay), 0):
 		if m.standbySoon() || m.mayReplace() {
@@ -48,7 +48,7 @@ func (m *Machine) stays() string {
 		if len(r.stay) > 0 && m.now.Slow.Sub(m.leftAt) < m.maxTTL() {
 			return ""
 		}
-		// A process that starts later takes the seat as it takes that of an absent voter.
+		// A process that starts later takes the seat, as the process takes an absent voter's seat.
 		return fmt.Sprintf("no other process is there to take its place, and the electorate keeps at "+
 			"least %d voters (MinVoters)", m.minimum())
 	case others >= 2 || len(e.Voters) == 1 && others > 0:
@@ -63,8 +63,8 @@ func (m *Machine) stays() string {
 	return "" // the other voters leave as well, and go first
 }
 
-// mayReplace reports whether there is a live process that doesn't vote, and may be on standby some
-// time: it may wait to be settled, or to hear of the newest electorate.
+// mayReplace reports whether there is a live process without a vote that may be on standby some
+// time: the process may wait to be settled, or to hear of the newest electorate.
 func (m *Machine) mayReplace() bool {
 	for _, o := range m.others { // in any order
 		if m.mayStandBy(o) {

@@ -27,9 +27,9 @@ func (m *Machine) mostVoters() int {
 	return len(e.Voters)
 }
 
-// configured returns the value of a setting that a majority of the voters is configured with; zero
-// if there is none, or too few have reported recently. It is own on this node, and told has it from
-// the report of another.
+// configured returns the value of a setting configured on a majority of the voters; zero without
+// such a value, or if too few voters have reported recently. own is this node's value, and told
+// returns another node's value from the node's report.
 func configured[T int | time.Duration](m *Machine, own T, told func(*report) T) T {
 	voters := m.state.Electorate.Voters
 	of := func(v vote.Elector) T {
@@ -70,7 +70,8 @@ func differing[T int | time.Duration](name string, own, decided T) []string {
 		"It changes once a majority of the voters is configured with another value", name, own, decided)}
 }
 
-// minimum returns the configured minimum of voters. An electorate doesn't shrink to one by itself.
+// minimum returns the configured minimum of voters. An electorate doesn't shrink to a single voter
+// by itself.
 func (m *Machine) minimum() int {
 	if m.byCount() {
 		return max(m.cfg.MinVoters, 2)

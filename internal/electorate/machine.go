@@ -20,11 +20,11 @@ type Config struct {
 	// this process founds the mesh. See register.go.
 	RegisterTerm time.Duration
 	MaxVoters    int // the largest size of the electorate
-	// Frozen : this node is being converted from a fixed list of voters. It learns of electorates,
-	// and takes no part in deciding on them: see from_fixed.go.
+	// Frozen : this node is being converted from a fixed list of voters. A frozen node learns of
+	// electorates, and takes no part in their decisions: see from_fixed.go.
 	Frozen bool
-	// MaxTTL is the maximum TTL that this node is configured with. The electorate's own value
-	// counts, once the voters have decided one: see max_ttl.go.
+	// MaxTTL is this node's configured maximum TTL. The electorate's own value counts, once the
+	// voters have decided a value: see max_ttl.go.
 	MaxTTL time.Duration
 }
 
@@ -32,10 +32,10 @@ type Config struct {
 // three; more voters make each lock slower.
 const MaxVoters = 7
 
-// Standing is the state of a machine's own voter, as the owner reports it.
+// Standing is the state of a machine's own voter, as reported by the owner.
 type Standing struct {
 	Top      vote.Token // the largest token known to the voter
-	Limit    vote.Token // the largest token that the voter takes from others; zero if unknown
+	Limit    vote.Token // the largest token accepted by the voter from others; zero if unknown
 	Counting bool       // the voter's votes count, so the voter remembers its promises
 }
 
@@ -51,7 +51,7 @@ type Machine struct {
 
 	state      vote.DiskState // the newest state, perhaps not stored yet
 	stored     vote.DiskState // the state in the directory
-	pending    bool           // state has changes that no save includes yet
+	pending    bool           // state has changes without a save
 	saving     vote.DiskState // the state in the save under way
 	savingNow  bool
 	savingFrom vote.Instant // when the save under way began
@@ -68,7 +68,7 @@ type Machine struct {
 	nonce  uint64
 	pollAt vote.Instant
 
-	distrusted string // why this node's directory can't be trusted; empty if it can
+	distrusted string // why this node's directory can't be trusted, or empty
 	leaving    bool
 	leftAt     vote.Instant // when this node began to leave
 	// away is since when too few of the deciding voters are reachable; zero while enough are.
@@ -76,12 +76,12 @@ type Machine struct {
 	drain drain
 	// The birth by count; see birth.go.
 	candidates      []vote.Elector // the founders, if nothing changes
-	candidatesSince vote.Instant   // since when candidates is as it is
+	candidatesSince vote.Instant   // since when candidates is the same
 	pledgedAt       vote.Instant
 	births          uint64        // how many identities this process had before
-	longest         time.Duration // the longest maximum TTL of any electorate that this process has known
+	longest         time.Duration // the longest maximum TTL of all electorates known to this process
 	pledgesKnown    vote.Instant  // since when the pledges of all founders are known; zero if they aren't
-	claims          bool          // this founder is the one to name the mesh in the register
+	claims          bool          // this founder has to name the mesh in the register
 	// The register of births; see register.go.
 	register registration
 	calls    []vote.RegisterCall
@@ -92,7 +92,7 @@ type Machine struct {
 	raceAt   vote.Instant // no ballot is started before this instant
 	needed   string       // the wanted change
 	neededAt vote.Instant // since when needed is wanted
-	split    bool         // an alarm has reported two electorates of one version
+	split    bool         // an alarm has reported two electorates of the same version
 }
 
 // line is the state of one connection.
@@ -140,8 +140,8 @@ func (m *Machine) Known() *vote.Electorate { return &m.state.Electorate }
 // applies.
 func (m *Machine) Stored() *vote.Electorate { return &m.stored.Electorate }
 
-// Trusted reports whether this node's directory is in the state in which the node left it, as far
-// as other nodes have reported.
+// Trusted reports whether this node's directory is as the node left the directory, as far as other
+// nodes have reported.
 func (m *Machine) Trusted() bool { return m.distrusted == "" }
 
 // Elector returns this node as a voter: its name and its directory.
@@ -227,7 +227,7 @@ func (m *Machine) remember() {
 	}
 }
 
-// keep notes that a state is stored, and sends the answers that waited for it.
+// keep notes that a state is stored, and sends the answers waiting for the state.
 func (m *Machine) keep(state vote.DiskState) {
 	was := m.stored.Electorate.Version
 	m.stored = state
@@ -266,7 +266,7 @@ func (m *Machine) Saved(now vote.Now, writes uint64, failed string) {
 			m.alarms = append(m.alarms, "the state directory can't be written, so this node takes no part in changes of the electorate; it goes on voting on locks: "+failed)
 		}
 		m.stuck, m.pending, m.retryAt = failed, true, m.now.Slow.Add(saveAgain)
-		m.held = nil // what they rest on isn't stored; the waiting nodes ask again
+		m.held = nil // the state behind the answers isn't stored; the waiting nodes ask again
 		return
 	}
 	m.stuck, m.everStored = "", true
@@ -292,8 +292,8 @@ func (m *Machine) tell(conn vote.Conn) {
 		if m.byCount() {
 			e.Contacts = m.contacts()
 		}
-		// A fresh process that doesn't take it in is told again: without a majority, or while the
-		// process believes that the register names another mesh.
+		// A fresh process that doesn't adopt the electorate hears of the electorate again: without
+		// a majority, or while the process believes that the register names another mesh.
 		if !m.byCount() || reaches(e) && m.cfg.RegisterTerm == 0 {
 			l.told = m.state.Electorate.Version
 		}
@@ -321,7 +321,7 @@ func (m *Machine) Heard(now vote.Now, conn vote.Conn, elected uint64) {
 // adopt applies a newer electorate, known to be decided.
 func (m *Machine) adopt(e *vote.Electorate) {
 	if m.state.Electorate.Version == 0 {
-		m.away = 0 // what was away before is another thing
+		m.away = 0 // an earlier absence doesn't matter
 	}
 	m.state.Electorate = *e
 	m.longest = max(m.longest, e.QuietTime(m.cfg.MaxTTL))

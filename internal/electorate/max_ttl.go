@@ -7,12 +7,13 @@ import (
 	"github.com/lockmesh/lockmesh/internal/vote"
 )
 
-// The maximum TTL is decided with the electorate, and a change of it is a change of the electorate
-// with the same voters: see [vote.Electorate.GrantLimit]. So an operator configures the nodes with
-// another value one after the other, and the mesh changes once a majority of the voters wants it.
+// The maximum TTL is decided with the electorate, and a change of the maximum TTL is a change of
+// the electorate with the same voters: see [vote.Electorate.GrantLimit]. So an operator configures
+// the nodes with another value one after the other, and the mesh changes once a majority of the
+// voters is configured with the new value.
 //
-// A mesh whose founders included one of a version from before 2026-11-25 has no decided value: all
-// nodes are configured with the same, and a node with another is refused.
+// A mesh with a founder of a version from before 2026-11-25 has no decided value: all nodes are
+// configured with the same value, and a node with another value is refused.
 
 // maxTTL returns how long the promises of a voter may last, under the newest known electorate.
 func (m *Machine) maxTTL() time.Duration { return m.state.Electorate.QuietTime(m.cfg.MaxTTL) }
@@ -27,17 +28,17 @@ func (m *Machine) wantedMaxTTL() time.Duration {
 	return cmp.Or(configured(m, m.cfg.MaxTTL, func(r *report) time.Duration { return r.maxTTL }), e.MaxTTL)
 }
 
-// agrees reports whether another founder is configured with this node's maximum TTL, as far as it
-// has said.
+// agrees reports whether another founder is configured with this node's maximum TTL, as far as
+// reported.
 func (m *Machine) agrees(o *other) bool {
 	return cmp.Or(o.told.maxTTL, m.cfg.MaxTTL) == m.cfg.MaxTTL
 }
 
 // pledgedMaxTTL returns the maximum TTL to which this node pledges itself with other founders, and
-// zero if one of them hasn't said any, since its version is older. Founders by count may be
+// zero if another founder of an older version has reported no value. Founders by count may be
 // configured with different values, while a new configuration is rolled out, or may have known an
-// electorate with another before they gave it up. The longest counts: an earlier mesh may have
-// granted as much, and the founders are quiet for that long.
+// electorate with another value before giving up the electorate. The longest value counts: an
+// earlier mesh may have granted as much, and the founders are quiet for as long.
 func (m *Machine) pledgedMaxTTL(founders []vote.Elector) time.Duration {
 	longest := max(m.cfg.MaxTTL, m.longest)
 	for _, v := range founders {
@@ -53,8 +54,8 @@ func (m *Machine) pledgedMaxTTL(founders []vote.Elector) time.Duration {
 	return longest
 }
 
-// longestTold returns the longest maximum TTL that this node knows to be decided, or that a node
-// has said it is configured with; zero if none was decided.
+// longestTold returns the longest maximum TTL known to this node, of all decided values and all
+// values reported as configured; zero without a decided value.
 func (m *Machine) longestTold() time.Duration {
 	e := &m.state.Electorate
 	if e.MaxTTL == 0 {

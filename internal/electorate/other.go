@@ -8,7 +8,7 @@ import (
 	"github.com/lockmesh/lockmesh/internal/vote"
 )
 
-// Seen is a peer as gossip sees it. Gossip is a hint: it proposes who is voted in and out, and
+// Seen is gossip's view of a peer. Gossip is a hint: gossip proposes nodes to vote in and out, and
 // decides nothing.
 type Seen struct {
 	Name  vote.NodeID
@@ -43,16 +43,16 @@ type other struct {
 	lagging      bool         // by the report, the node hasn't stored the electorate stored here
 	laggingSince vote.Instant // since when lagging has its value
 	writes       map[vote.Dir]written
-	copied       vote.Dir // a directory of the node that was put back from an old copy
+	copied       vote.Dir // a directory of the node, restored from an old copy
 	badly        vote.Instant
-	// shunned is until when the node's ballots are ignored, since it proposed a wrong minimum
+	// shunned is until when the node's ballots are ignored, since the node proposed a wrong minimum
 	// token.
 	shunned vote.Instant
 	// oddAt is when an operator was last warned of the node's tokens; zero for never.
 	oddAt vote.Instant
 }
 
-// report is what a node reports about itself.
+// report is a node's report about itself.
 type report struct {
 	nonce                    uint64
 	dir                      vote.Dir
@@ -87,7 +87,7 @@ func (m *Machine) other(name vote.NodeID) *other {
 	return o
 }
 
-// forget drops what is known of a node.
+// forget drops the knowledge about a node.
 func (m *Machine) forget(o *other) {
 	delete(m.others, o.name)
 	m.order = slices.DeleteFunc(slices.Clone(m.order), func(p *other) bool { return p == o })
@@ -190,8 +190,8 @@ func (m *Machine) polls() bool {
 	return m.member() || m.state.Electorate.Version == 0 || m.byCount()
 }
 
-// pollEvery is the interval between polls of the voters. It is a tenth of the shortest duration of
-// a change.
+// pollEvery is the interval between polls of the voters: a tenth of the shortest duration of a
+// change.
 func (m *Machine) pollEvery() time.Duration {
 	switch {
 	case m.state.Electorate.Version == 0:
@@ -209,8 +209,8 @@ func (m *Machine) recent(o *other) bool {
 
 // report answers a poll.
 func (m *Machine) report(conn vote.Conn, msg *vote.Message) {
-	// A directory that isn't stored yet may never be: others must not pledge with it (found by seed
-	// 5772).
+	// A directory without a completed save may never get one: others must not pledge with such a
+	// directory (found by seed 5772).
 	e := &vote.Consensus{Dir: m.state.Dir, MaxVoters: m.cfg.MaxVoters, MaxTTL: m.cfg.MaxTTL, Founding: m.canBeFounder() && m.founding() && m.everStored, Stuck: m.isStuck(), Leaving: m.leaving}
 	if m.everStored {
 		e.Writes = m.stored.Writes

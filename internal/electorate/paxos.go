@@ -158,7 +158,7 @@ type race struct {
 	value     vote.Electorate
 	best      vote.Ballot // the ballot in which value was accepted; zero for our own value
 	accepting bool
-	with      []vote.Elector // the voters that have answered in this phase
+	with      []vote.Elector // the voters with an answer in this phase
 	until     vote.Instant   // when the ballot is given up
 }
 
@@ -214,8 +214,8 @@ func (m *Machine) answers(from vote.NodeID, msg *vote.Message) bool {
 		return false
 	}
 	if msg.Kind == vote.KindPrepared && e.Accepted.Counter > 0 && !m.fits(from, &e.Electorate) {
-		// This counts as no answer: the value that the voter accepted may not be taken, and must
-		// not be passed over.
+		// This counts as no answer: the voter's accepted value may not be taken, and must not be
+		// passed over.
 		return false
 	}
 	v := vote.Elector{Name: from, Dir: e.Dir}

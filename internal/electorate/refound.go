@@ -14,8 +14,8 @@ import (
 const refoundStep = 1 << 20
 
 // Refounded reports whether an operator's recovery, and not only decisions of voters, lies between
-// two versions. The version before the recovery may be zero, which is no electorate: a node that
-// has just started can be named before storing any version.
+// two versions. The version before the recovery may be zero, that is, no electorate: a newly
+// started node can be named before storing any version.
 func Refounded(from, to uint64) bool { return from/refoundStep != to/refoundStep }
 
 // ErrNotLost reports that a majority of the voters is reachable; there is nothing to recover.
@@ -26,8 +26,8 @@ var ErrNotLost = errors.New("a majority of the voters answers")
 // if the lost voters come back, or another operator calls Refound elsewhere, there are two
 // electorates.
 //
-// The recovered electorate has the longest maximum TTL that this node has heard of: the lost voters
-// may have decided and granted it, unheard of here.
+// The recovered electorate has the longest maximum TTL known to this node: the lost voters may have
+// decided and granted this value without the knowledge of this node.
 func (m *Machine) Refound(now vote.Now, names []vote.NodeID, minToken vote.Token) error {
 	m.begin(now)
 	e := &m.state.Electorate

@@ -7,9 +7,9 @@ import (
 	"github.com/lockmesh/lockmesh/internal/vote"
 )
 
-// A register is a small record outside of the mesh with compare-and-set, which says which mesh may
-// act of all that are born by count with one configuration. With a register, no bound on the number
-// of processes is needed for there to be one such mesh at a time:
+// A register is a small record outside of the mesh with compare-and-set. Of all meshes born by
+// count with the same configuration, the record names the only mesh that may act. With a register,
+// a single such mesh acts at a time, without a bound on the number of processes:
 //
 //   - Founders go by their pledges only once one of them has stored their lineage in the register.
 //   - A voter counts only for a term after it began a store of its own that succeeded, and that named
@@ -18,16 +18,16 @@ import (
 //     margin for clocks that drift, by the clock of the process that replaces it. Compare-and-set
 //     sees to it that the record didn't change up to that moment.
 //
-// So the last store of the earlier mesh ended before the wait began, its voter's term was over at
-// the end of the wait, and no vote of the earlier mesh was given after the founding of the next.
-// Leases of the earlier mesh end within a maximum TTL of that moment, and founders are quiet for so
-// long; if the earlier mesh had a larger maximum TTL, the wait is longer by the difference. Loads
-// may be stale: no vote is given because of a load.
+// So the last store of the earlier mesh ended before the wait began, the storing voter's term was
+// over at the end of the wait, and no vote of the earlier mesh was given after the founding of the
+// next mesh. Leases of the earlier mesh end within a maximum TTL of the founding, and founders are
+// quiet for as long; if the earlier mesh had a larger maximum TTL, the wait is longer by the
+// difference. Loads may be stale: no vote is given because of a load.
 //
-// The record is about a mesh, not about its voters: changes of the electorate need no register,
-// unless they raise the maximum TTL.
+// The record is about a mesh, not about the voters: a change of the electorate needs no register,
+// unless the change raises the maximum TTL.
 
-// registration is what a process knows of the register.
+// registration is a process's knowledge of the register.
 type registration struct {
 	calling bool              // a call is under way
 	call    vote.RegisterCall // the call under way
@@ -36,26 +36,26 @@ type registration struct {
 
 	known  bool // the last call has told the record
 	record vote.RegisterRecord
-	since  vote.Instant // since when the record is known as it is
+	since  vote.Instant // since when the record is known and the same
 	// counts is until when this node's votes count, on the fast clock, which doesn't stop while the
-	// machine is suspended; zero if they don't.
+	// machine is suspended; zero if the votes don't count.
 	counts vote.Instant
-	failed string // why the last call failed; empty if it didn't
-	// failing is since when calls have failed; zero if the last one didn't.
+	failed string // why the last call failed; empty after a success
+	// failing is since when calls have failed; zero after a success.
 	failing vote.Instant
 	// refused is why the last store failed, and refusedAt when. A successful load is no evidence
-	// against it.
+	// against such a failure.
 	refused   string
 	refusedAt vote.Instant
-	warned    bool // an alarm has said that votes don't count any more
-	hastily   bool // something has been heard that makes the record worth another look
-	// newest is the largest number of a change that this process knows of.
+	warned    bool // an alarm has reported the end of the votes
+	hastily   bool // a report makes the record worth another look
+	// newest is the largest number of a change known to this process.
 	newest uint64
-	// superseded is since when the record has been of another mesh than this process's, with an
-	// older number; zero if it isn't.
+	// superseded is since when the record has named another mesh than this process's, with an older
+	// number; zero if the record names this process's mesh.
 	superseded vote.Instant
-	// barren is since when a majority of the voters can't use the register, while so many processes
-	// can that they could found the next mesh; zero if it isn't so.
+	// barren is since when a majority of the voters can't use the register, while enough processes
+	// to found the next mesh can; zero otherwise.
 	barren vote.Instant
 }
 
@@ -63,22 +63,22 @@ type registration struct {
 // so that votes go on counting while the register is out of reach for two thirds of a term.
 func renewAfter(term time.Duration) time.Duration { return term / 3 }
 
-// lookAfter returns how long after its last call a process that has nothing to store looks again.
+// lookAfter returns how long after its last call a process without anything to store looks again.
 func lookAfter(term time.Duration) time.Duration { return term / 6 }
 
-// overdueAfter is how long a call may be under way before it counts as failed, though it may still
-// end: a call that heeds its context has ended by then.
+// overdueAfter is how long a call may be under way before the call counts as failed, though the
+// call may still end: a call that heeds its context has ended by then.
 const overdueAfter = 20 * time.Second
 
 // retryAfter returns the delay after a failed call.
 func retryAfter(term time.Duration) time.Duration { return min(term/60, 10*time.Second) }
 
-// hasteAfter returns the delay between calls of a process for which an answer is urgent: a founder
-// that waits for its mesh, and a process that has heard of another mesh than it knows of.
+// hasteAfter returns the delay between urgent calls of a process: of a founder waiting for its
+// mesh, and of a process that has heard of a mesh other than the known mesh.
 func hasteAfter(term time.Duration) time.Duration { return min(term/60, time.Second) }
 
 // registers reports whether this mesh has a register, and this process takes part in its use: a
-// process that never votes doesn't.
+// process without a vote for good doesn't.
 func (m *Machine) registers() bool {
 	return m.cfg.RegisterTerm > 0 && m.cfg.Found && (m.member() || !m.leaving)
 }
@@ -106,8 +106,8 @@ func (m *Machine) isForeign() bool {
 	return r.known && !r.record.IsOf(m.state.Mesh)
 }
 
-// standsFor returns for how much longer the record of another mesh must stand unchanged before it
-// may be replaced.
+// standsFor returns for how much longer the record of another mesh must stand unchanged before a
+// replacement.
 func (m *Machine) standsFor() time.Duration {
 	r := &m.register
 	if r.record.IsZero() {
@@ -118,18 +118,18 @@ func (m *Machine) standsFor() time.Duration {
 }
 
 // mayFound reports whether the register allows a founding, as far as this process knows: there is
-// no record, or the mesh that it names has ended.
+// no record, or the named mesh has ended.
 func (m *Machine) mayFound() bool {
 	return !m.registers() || m.register.known && !m.isForeign() && m.standsFor() == 0
 }
 
-// canBeFounder reports whether this process may take part in a founding: it must be able to write
-// the register, if there is one.
+// canBeFounder reports whether this process may take part in a founding: the process must be able
+// to write the register, if there is a register.
 func (m *Machine) canBeFounder() bool {
 	return !m.registers() || m.register.since != 0 && !m.cannotRegister()
 }
 
-// hasEnded reports whether the register names another mesh than this one, as far as is known.
+// hasEnded reports whether the register names another mesh than the given mesh, as far as is known.
 func (m *Machine) hasEnded(lineage uint64) bool {
 	r := &m.register
 	return r.known && !m.isForeign() && !r.record.IsZero() && r.record.Lineage != lineage
@@ -141,14 +141,14 @@ func (m *Machine) isRegistered() bool {
 }
 
 // isRegisterBehind reports whether the register may show a shorter maximum TTL than the voters are
-// about to grant. The founders of the next mesh rely on it. The record of a mesh never goes back to
-// a shorter one.
+// about to grant. The founders of the next mesh rely on the record's value. The record of a mesh
+// never goes back to a shorter value.
 func (m *Machine) isRegisterBehind() bool {
 	r, e := &m.register, &m.state.Electorate
 	return m.registers() && e.MaxTTL > e.OldMaxTTL && (r.record.Lineage != e.Lineage || r.record.MaxTTL < e.MaxTTL)
 }
 
-// nextCall returns the next call of the register, and when it is due.
+// nextCall returns the next call of the register, and the instant of the call.
 func (m *Machine) nextCall() (call vote.RegisterCall, at vote.Instant) {
 	r := &m.register
 	load := vote.RegisterCall{Term: m.term()}
@@ -161,11 +161,11 @@ func (m *Machine) nextCall() (call vote.RegisterCall, at vote.Instant) {
 	case m.claims && m.mayFound():
 		return m.store(lineage(m.stored.Pledge)), r.after
 	case m.member() && r.barren != 0 && !m.cannotRegister():
-		// The mesh may have ended: its record must not stand for longer than it has to. Voters that
-		// can't use the register go on trying.
+		// The mesh may have ended: its record must not stand longer than needed. Voters without
+		// access to the register go on trying.
 	case m.member() && m.away == 0 && (r.record.IsZero() || r.record.Lineage == m.state.Electorate.Lineage):
 		// The rest of a term is measured by the fast clock, like the term itself. Voters store at
-		// different times, so that they seldom meet.
+		// different times, so that stores seldom meet.
 		if r.record.MaxTTL < m.maxTTL() {
 			return m.store(m.state.Electorate.Lineage), r.after
 		}
@@ -181,14 +181,14 @@ func (m *Machine) nextCall() (call vote.RegisterCall, at vote.Instant) {
 	return load, max(r.after, r.began.Slow.Add(wait))
 }
 
-// store returns the call that has the register name a mesh.
+// store returns the call to have the register name a mesh.
 func (m *Machine) store(lineage uint64) vote.RegisterCall {
 	old := m.register.record
-	// Founders that have pledged themselves to a longer maximum TTL than this one's will grant it.
+	// Founders pledged to a longer maximum TTL than this founder's will grant the longer value.
 	term, longest := m.cfg.RegisterTerm, max(m.maxTTL(), m.stored.PledgeMaxTTL)
 	if old.Lineage == lineage {
-		term = old.Term // other voters rely on it
-		// A voter that doesn't know of a larger value yet must not hide it.
+		term = old.Term // other voters rely on the value
+		// A voter without knowledge of a larger value must not hide this value.
 		longest = max(longest, old.MaxTTL)
 	}
 	return vote.RegisterCall{Store: true, Old: old, Term: m.term(), New: vote.RegisterRecord{
@@ -196,10 +196,10 @@ func (m *Machine) store(lineage uint64) vote.RegisterCall {
 	}}
 }
 
-// callRegister begins the next call of the register if it is due.
+// callRegister begins the next call of the register when due.
 func (m *Machine) callRegister() {
 	if r := &m.register; !m.member() {
-		r.counts, r.warned = 0, false // it is no voter any more
+		r.counts, r.warned = 0, false // no voter any more
 	} else if text := m.registerTrouble(); !r.warned && text != "" && r.counts != 0 && m.now.Fast >= r.counts {
 		r.warned = true
 		m.alarms = append(m.alarms, "this voter could not write the register for "+m.term().String()+", so its votes don't count until it can: "+text)
@@ -236,7 +236,7 @@ func (m *Machine) Registered(now vote.Now, result vote.RegisterResult) {
 	}
 	switch r.failed = result.Failed; {
 	case r.failed != "":
-		// What the register has is unknown: a store that failed may be done, now or later.
+		// The content of the register is unknown: a failed store may take effect, now or later.
 		r.known, r.after = false, m.now.Slow.Add(retryAfter(m.term()))
 		if r.call.Store {
 			r.refused, r.refusedAt = r.failed, m.now.Slow
@@ -256,7 +256,7 @@ func (m *Machine) Registered(now vote.Now, result vote.RegisterResult) {
 	m.finish()
 }
 
-// registerShows takes in the record that a call has told.
+// registerShows takes in the record shown by a call.
 func (m *Machine) registerShows(record vote.RegisterRecord) {
 	r := &m.register
 	if r.since == 0 || record != r.record {
@@ -268,7 +268,7 @@ func (m *Machine) registerShows(record vote.RegisterRecord) {
 		r.newest, r.superseded = max(r.newest, record.Renewal), 0
 		return
 	}
-	// A load may be older than what is known already. But if the record was deleted meanwhile, its
+	// A load may be older than the known record. But if the record was deleted meanwhile, its
 	// numbers have begun anew.
 	stale := record.Renewal <= r.newest
 	if stale && r.superseded == 0 {
@@ -281,8 +281,8 @@ func (m *Machine) registerShows(record vote.RegisterRecord) {
 	}
 }
 
-// registered notes that a store of this process has succeeded: its votes count for a term after the
-// store began.
+// registered notes a successful store of this process: the process's votes count for a term after
+// the store began.
 func (m *Machine) registered(record vote.RegisterRecord) {
 	r := &m.register
 	if m.state.Electorate.Version == 0 && m.isRegistered() {
@@ -300,8 +300,8 @@ func (m *Machine) registered(record vote.RegisterRecord) {
 	}
 }
 
-// registerTrouble returns why the register keeps this process from voting, or soon will; empty if
-// it doesn't.
+// registerTrouble returns why the register keeps this process from voting, or soon will; otherwise
+// empty.
 func (m *Machine) registerTrouble() string {
 	r := &m.register
 	switch {
@@ -313,7 +313,7 @@ func (m *Machine) registerTrouble() string {
 	why := r.failed
 	switch {
 	case why != "":
-	case r.refused != "" && m.now.Slow.Sub(r.refusedAt) < m.forgives(): // afterwards it is worth another try
+	case r.refused != "" && m.now.Slow.Sub(r.refusedAt) < m.forgives(): // afterwards another try is worthwhile
 		why = r.refused
 	case r.calling && m.now.Slow.Sub(r.began.Slow) >= overdueAfter:
 		why = fmt.Sprintf("a call has been under way for %v, and ignores the end of its context", m.now.Slow.Sub(r.began.Slow).Round(time.Second))
@@ -326,8 +326,8 @@ func (m *Machine) registerTrouble() string {
 	return "the register can't be used: " + why + ". Votes of this process don't count without it"
 }
 
-// forgives returns for how long a store that failed counts against this process. A process that
-// founds a mesh tries again soon, since all founders may have failed for the same reason.
+// forgives returns for how long a failed store counts against this process. A founding process
+// tries again soon, since all founders may have failed for the same reason.
 func (m *Machine) forgives() time.Duration {
 	if m.member() {
 		return m.term()
@@ -383,7 +383,7 @@ func (m *Machine) cannotRegister() bool {
 	return !brief
 }
 
-// registerText describes what a founding waits for at the register; empty if it doesn't.
+// registerText describes a founding's wait for the register; empty without such a wait.
 func (m *Machine) registerText() string {
 	r := &m.register
 	switch text := m.registerTrouble(); {

@@ -31,7 +31,7 @@ func (m *Machine) saveOverdue() bool {
 func (m *Machine) watchSave() {
 	if m.saveOverdue() && !m.overdue {
 		m.overdue = true
-		if m.stuck == "" { // otherwise an alarm has reported already that saves fail
+		if m.stuck == "" { // otherwise an alarm has reported the failed saves already
 			m.alarms = append(m.alarms, m.cannotSave()+". This node takes no part in changes of the electorate until the disk answers; it goes on voting on locks")
 		}
 	}

@@ -19,7 +19,8 @@ func (m *Machine) Unsettled(now vote.Now) string {
 		case ends && e.Has(vote.Elector{Name: o.name, Dir: o.told.dir}):
 			return "the voter " + string(o.name) + " is leaving"
 		case ends && m.byCount() && m.cfg.RegisterTerm == 0 && o.told.dir != 0:
-			// Without a register only so many processes may run at once, and it is one of them.
+			// Without a register only so many processes may run at once, and the ending process
+			// counts.
 			return "the process " + string(o.name) + " hasn't ended yet"
 		}
 	}

@@ -17,18 +17,19 @@ type Status struct {
 	name       vote.NodeID     // this node's name
 	Voter      bool            // this node votes
 	StandBy    []vote.NodeID   // the nodes that could be voted in, given room or need
-	// Stays is why this leaving node can't be voted out at present; empty if it can.
+	// Stays is why this leaving node can't be voted out at present, or empty.
 	Stays string
 	// Change is who is being voted in or out, and why the change waits; empty without a change.
 	Change string
-	// Differs is how this node's MaxVoters or MaxTTL differs from what was decided; empty if equal.
+	// Differs is how this node's MaxVoters or MaxTTL differs from the decided value; empty if
+	// equal.
 	Differs string
-	Trouble string // why this node can't take part in changes; empty if it can
+	Trouble string // why this node can't take part in changes, or empty
 	// Lost is why no majority may ever come back; empty if a majority is or may be reachable.
 	Lost string
 }
 
-// IsVoter reports whether the electorate has this node, as it knows itself, among its voters.
+// IsVoter reports whether the voters of the electorate include this node, by its own identity.
 func (s *Status) IsVoter() bool {
 	return s.Electorate.Has(vote.Elector{Name: s.name, Dir: s.Dir})
 }
@@ -153,9 +154,9 @@ func (m *Machine) foundingText() string {
 	return "waits for all founders; missing: " + strings.Join(lack, ", ")
 }
 
-// lost returns why no majority may ever come back: the voters that are gone, and for how long. A
-// majority may also be unreachable for reasons that pass. In a joint electorate the deciding voters
-// count, the old ones: where only the new voters are gone, the old voters are restored.
+// lost returns why no majority may ever come back: the lost voters, and for how long. A majority
+// may also be unreachable for passing reasons. In a joint electorate the deciding voters count, the
+// old voters: where only the new voters are gone, the old voters are restored.
 func (m *Machine) lost() string {
 	e := &m.state.Electorate
 	if e.Version == 0 || m.cfg.Frozen { // a frozen node asks no node, and fixed nodes tell nothing
@@ -175,8 +176,8 @@ func (m *Machine) lost() string {
 			return true
 		case o != nil && o.seen == vote.Alive && o.dir == v.Dir && !t.replaced:
 			return true
-		// The old directory is lost until it is heard of again; contact with the new one changes
-		// nothing.
+		// The old directory is lost until the next report of the old directory; contact with the
+		// new directory changes nothing.
 		case t.replaced:
 			how := "is back with another state directory"
 			if m.byCount() {

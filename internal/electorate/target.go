@@ -11,11 +11,11 @@ import (
 
 // roll lists the candidates for the next electorate.
 type roll struct {
-	stay    []vote.Elector // voters that can be counted on, or are in doubt
-	absent  []vote.Elector // voters that can't be counted on, the likeliest to come back first
-	parting []vote.Elector // voters that give up their seats
+	stay    []vote.Elector // reliable voters, and voters in doubt
+	absent  []vote.Elector // unreliable voters, the likeliest to come back first
+	parting []vote.Elector // voters giving up their seats
 	in      []vote.Elector // nodes on standby
-	reasons []string       // for each voter of the electorate, why it is absent or parts
+	reasons []string       // for each voter of the electorate, why the voter is absent or parts
 }
 
 // roll returns the candidates for the next electorate.
@@ -72,7 +72,7 @@ func (m *Machine) target() (target []vote.Elector, why string) {
 	// The two halves of a joint electorate together are bounded, too.
 	in = in[:min(len(in), vote.MaxVoters-len(e.Voters))]
 	// A limit of one or two doesn't shrink a larger electorate below three. Two voters tolerate no
-	// failure, and a target of one voter would always be refused, so that no voter could be voted
+	// failure. A target of a single voter would always be refused, and then no voter could be voted
 	// out.
 	most := max(m.mostVoters(), min(len(e.Voters), 3))
 	if len(e.Voters) > 2 && !m.isEnough(len(stay), len(in)) {
@@ -80,9 +80,8 @@ func (m *Machine) target() (target []vote.Elector, why string) {
 			return nil, ""
 		}
 		// Most of the voters leave at once. Leaving voters that vote until the others are gone
-		// leave last. In a mesh that is born by count so many of them stay that all nodes on
-		// standby come in by one change, and not one after the other: the leaving processes end
-		// soon.
+		// leave last. In a mesh born by count enough leaving voters stay for a single change to add
+		// all nodes on standby, not one after the other: the leaving processes end soon.
 		for _, v := range slices.Backward(r.parting) {
 			if m.well(v) && (!m.isEnough(len(stay), len(in)) || !m.takesAll(len(stay), len(in), most)) {
 				stay = append(stay, v)
@@ -123,12 +122,12 @@ func (m *Machine) target() (target []vote.Elector, why string) {
 	return stay, strings.Join(reasons, ", ")
 }
 
-// leastVoters returns how many voters the next electorate has at least; zero if it has no minimum.
+// leastVoters returns the least number of voters of the next electorate; zero without a minimum.
 func (m *Machine) leastVoters() int { return min(m.minimum(), len(m.state.Electorate.Voters)) }
 
-// isEnough reports whether so many voters that stay, and nodes on standby, make an electorate
-// without voters that leave. A mesh that is born by count never has fewer voters than its minimum,
-// and of the next voters most have been voters before: see [seats].
+// isEnough reports whether so many staying voters, and nodes on standby, make an electorate without
+// leaving voters. A mesh born by count never has fewer voters than its minimum, and most of the
+// next voters have been voters before: see [seats].
 func (m *Machine) isEnough(stay, in int) bool {
 	if m.byCount() {
 		return min(stay+in, 2*stay-1) >= m.leastVoters()

@@ -66,14 +66,14 @@ func (m *Machine) AppendWanted(dst []vote.NodeID) []vote.NodeID {
 		return v == self || o != nil && o.up
 	})
 	most := wantedMost
-	idle := wantedMost // of the nodes that can't be voted in, which may know the electorate
+	idle := wantedMost // of the nodes that can't be voted in, but may know the electorate
 	for _, o := range m.sorted() {
 		if o.seen != vote.Alive || !lonely && (!m.member() || o.dir == 0) {
 			continue
 		}
 		room := &most
 		if m.byCount() && (o.dir == 0 || o.told.dir == o.dir && (o.told.stuck || o.told.leaving)) {
-			// A node that is no longer stuck says so, or makes room for others here that are.
+			// A recovered node reports the recovery, or makes room here for nodes still stuck.
 			room = &idle
 		}
 		if e.Names(o.name) { // voters don't count against the limit, so standbys always have room

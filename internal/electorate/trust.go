@@ -13,7 +13,7 @@ import (
 // would use up the tokens of every key. Tokens reported by other nodes are checked here in the same
 // way as by voters (lease/trust.go).
 
-// sayOddEvery is the least interval between two alarms about one node's tokens.
+// sayOddEvery is the least interval between two alarms about the same node's tokens.
 const sayOddEvery = 10 * time.Minute
 
 // limit returns the largest token accepted from another node: one step above the largest token
