@@ -19,12 +19,12 @@ func (x *exchange) authorize() error {
 	return x.may(x.route.needs)
 }
 
-// identify finds out who has sent the request: known says that the sender has proven to be allowed
-// to act. An error means that the request is answered nothing else.
+// identify determines the rights of the request's sender: known is true if the sender has proven
+// the right to act. If identify returns an error, the error is the whole answer.
 func (x *exchange) identify() error {
 	h, r := x.h, x.r
-	// A browser says where the page comes from that sends a request. No page of another site is
-	// served, not even one that reads: some routes act on a GET.
+	// A browser reports the origin of the page behind a request. No page of another site is served,
+	// not even for reads: some routes act on a GET.
 	if site := r.Header.Get("Sec-Fetch-Site"); site == "cross-site" || site == "same-site" {
 		return failure(ErrForbidden, "a page of another site has sent the request")
 	}
@@ -41,7 +41,7 @@ func (x *exchange) identify() error {
 	return nil
 }
 
-// may returns an error if the request, identified before, may not do what needs says.
+// may returns an error if the request, identified before, lacks the rights for need.
 func (x *exchange) may(need needs) error {
 	h := x.h
 	switch {
@@ -82,7 +82,7 @@ func (x *exchange) mayBeImage() bool {
 // isOwnerOnly reports whether only this process's user, and root, can have sent the request.
 func (x *exchange) isOwnerOnly() bool { return x.conn != nil && x.conn.ownerOnly }
 
-// hasToken reports whether a request carries the handler's token; a wrong one is an error. The
+// hasToken reports whether a request carries the handler's token; a wrong token is an error. The
 // comparison takes the same time for all tokens.
 func (h *Handler) hasToken(r *http.Request) (bool, error) {
 	header := r.Header.Get("Authorization")
@@ -97,8 +97,8 @@ func (h *Handler) hasToken(r *http.Request) (bool, error) {
 	return true, nil
 }
 
-// isOwnHost reports whether a Host header can't have been chosen by a foreign page: it is an IP
-// address, localhost or a listed name.
+// isOwnHost reports whether a Host header can't have been chosen by a foreign page: an IP address,
+// localhost or a listed name.
 func (h *Handler) isOwnHost(host string) bool {
 	name := host
 	if n, _, err := net.SplitHostPort(host); err == nil {

@@ -9,7 +9,7 @@ import (
 	"github.com/lockmesh/lockmesh"
 )
 
-// acquire takes the lock that the query describes; the lease lasts as opts say.
+// acquire takes the lock described by the query; the lease lasts as opts say.
 func (x *exchange) acquire(opts ...lockmesh.Option) (*lockmesh.Lease, error) {
 	more, err := x.lockOptions()
 	if err != nil {
@@ -31,7 +31,7 @@ func (x *exchange) acquire(opts ...lockmesh.Option) (*lockmesh.Lease, error) {
 	return lease, err
 }
 
-// lockMode returns the call that takes the lock in the mode that the query asks for.
+// lockMode returns the call for the lock mode of the query.
 func (x *exchange) lockMode() (func(context.Context, ...lockmesh.Option) (*lockmesh.Lease, error), error) {
 	permits, err := x.number("permits", lockmesh.MaxPermits)
 	if err != nil {
@@ -61,8 +61,8 @@ func (x *exchange) lockMode() (func(context.Context, ...lockmesh.Option) (*lockm
 	return nil, failure(ErrRequest, "mode=%q: one of exclusive, shared and permit is needed", mode)
 }
 
-// lockOptions returns the options of the query that don't concern the length of the lease. The
-// request always has a bound for its wait; without one, it doesn't wait.
+// lockOptions returns the options of the query, but for the length of the lease. A request waits no
+// longer than the query says; without a wait in the query, the request doesn't wait.
 func (x *exchange) lockOptions() ([]lockmesh.Option, error) {
 	wait, err := x.duration("wait", 0, MaxWait)
 	if err != nil {

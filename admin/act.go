@@ -9,8 +9,8 @@ import (
 	"github.com/lockmesh/lockmesh"
 )
 
-// logged notes an acting request before it is carried out, so that the log has also those requests
-// that end the process.
+// logged logs an acting request before its execution, so the log has requests to end the process,
+// too.
 func (x *exchange) logged(attrs ...any) {
 	attrs = append([]any{"action", x.route.path, "from", x.origin()}, attrs...)
 	x.h.log.Info("admin: a request acts", attrs...)
@@ -36,7 +36,7 @@ func (x *exchange) revoke() error {
 	return x.done()
 }
 
-// reason returns the option for a reason that may be empty.
+// reason returns the option for a reason, which may be empty.
 func reason(text string) []lockmesh.Option {
 	if text == "" {
 		return nil
@@ -66,8 +66,8 @@ func (x *exchange) evict() error {
 	return x.answer(http.StatusOK, lease)
 }
 
-// leaseToEvict finds the lease that a request describes. A lease that has ended is no error if its
-// token is given: the request is fulfilled.
+// leaseToEvict finds the lease described by a request. An ended lease is no error if the request
+// has the lease's token: the request is fulfilled.
 func (x *exchange) leaseToEvict(ctx context.Context, want *EvictRequest) (*Evicted, error) {
 	if want.Token == 0 && want.Node == "" {
 		return nil, failure(ErrRequest, `the body names neither a token nor a node: {"token": 1732…}, as GET /v1/locks/{key} shows it`)
@@ -115,11 +115,11 @@ func (x *exchange) drain() error {
 func (x *exchange) stop() error  { return x.end(x.h.mesh.Stop) }
 func (x *exchange) leave() error { return x.end(x.h.mesh.Leave) }
 
-// end ends the node. It goes on when the client is gone: what was begun would otherwise be left
+// end ends the node, and goes on when the client is gone: otherwise the begun end would be left
 // unconfirmed, and a voter not voted out.
 //
-// The end by f releases the node's leases, and a client that has set a lease's ttl can't be told of
-// that: another client would get the key while this one counts on its time. So f is called when no
+// The end by f releases the node's leases, and end can't tell a client with a ttl of its own:
+// another client would get the key while this client counts on the ttl. So f is called when no
 // client has a lease any more. Holders over a connection are told. If the wait is too short, the
 // node is closed: leases then end as after a crash.
 func (x *exchange) end(f func(context.Context) error) error {

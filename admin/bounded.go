@@ -118,7 +118,7 @@ func readHeader(c net.Conn) {
 // end waits for the refusals under way, when Accept isn't called any more.
 func (l *boundedListener) end() { l.refusing.Wait() }
 
-// boundedConn gives its place back when it is closed.
+// boundedConn gives its place back at its Close.
 type boundedConn struct {
 	net.Conn
 	give func()

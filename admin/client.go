@@ -15,7 +15,7 @@ import (
 )
 
 const (
-	// maxAnswer is the length of the longest answer that a client reads, in bytes: several times a
+	// maxAnswer is the length of the longest answer read by a client, in bytes: several times a
 	// page of [lockmesh.ListMax] keys with the longest values.
 	maxAnswer = 64 << 20
 
@@ -26,22 +26,22 @@ const (
 
 // Client calls a [Handler] from another process. The methods may be called from any goroutine.
 //
-// An error of the server is an [*Error], for which errors.Is finds the errors of package lockmesh
-// and of this package. [ErrNoAnswer] means that the server wasn't reached or that its answer was
-// lost, after which the call may have had its effect, or that ctx has ended.
+// An error of the server is an [*Error]; errors.Is finds the errors of package lockmesh and of this
+// package. [ErrNoAnswer] has one of three causes: the client didn't reach the server, the server's
+// answer was lost (the call may have had its effect), or ctx has ended.
 type Client struct {
-	// HTTP sends the requests. Replace it before the first call, for a proxy or certificates of
-	// one's own; it must not have a Timeout, which would end streams.
+	// HTTP sends the requests. Replace HTTP before the first call, for a proxy or your own
+	// certificates; HTTP must have no Timeout, since a Timeout would end streams.
 	HTTP *http.Client
 
 	base, token, address string
-	local                bool // the node's machine is this one
+	local                bool // the node runs on this machine
 }
 
 // NewClient returns a client of the node at an address: the path of a unix socket, which begins
-// with "/", "." or "unix:", or a URL that begins with http:// or https://. The token is that of the
-// handler; it may be empty over a unix socket. Use http:// with a token on loopback or a trusted
-// network only: a reader of the traffic learns the token.
+// with "/", "." or "unix:", or a URL with http:// or https://. The token is the handler's token,
+// and may be empty over a unix socket. Use http:// with a token on loopback or a trusted network
+// only: a reader of the traffic learns the token.
 //
 // NewClient doesn't connect. Close the client to end its idle connections.
 func NewClient(address, token string) (*Client, error) {
@@ -73,7 +73,7 @@ func NewClient(address, token string) (*Client, error) {
 	return c, nil
 }
 
-// socketPath returns the path of a unix socket if the address is one.
+// socketPath returns the path of a unix socket if the address names a socket.
 func socketPath(address string) (string, bool) {
 	if path, ok := strings.CutPrefix(address, "unix:"); ok {
 		return strings.TrimPrefix(path, "//"), true
@@ -84,8 +84,8 @@ func socketPath(address string) (string, bool) {
 // Close closes idle connections. Calls under way, streams and holds aren't affected.
 func (c *Client) Close() { c.HTTP.CloseIdleConnections() }
 
-// keyPath returns a path that ends in a key. The slashes in a key are escaped, and dots that a
-// proxy would take for parts of the path.
+// keyPath returns a path with a key at the end. The slashes in a key are escaped, and so are dots,
+// if a proxy would take the dots for parts of the path.
 func keyPath(before, key, after string) string {
 	escaped := url.PathEscape(key)
 	if strings.Trim(escaped, ".") == "" {
@@ -94,7 +94,7 @@ func keyPath(before, key, after string) string {
 	return before + escaped + after
 }
 
-// send sends a request, and returns an answer that is no error. The caller closes the body.
+// send sends a request, and returns an answer without an error. The caller closes the body.
 func (c *Client) send(ctx context.Context, method, path string, query url.Values, body any) (*http.Response, error) {
 	var content io.Reader
 	if body != nil {
@@ -122,7 +122,7 @@ func (c *Client) send(ctx context.Context, method, path string, query url.Values
 	if err != nil {
 		var u *url.Error
 		if errors.As(err, &u) {
-			err = u.Err // the URL has the query, which may be long
+			err = u.Err // the URL has the query, perhaps a long text
 		}
 		return nil, &unanswered{"admin: no answer from the node at " + c.address, err}
 	}
@@ -133,7 +133,7 @@ func (c *Client) send(ctx context.Context, method, path string, query url.Values
 	return nil, readError(answer)
 }
 
-// readError reads an answer that is an error.
+// readError reads the error in an answer.
 func readError(answer *http.Response) error {
 	data, err := io.ReadAll(io.LimitReader(answer.Body, maxLine))
 	if err != nil {
@@ -170,7 +170,7 @@ func (c *Client) call(ctx context.Context, method, path string, query url.Values
 	return nil
 }
 
-// get returns what a GET answers.
+// get returns the answer of a GET.
 func get[T any](ctx context.Context, c *Client, path string, query url.Values) (*T, error) {
 	out := new(T)
 	if err := c.call(ctx, http.MethodGet, path, query, nil, out); err != nil {

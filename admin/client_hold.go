@@ -32,8 +32,8 @@ type Hold struct {
 // maxRevocations is how many unread revocations wait, as many as [lockmesh.Lease.Revoked] has.
 const maxRevocations = 8
 
-// Hold takes a lock and holds it until [Hold.Release], or until the connection or the lease ends.
-// The node renews the lease. ctx bounds the wait for the lock only. Errors are those of
+// Hold takes a lock and holds the lock until [Hold.Release], or until the connection or the lease
+// ends. The node renews the lease. ctx bounds the wait for the lock only. The errors are as for
 // [Client.Lock].
 func (c *Client) Hold(ctx context.Context, key string, o LockOptions) (*Hold, error) {
 	conn, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
@@ -92,7 +92,8 @@ func readLine(lines *bufio.Scanner) (*HoldLine, error) {
 	return line, json.Unmarshal(lines.Bytes(), line)
 }
 
-// read reads lines until the connection ends. The Hold owns the goroutine; Release ends it.
+// read reads lines until the connection ends. The Hold owns the goroutine; Release ends the
+// goroutine.
 func (h *Hold) read(body io.Closer, lines *bufio.Scanner) {
 	defer close(h.gone)
 	defer body.Close()
@@ -122,7 +123,7 @@ func (h *Hold) read(body io.Closer, lines *bufio.Scanner) {
 	}
 }
 
-// note keeps what a line says about the lease. The caller has the lock.
+// note keeps a line's facts about the lease. The caller has the lock.
 func (h *Hold) note(line *HoldLine) {
 	if h.err != nil {
 		return
@@ -135,7 +136,7 @@ func (h *Hold) note(line *HoldLine) {
 // check ends the hold if the lease's time is over.
 func (h *Hold) check() { _ = h.Err() }
 
-// end ends the hold and its connection, unless the hold has ended; then it returns why.
+// end ends the hold and its connection, unless the hold has ended; then end returns why.
 func (h *Hold) end(err error) error {
 	if before := h.finish(err); before != nil {
 		return before
@@ -144,7 +145,7 @@ func (h *Hold) end(err error) error {
 	return nil
 }
 
-// finish ends the hold but for its connection, unless the hold has ended; then it returns why.
+// finish ends the hold but for its connection, unless the hold has ended; then finish returns why.
 func (h *Hold) finish(err error) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -170,12 +171,12 @@ func (h *Hold) overdue() error {
 		"that the lease may be over", lockmesh.ErrLost)
 }
 
-// Err returns nil while the lock is held, and then always why it isn't: an error that is
+// Err returns nil while the lock is held, and afterwards always the reason of the end:
 // [lockmesh.ErrLost], or [lockmesh.ErrReleased] after Release. Err reads the clock: if no line has
 // come until the lease's deadline, the lock is lost, since the node may be gone. Over a unix socket
-// the deadline is the node's. Over TCP it is counted from the arrival of a line, so it may be late
-// by the time that the line has travelled, or has waited while this process stood still; pass the
-// token to the protected resource.
+// the deadline is the node's. Over TCP the deadline is counted from the arrival of a line. So the
+// deadline may be late by the travel time of the line, or by the line's wait while this process
+// stood still; pass the token to the protected resource.
 func (h *Hold) Err() error {
 	if late := h.overdue(); late != nil {
 		_ = h.end(late)
@@ -185,7 +186,8 @@ func (h *Hold) Err() error {
 	return h.err
 }
 
-// Done returns a channel that is closed when the lock isn't held any more; Err then says why.
+// Done returns a channel; the channel is closed when the lock isn't held any more, and Err then
+// says why.
 func (h *Hold) Done() <-chan struct{} { return h.done }
 
 // Revoked returns a channel of requests to release the lock, see [lockmesh.Lease.Revoked]. It is

@@ -12,16 +12,16 @@ import (
 )
 
 // LockOptions describe a request for a lock by [Client.Lock] or [Client.Hold]. The zero value takes
-// the lock exclusively if it is free now.
+// a free lock exclusively, without a wait.
 type LockOptions struct {
-	// TTL is the length of the lease. Zero means the longest that the handler allows; for Hold, the
-	// node's own TTL.
+	// TTL is the length of the lease. Zero means the longest length allowed by the handler; for
+	// Hold, the node's own TTL.
 	TTL time.Duration
 	// Wait is how long to wait behind others, up to [MaxWait]. Zero doesn't wait.
 	Wait time.Duration
 	// Mode is Exclusive, Shared or Permit; zero means Exclusive, or Permit if Permits is set.
 	Mode lockmesh.Mode
-	// Permits is the number of permits of a semaphore, on which all users of the key agree.
+	// Permits is the number of permits of a semaphore, the same for all users of the key.
 	Permits int
 	// Value is shown to others with the lease, up to [lockmesh.MaxValueLen] bytes.
 	Value []byte
@@ -57,24 +57,24 @@ func (o *LockOptions) query() url.Values {
 	return query
 }
 
-// Lock takes a lock, which ends by itself when its TTL is over unless it is extended. If the answer
-// is lost, so is the lease's id, and the key is free when the TTL is over.
+// Lock takes a lock. Without an extension the lock ends by itself when the TTL is over. If the
+// answer is lost, so is the lease's id, and the key is free when the TTL is over.
 //
-// Errors: [lockmesh.ErrHeld] with the state of the key in [Error].Lock; those of
+// Errors: [lockmesh.ErrHeld] with the state of the key in [Error].Lock; the errors of
 // [lockmesh.Mesh.Lock]; [ErrLimit]; [ErrForbidden] if the handler serves no locks.
 func (c *Client) Lock(ctx context.Context, key string, o LockOptions) (*Lease, error) {
 	return c.lease(ctx, http.MethodPut, keyPath("/v1/locks/", key, ""), o.query())
 }
 
 // Lease returns the state of a lease. Errors: [lockmesh.ErrLost], [lockmesh.ErrReleased] or
-// [ErrUnknownLease] if it has ended.
+// [ErrUnknownLease] after the end of the lease.
 func (c *Client) Lease(ctx context.Context, id string) (*Lease, error) {
 	return c.lease(ctx, http.MethodGet, leasePath(id, ""), nil)
 }
 
-// Extend has a lease end ttl from now, or at its present end if that is later; zero is the ttl of
-// before. Errors are those of [Client.Lease], and [lockmesh.ErrNoQuorum], after which the lease may
-// last longer or not.
+// Extend has a lease end ttl from now, or at its present end if later; zero is the ttl of before.
+// The errors are as for [Client.Lease], and [lockmesh.ErrNoQuorum]: then the lease may last longer
+// or not.
 func (c *Client) Extend(ctx context.Context, id string, ttl time.Duration) (*Lease, error) {
 	query := url.Values{}
 	if ttl != 0 {
@@ -83,7 +83,7 @@ func (c *Client) Extend(ctx context.Context, id string, ttl time.Duration) (*Lea
 	return c.lease(ctx, http.MethodPost, leasePath(id, "/extend"), query)
 }
 
-// Unlock releases a lease. Errors are those of [lockmesh.Lease.Unlock], and [ErrUnknownLease].
+// Unlock releases a lease. The errors are as for [lockmesh.Lease.Unlock], and [ErrUnknownLease].
 func (c *Client) Unlock(ctx context.Context, id string) error {
 	return c.call(ctx, http.MethodDelete, leasePath(id, ""), nil, nil, nil)
 }

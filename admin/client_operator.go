@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// Access returns what this client may do.
+// Access returns the rights of this client.
 func (c *Client) Access(ctx context.Context) (*Access, error) {
 	return get[Access](ctx, c, "/v1/access", nil)
 }
@@ -47,8 +47,8 @@ func (c *Client) Settled(ctx context.Context, wait time.Duration) (*Electorate, 
 	return get[Electorate](ctx, c, "/v1/settled", waitQuery(wait))
 }
 
-// LocksPage returns a page of the keys in use that begin with prefix: up to limit of them after the
-// key after; a limit of zero is 100. See [lockmesh.Mesh.ListPage].
+// LocksPage returns a page of the keys in use with a prefix: up to limit keys after the key after;
+// a limit of zero is 100. See [lockmesh.Mesh.ListPage].
 func (c *Client) LocksPage(ctx context.Context, prefix, after string, limit int) (*Locks, error) {
 	query := url.Values{}
 	for name, value := range map[string]string{"prefix": prefix, "after": after} {
@@ -62,8 +62,8 @@ func (c *Client) LocksPage(ctx context.Context, prefix, after string, limit int)
 	return get[Locks](ctx, c, "/v1/locks", query)
 }
 
-// Locks returns an iterator over all keys in use that begin with prefix, page by page. It ends with
-// the first error.
+// Locks returns an iterator over all keys in use with a prefix, page by page. The iterator ends
+// with the first error.
 func (c *Client) Locks(ctx context.Context, prefix string) iter.Seq2[Lock, error] {
 	return func(yield func(Lock, error) bool) {
 		for after := ""; ; {
@@ -89,8 +89,8 @@ func (c *Client) Inspect(ctx context.Context, key string) (*Lock, error) {
 	return get[Lock](ctx, c, keyPath("/v1/locks/", key, ""), nil)
 }
 
-// Revoke asks the holders of a key to release it, see [lockmesh.Mesh.Revoke]. The reason may be
-// empty.
+// Revoke asks the holders of a key to release the key, see [lockmesh.Mesh.Revoke]. The reason may
+// be empty.
 func (c *Client) Revoke(ctx context.Context, key, reason string) error {
 	return c.call(ctx, http.MethodPost, keyPath("/v1/locks/", key, "/revoke"), nil, RevokeRequest{reason}, nil)
 }
@@ -105,8 +105,8 @@ func (c *Client) Evict(ctx context.Context, key string, request EvictRequest, wa
 	return out, nil
 }
 
-// Drain has the node take no more locks, and waits until it holds none, see [lockmesh.Mesh.Drain],
-// for as long as wait says; zero is a minute.
+// Drain has the node take no more locks, and waits until the node holds none, see
+// [lockmesh.Mesh.Drain], for as long as wait says; zero is a minute.
 func (c *Client) Drain(ctx context.Context, wait time.Duration) error {
 	return c.call(ctx, http.MethodPost, "/v1/drain", waitQuery(wait), nil, nil)
 }

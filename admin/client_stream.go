@@ -13,19 +13,18 @@ import (
 )
 
 // Watch returns an iterator over the events of a key, beginning with the present state, see
-// [lockmesh.Mesh.Watch]. It ends with an error: ctx's, the server's, or that of the connection.
+// [lockmesh.Mesh.Watch]. The iterator ends with an error: ctx's, the server's, or the connection's.
 func (c *Client) Watch(ctx context.Context, key string) iter.Seq2[Event, error] {
 	return watch[Event](ctx, c, "/v1/watch", url.Values{"key": {key}})
 }
 
-// WatchPrefix is [Client.Watch] for all keys that begin with prefix; an empty prefix means all
-// keys.
+// WatchPrefix is [Client.Watch] for all keys with a prefix; an empty prefix means all keys.
 func (c *Client) WatchPrefix(ctx context.Context, prefix string) iter.Seq2[Event, error] {
 	return watch[Event](ctx, c, "/v1/watch", url.Values{"prefix": {prefix}})
 }
 
-// WatchElectorate returns an iterator over the electorate and each change of it, see
-// [lockmesh.Mesh.WatchElectorate]. It ends with an error, as [Client.Watch] does.
+// WatchElectorate returns an iterator over the electorate and its changes, see
+// [lockmesh.Mesh.WatchElectorate]. The iterator ends with an error, as for [Client.Watch].
 func (c *Client) WatchElectorate(ctx context.Context) iter.Seq2[Electorate, error] {
 	return watch[Electorate](ctx, c, "/v1/electorate/watch", nil)
 }
@@ -77,7 +76,7 @@ func newLines(r io.Reader) *bufio.Scanner {
 	return lines
 }
 
-// readEvent reads the next event that has data.
+// readEvent reads the next event with data.
 func readEvent(lines *bufio.Scanner) (event string, data []byte, err error) {
 	for lines.Scan() {
 		name, value, _ := bytes.Cut(lines.Bytes(), []byte(": "))
@@ -98,5 +97,5 @@ func readEvent(lines *bufio.Scanner) (event string, data []byte, err error) {
 	return "", nil, errEndless
 }
 
-// errEndless is the end of a stream that has not told why it ends.
+// errEndless is the end of a stream without a reason.
 var errEndless = errors.New("the connection has ended")

@@ -7,7 +7,7 @@ import (
 	"github.com/lockmesh/lockmesh"
 )
 
-// convert returns a list that is never nil, since a nil list would be null in JSON.
+// convert returns a list, never nil, since a nil list would be null in JSON.
 func convert[From, To any](from []From, f func(*From) To) []To {
 	to := make([]To, 0, len(from))
 	for i := range from {
@@ -19,10 +19,10 @@ func convert[From, To any](from []From, f func(*From) To) []To {
 // names copies a list of names; never nil.
 func names(from []string) []string { return append([]string{}, from...) }
 
-// left returns what is left of a lease, rounded down, in milliseconds.
+// left returns the time left of a lease, rounded down, in milliseconds.
 func left(d time.Duration) int64 { return max(d, 0).Milliseconds() }
 
-// until returns what is left until a deadline.
+// until returns the time left until a deadline.
 func until(deadline time.Time) int64 { return left(time.Until(deadline)) }
 
 // hex formats an identity; empty if unknown.

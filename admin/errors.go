@@ -12,28 +12,28 @@ import (
 	"github.com/lockmesh/lockmesh"
 )
 
-// The errors of this package, for [errors.Is], beside those of package lockmesh.
+// The errors of this package, for [errors.Is], beside the errors of package lockmesh.
 var (
-	// ErrRequest means that the request is malformed: a path, method, parameter or body that can't
-	// be used. The text says what to change. Nothing was done.
+	// ErrRequest means the request is malformed: its path, method, a parameter or the body is
+	// unusable. The text says how to change the request. Nothing was done.
 	ErrRequest = errors.New("admin: the request can't be used")
 
-	// ErrUnauthorized means that the token is missing or wrong.
+	// ErrUnauthorized means the token is missing or wrong.
 	ErrUnauthorized = errors.New("admin: the token is missing or wrong")
 
-	// ErrForbidden means that the handler's options don't allow the request, or that a browser has
-	// sent the request from a page of another site. The text says which.
+	// ErrForbidden means the handler's options don't allow the request, or a browser has sent the
+	// request from a page of another site. The text names the reason.
 	ErrForbidden = errors.New("admin: the request isn't allowed")
 
-	// ErrUnknownLease means that no lease has the id: the lease ended long ago, or the process that
-	// has granted the lease has restarted. Stop the protected work.
+	// ErrUnknownLease means no lease has the id: the lease ended long ago, or the granting process
+	// has restarted. Stop the protected work.
 	ErrUnknownLease = errors.New("admin: no lease has this id")
 
-	// ErrLimit means that as many leases, held connections, streams or answers are open as the
-	// handler allows. Try again when some have ended.
+	// ErrLimit means the handler's limit of open leases, held connections, streams or answers is
+	// reached. Try again when some have ended.
 	ErrLimit = errors.New("admin: a limit is reached")
 
-	// ErrStopping means that the server ends.
+	// ErrStopping means the server is ending.
 	ErrStopping = errors.New("admin: the server stops")
 
 	// ErrNoAnswer means that a [Client] has no answer, or only a part: the node wasn't reached, its
@@ -76,18 +76,18 @@ var (
 type Error struct {
 	// Code is the code of the error.
 	Code string `json:"error"`
-	// Message says what happened, with the numbers.
+	// Message describes the failure, with the numbers.
 	Message string `json:"message"`
-	// Advice says what to do next.
+	// Advice is the next step to take.
 	Advice string `json:"advice"`
-	// Reasons are all codes that apply, Code first: a lock that wasn't granted in time is "held"
-	// and "timeout".
+	// Reasons are all codes of the error, Code first: a lock not granted in time is "held" and
+	// "timeout".
 	Reasons []string `json:"reasons"`
 	// Lock is the state of the key if Code is "held" and the request was for a lock, as far as the
 	// voters have answered within a second.
 	Lock *Lock `json:"lock,omitempty"`
-	// Status is the status of the HTTP answer. In a stream it is the status that the same error
-	// would have had as an answer.
+	// Status is the status of the HTTP answer. In a stream Status is the status of an answer with
+	// the same error.
 	Status int `json:"-"`
 }
 
@@ -122,7 +122,7 @@ type code struct {
 	advice string
 }
 
-// codes are all codes but internal. Of several that apply, the first is the error's.
+// codes are all codes but internal. If several codes apply, the first is the error's.
 var codes = []code{
 	{"stopping", ErrStopping, http.StatusServiceUnavailable, "connect again when the server is back"},
 	{"request", ErrRequest, http.StatusBadRequest, "change the request as the message says; GET /v1/openapi.json describes all requests"},
@@ -215,7 +215,7 @@ func shorten(text string) string {
 	return strings.ToValidUTF8(text[:maxMessage], "") + "…"
 }
 
-// heldBy is an error of a lock that wasn't granted, with the state of the key.
+// heldBy is the error of a refused lock, with the state of the key.
 type heldBy struct {
 	error
 	lock *Lock

@@ -20,12 +20,12 @@ type exchange struct {
 	w           http.ResponseWriter
 	r           *http.Request
 	rc          *http.ResponseController
-	conn        *connection     // nil unless Serve has accepted it
+	conn        *connection     // nil without Serve
 	ctx         context.Context // ends when the client is gone, or the server stops
 	cancel      func()          // ends ctx as the stop of the server does
 	route       *route
 	proven      bool   // the request has the token
-	known       bool   // the request proves that its sender may act
+	known       bool   // the request proves the right to act
 	foreignHost bool   // the Host header may have been chosen by a foreign page
 	param       string // the key, or the id of a lease
 	query       url.Values
@@ -76,7 +76,7 @@ func (x *exchange) serve() error {
 	return rt.serve(x)
 }
 
-// readQuery parses the query. An unknown parameter is an error: it may be a misspelt one.
+// readQuery parses the query. An unknown parameter is an error: the parameter may be misspelt.
 func (x *exchange) readQuery() error {
 	query, err := url.ParseQuery(x.r.URL.RawQuery)
 	if err != nil {
@@ -114,11 +114,11 @@ func (x *exchange) boundBody() {
 	}
 }
 
-// readBody reads the whole body, which is bounded in length and time. Only when all of a body was
-// read does the server notice that a client is gone.
+// readBody reads the whole body, which is bounded in length and time. The server notices the loss
+// of a client only after reading all of a body.
 func (x *exchange) readBody() error {
 	if x.r.Body == nil || x.r.Body == http.NoBody {
-		// The application's server may have set a deadline, which would end a long wait.
+		// The application's server may have set a deadline; a deadline would end a long wait.
 		_ = x.rc.SetReadDeadline(time.Time{}) // not every server has deadlines
 		return nil
 	}
@@ -149,13 +149,13 @@ func (x *exchange) readBody() error {
 	return err
 }
 
-// decode reads the body's JSON into v. An empty body leaves v as it is.
+// decode reads the body's JSON into v. An empty body leaves v unchanged.
 func (x *exchange) decode(v any) error {
 	if len(bytes.TrimSpace(x.body)) == 0 {
 		return nil
 	}
 	d := json.NewDecoder(bytes.NewReader(x.body))
-	d.DisallowUnknownFields() // a misspelt field must not be taken for a missing one
+	d.DisallowUnknownFields() // a misspelt field must not pass for a missing field
 	err := d.Decode(v)
 	if err == nil {
 		if _, more := d.Token(); more != io.EOF {
@@ -168,7 +168,7 @@ func (x *exchange) decode(v any) error {
 	return nil
 }
 
-// duration returns a parameter that is a duration; or if the request has none.
+// duration returns a parameter with a duration; or if the request has none.
 func (x *exchange) duration(name string, or, most time.Duration) (time.Duration, error) {
 	text := x.query.Get(name)
 	if text == "" {
@@ -181,7 +181,7 @@ func (x *exchange) duration(name string, or, most time.Duration) (time.Duration,
 	return d, nil
 }
 
-// number returns a parameter that is a number; zero if the request has none.
+// number returns a parameter with a number; zero if the request has none.
 func (x *exchange) number(name string, most int) (int, error) {
 	text := x.query.Get(name)
 	if text == "" {
@@ -194,8 +194,8 @@ func (x *exchange) number(name string, most int) (int, error) {
 	return n, nil
 }
 
-// patient returns a context for a call that waits as long as the request says, until the server
-// stops, and also after the client is gone.
+// patient returns a context for a call with the wait of the request. The context ends when the
+// server stops, but not with the client.
 func (x *exchange) patient(or time.Duration) (context.Context, context.CancelFunc, error) {
 	wait, err := x.duration("wait", or, MaxWait)
 	if err != nil {
@@ -225,7 +225,7 @@ func (x *exchange) header(contentType string) {
 	h.Set("Cross-Origin-Resource-Policy", "same-origin")
 }
 
-// answer writes v as JSON. The error says that the client may not have got the answer.
+// answer writes v as JSON. After an error the client may not have got the answer.
 func (x *exchange) answer(status int, v any) error {
 	data, err := json.Marshal(v)
 	if err != nil {
@@ -234,8 +234,8 @@ func (x *exchange) answer(status int, v any) error {
 	return x.write(status, append(data, '\n'))
 }
 
-// write answers with JSON that is ready. Nothing is left in a buffer: what the server writes after
-// the handler has returned has no deadline.
+// write answers with ready JSON. Nothing is left in a buffer: the server's writes after the return
+// of the handler have no deadline.
 func (x *exchange) write(status int, data []byte) error {
 	x.began = true
 	x.header("application/json")
@@ -246,7 +246,7 @@ func (x *exchange) write(status int, data []byte) error {
 	x.w.WriteHeader(status)
 	var err error
 	for piece := range slices.Chunk(data, writePiece) {
-		if !isStopping(x.ctx) { // the stop of the server waits for one piece, not for all
+		if !isStopping(x.ctx) { // the stop of the server waits for a single piece, not for all
 			_ = x.rc.SetWriteDeadline(time.Now().Add(writeTime))
 		}
 		if _, err = x.w.Write(piece); err != nil {
@@ -265,7 +265,7 @@ func (x *exchange) write(status int, data []byte) error {
 	return err
 }
 
-// done answers a request that has no more to tell.
+// done answers a request without further text.
 func (x *exchange) done() error { return x.write(http.StatusNoContent, nil) }
 
 // fail answers with an error.

@@ -24,7 +24,7 @@ type Handler struct {
 	hosts               []string
 
 	leases  leases
-	slots   gauge // for the leases, and for the requests that wait for one
+	slots   gauge // for the leases, and for the requests waiting for a lease
 	holds   gauge
 	streams gauge
 	answers gauge
@@ -68,12 +68,12 @@ type Handler struct {
 //	DELETE /v1/leases/{id}             releases a lease
 //	PUT    /v1/hold/{key}              holds a lock while the connection lives; so does GET with a token
 //
-// GET / is a page for people, which shows the same in a browser and lets an operator act. Any
-// client may load the page, which has nothing of the mesh in it: what the page shows comes from the
-// routes above, and takes the rights that the routes demand.
+// GET / is a page for people. The page shows the same in a browser and lets an operator act. Any
+// client may load the page, since the page itself has nothing of the mesh: all data come from the
+// routes above, with the rights demanded by the routes.
 //
-// In a path, {key} is all that remains, so slashes may be written as such or as %2F. A client that
-// resolves "." and ".." in paths has to write the slashes beside them as %2F.
+// In a path, {key} is the whole rest, so slashes may be written as such or as %2F. A client that
+// resolves "." and ".." in paths has to write the slashes beside the dots as %2F.
 //
 // Errors are an [Error] in JSON; its documentation lists codes and statuses. New panics if mesh is
 // nil.
@@ -122,7 +122,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// connection is what Serve knows about the connection of a request.
+// connection has Serve's facts about the connection of a request.
 type connection struct {
 	ownerOnly bool            // only this process's user, and root, could make the connection
 	serving   context.Context // ends when Serve is to end
@@ -137,8 +137,8 @@ type gauge struct {
 	what    string // completes "4096 …"
 }
 
-// take counts one more, and returns the function that counts it off again. Requests that prove
-// nothing about their sender get half of what there is, so that they can't keep an operator out.
+// take takes a place, and returns the function to give the place back. Requests without proof about
+// their sender get half of the places, and so can't keep an operator out.
 func (g *gauge) take(known bool) (func(), error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -159,15 +159,14 @@ func (g *gauge) give() {
 	g.n--
 }
 
-// decidedTTL remembers for a second the maximum TTL on which the voters have decided.
+// decidedTTL remembers the voters' decided maximum TTL for a second.
 type decidedTTL struct {
 	mu  sync.Mutex
 	at  time.Time
 	ttl time.Duration // zero if the voters have decided on none
 }
 
-// longestTTL returns the longest length of a lease that the voters keep whatever happens to this
-// node.
+// longestTTL returns the longest length of a lease kept by the voters after any fate of this node.
 func (h *Handler) longestTTL() time.Duration {
 	d := &h.decided
 	d.mu.Lock()

@@ -8,7 +8,7 @@ import (
 )
 
 // hold holds a key as long as the connection lives. The node renews the lease; the client reads a
-// line when the key is held, and further lines that show that it still is.
+// line when the key is held, and further lines while the key is still held.
 func (x *exchange) hold() error {
 	var opts []lockmesh.Option
 	if x.query.Has("ttl") {
@@ -49,8 +49,8 @@ func (x *exchange) hearts(c *clientLease) error {
 	if err := x.line(c, "held", nil, nil); err != nil {
 		return err
 	}
-	// A quarter of what is left of a lease just granted: a client that takes a missing line for the
-	// loss of the lease shouldn't do so because of one late line.
+	// A quarter of the time left of a new lease: a client that takes a missing line for the loss of
+	// the lease shouldn't do so because of a single late line.
 	pause := min(max(time.Until(lease.Deadline())/4, holdBeatLeast), holdBeatTime)
 	beat := time.NewTicker(pause)
 	defer beat.Stop()
@@ -78,8 +78,8 @@ func (x *exchange) hearts(c *clientLease) error {
 	}
 }
 
-// farewell tells the client that the server stops, and gives the client stopGrace to end its work
-// and close the connection, before the key is released.
+// farewell tells the client about the stop of the server, and gives the client stopGrace to end its
+// work and close the connection, before the key is released.
 func (x *exchange) farewell(c *clientLease) error {
 	err := x.line(c, "end", nil, errorOf(failure(ErrStopping, "the server stops, and releases the key within %v", stopGrace)))
 	if err != nil {

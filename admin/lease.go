@@ -50,7 +50,7 @@ func (c *clientLease) extended(ttl time.Duration) {
 	c.ttl = ttl
 }
 
-// add keeps a lease until it ends, and calls ended then.
+// add keeps a lease until the lease ends, and then calls ended.
 func (t *leases) add(lease *lockmesh.Lease, ttl time.Duration, ended func()) *clientLease {
 	c := &clientLease{id: rand.Text(), lease: lease, ttl: ttl}
 	c.ended = sync.OnceFunc(func() {
@@ -158,11 +158,11 @@ func (x *exchange) lock() error {
 	return err
 }
 
-// release ends a lease on behalf of a client that can't.
+// release ends a lease on behalf of an absent client.
 func release(lease *lockmesh.Lease) {
 	ctx, cancel := context.WithTimeout(context.Background(), releaseTime)
 	defer cancel()
-	_ = lease.Unlock(ctx) // it has ended in any case, and is over at the voters after its TTL
+	_ = lease.Unlock(ctx) // the lease has ended in any case, and is over at the voters after its TTL
 }
 
 func (x *exchange) lease() error {
@@ -173,7 +173,7 @@ func (x *exchange) lease() error {
 	return x.answerLease(c)
 }
 
-// heldLease returns the lease that the path names, while it is held.
+// heldLease returns the lease named by the path, while the lease is held.
 func (x *exchange) heldLease() (*clientLease, error) {
 	c, err := x.h.leases.find(x.param)
 	if err != nil {
@@ -220,8 +220,8 @@ func (x *exchange) unlock() error {
 	return x.done()
 }
 
-// answerLease answers with the state of a lease, and with the requests to release it since the last
-// such answer. Those to release a hold go to the hold's own connection.
+// answerLease answers with the state of a lease, and with the requests to release the lease since
+// the last such answer. Requests to release a hold go to the hold's own connection.
 func (x *exchange) answerLease(c *clientLease) error {
 	ttl, drains := c.span()
 	l := c.lease

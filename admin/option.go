@@ -12,18 +12,18 @@ import (
 )
 
 const (
-	// MaxLeases is how many leases clients can hold at a time through one handler, not counting
-	// those of open connections (see MaxHolds). A lease takes about a kilobyte here and at each
+	// MaxLeases is how many leases clients can hold at a time through one handler, not counting the
+	// leases of open connections (see MaxHolds). A lease takes about a kilobyte here and at each
 	// voter.
 	MaxLeases = 4096
 
-	// MaxHolds is how many connections can hold a key, or wait to hold it, at a time. Each has a
-	// goroutine and a lease that the node renews.
+	// MaxHolds is how many connections can hold a key, or wait to hold a key, at a time. Each
+	// connection has a goroutine and a lease, and the node renews the lease.
 	MaxHolds = 4096
 
 	// MaxStreams is how many streams of events, of keys and of the electorate, can be open at a
-	// time, together with requests that wait for the node to be ready or settled. It leaves three
-	// quarters of [lockmesh.MaxWatches] to the application.
+	// time, together with requests that wait for the node to be ready or settled. MaxStreams leaves
+	// three quarters of [lockmesh.MaxWatches] to the application.
 	MaxStreams = 256
 
 	// MaxAnswers is how many long answers can be prepared or written at a time: pages of keys,
@@ -45,12 +45,11 @@ const (
 	// names some dozens of voters.
 	MaxBody = 64 << 10
 
-	// MaxWait is the longest time that a request can wait. A request that waits for more than a day
-	// was most likely forgotten.
+	// MaxWait is the longest wait of a request. A request waiting for more than a day was most
+	// likely forgotten.
 	MaxWait = 24 * time.Hour
 
-	// MinTokenLen is the least length of a token in bytes: 128 bits, which can't be guessed if they
-	// are random.
+	// MinTokenLen is the least length of a token in bytes: 128 random bits can't be guessed.
 	MinTokenLen = 16
 
 	// maxEnded is how many ended leases are remembered, so that their clients learn why they ended.
@@ -68,8 +67,8 @@ const (
 	// milliseconds.
 	bodyTime = 10 * time.Second
 
-	// writePiece is how many bytes of an answer are written within writeTime, so that a client that
-	// reads slowly but steadily isn't cut: 52 kbit/s are enough.
+	// writePiece is how many bytes of an answer are written within writeTime, so a slow but steady
+	// reader isn't cut: 52 kbit/s are enough.
 	writePiece = 64 << 10
 
 	// writeTime is how long a client may take to read before the connection is cut. The system
@@ -83,15 +82,16 @@ const (
 	// holdBeatTime is the longest pause between the lines of a held connection.
 	holdBeatTime = 5 * time.Second
 
-	// vanishTime is how long after a line a client over TCP has vanished that acknowledges nothing,
-	// where the system can tell (Linux): several retransmissions, on a network that loses packets.
+	// vanishTime is how long after a line a client over TCP without any acknowledgement counts as
+	// vanished, where the system can tell (Linux): several retransmissions, on a network that loses
+	// packets.
 	vanishTime = 20 * time.Second
 
 	// holdBeatLeast is the shortest such pause, for leases of the shortest TTL.
 	holdBeatLeast = 50 * time.Millisecond
 
-	// stopGrace is how long a client that holds a key is given to end its work when the server
-	// stops, before the key is released.
+	// stopGrace is the time for a client with a key to end its work when the server stops, before
+	// the key is released.
 	stopGrace = time.Second
 
 	// releaseTime is how long an unlock of a client's lease is waited for, here and by a [Hold].
@@ -108,11 +108,11 @@ const (
 	// bytes, percent-encoded in a query, is 12 KiB.
 	maxHeader = 24 << 10
 
-	// maxMessage is the length of the longest message of an error in bytes. Messages quote what a
-	// request has sent.
+	// maxMessage is the length of the longest message of an error in bytes. Messages quote the
+	// content of a request.
 	maxMessage = 2 << 10
 
-	// stopTime is how long [Serve] waits for the ends of requests when it is to end, before it cuts
+	// stopTime is how long [Serve], when stopped, waits for the ends of requests before cutting
 	// their connections: longer than stopGrace, releaseTime and writeTime one after the other.
 	stopTime = 20 * time.Second
 
@@ -126,18 +126,18 @@ const (
 	// logPause is the pause between lines of the log about the same complaint of a listener.
 	logPause = time.Minute
 
-	// lookTime is how long a refused request for a lock looks for the present holders, which its
-	// answer shows. A majority answers within milliseconds or not at all.
+	// lookTime is how long a refused request for a lock looks for the present holders, for its
+	// answer. A majority answers within milliseconds or not at all.
 	lookTime = time.Second
 )
 
 // Option changes a handler made by [New].
 type Option func(*Handler)
 
-// Token sets the token that a request must carry ("Authorization: Bearer TOKEN") unless it comes
-// over a socket made by [Listen]. With the token a request may read and act, except recover;
-// without a token, nothing is answered to requests that come another way, unless other options
-// allow it. Token panics with the text of [CheckToken] if the token can't be used.
+// Token sets the token of requests ("Authorization: Bearer TOKEN"). Requests over a socket made by
+// [Listen] need no token. With the token a request may read and act, except recover; a request
+// without the token and not over such a socket gets no answer, unless other options allow the
+// request. Token panics with the text of [CheckToken] if the token can't be used.
 func Token(token string) Option {
 	if err := CheckToken(token); err != nil {
 		panic(err.Error())
@@ -146,8 +146,8 @@ func Token(token string) Option {
 }
 
 // CheckToken returns why a token can't be used, or nil: a token has at least [MinTokenLen] bytes,
-// all of them printable ASCII other than blanks. A token from a configuration is best checked
-// before it is passed to [Token]. The error doesn't contain the token.
+// all of them printable ASCII other than blanks. Check a token from a configuration before passing
+// the token to [Token]. The error doesn't contain the token.
 func CheckToken(token string) error {
 	if len(token) < MinTokenLen {
 		return fmt.Errorf("admin: the token has %d bytes, fewer than %d; use random ones", len(token), MinTokenLen)
@@ -205,11 +205,11 @@ func LimitConns(n int) Option {
 	return func(h *Handler) { h.maxConns = n }
 }
 
-// BeforeEnd has a request that ends the node, stop or leave, call f first, when no client of the
-// handler has a lease any more. The end releases all leases of the node, so f waits for leases that
-// others count on who can't be told. f gets a context that ends with the wait of the request. If f
-// returns an error, the mesh is closed instead, which releases nothing: the keys are free when
-// their times are over. The calls may come from several goroutines.
+// BeforeEnd has the requests stop and leave call f before the end of the node, when no client of
+// the handler has a lease any more. The end releases all leases of the node, so f waits for the
+// leases of other users, if these users can't be told about the end. f gets a context with the wait
+// of the request. If f returns an error, the mesh is closed instead, without releasing anything:
+// the keys are free when their times are over. The calls may come from several goroutines.
 func BeforeEnd(f func(ctx context.Context) error) Option {
 	return func(h *Handler) { h.beforeEnd = f }
 }

@@ -19,7 +19,7 @@ const maxPage = 64 << 10
 //go:embed page
 var pageSource embed.FS
 
-// pageFile is a file of the page, as it is sent to a browser.
+// pageFile is a file of the page, as sent to a browser.
 type pageFile struct {
 	contentType   string
 	plain, zipped []byte
@@ -27,8 +27,8 @@ type pageFile struct {
 }
 
 // loadPage prepares the files of the page once in a process, by path. The page is at the root, and
-// the files that the page names are below /page/, so that relative addresses work wherever an
-// application mounts the handler.
+// the page's other files are below /page/, so relative addresses work wherever an application
+// mounts the handler.
 var loadPage = sync.OnceValues(func() (map[string]*pageFile, error) {
 	files := map[string]*pageFile{}
 	for _, f := range []struct{ path, source, contentType string }{
@@ -62,15 +62,15 @@ func newPageFile(contentType string, read func() ([]byte, error)) (*pageFile, er
 }
 
 var (
-	// pageImport finds an import of a module. The names are those of the exports: no module renames
-	// them.
+	// pageImport finds an import of a module. The names are the names of the exports: no module
+	// renames an export.
 	pageImport = regexp.MustCompile(`(?m)^import \{[\w$,\s]*\} from "\./(\w+\.js)";\n`)
 	pageExport = regexp.MustCompile(`(?m)^export `)
 )
 
-// joinModules makes one file of the page's modules: each one after those that it imports. A browser
+// joinModules joins the page's modules into a single file, each module after its imports. A browser
 // takes several times as long to load a dozen small files. All names at the top of the modules are
-// in one scope then, and must differ.
+// then in the same scope, and must differ.
 func joinModules() ([]byte, error) {
 	var out bytes.Buffer
 	done := map[string]bool{}

@@ -72,7 +72,7 @@ func (x *exchange) servePage(f *pageFile, err error) error {
 	return err
 }
 
-// acceptsGzip reports whether a client has said that it reads gzip.
+// acceptsGzip reports whether a client accepts gzip.
 func acceptsGzip(r *http.Request) bool {
 	for _, one := range elements(r.Header.Values("Accept-Encoding")) {
 		coding, quality, _ := strings.Cut(one, ";")
@@ -85,7 +85,7 @@ func acceptsGzip(r *http.Request) bool {
 	return false
 }
 
-// hasTag reports whether a list of ETags has one of them. A proxy may have marked the ETag as weak.
+// hasTag reports whether a list of ETags has a given tag. A proxy may have marked the ETag as weak.
 func hasTag(tags []string, tag string) bool {
 	return slices.ContainsFunc(elements(tags), func(t string) bool {
 		return t == "*" || strings.TrimPrefix(t, "W/") == tag

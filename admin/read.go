@@ -15,13 +15,13 @@ const defaultPage = 100
 //go:embed openapi.json
 var openAPI []byte
 
-// OpenAPI returns the description of all routes in OpenAPI 3.1, as GET /v1/openapi.json answers it.
-// The caller owns the slice.
+// OpenAPI returns the description of all routes in OpenAPI 3.1, as GET /v1/openapi.json does. The
+// caller owns the slice.
 func OpenAPI() []byte { return append([]byte{}, openAPI...) }
 
 func (x *exchange) openAPI() error { return x.write(http.StatusOK, openAPI) }
 
-// access answers what the request, and others like it, may do.
+// access answers with the rights of the request, and of other such requests.
 func (x *exchange) access() error {
 	read, act := x.may(toRead), x.may(toAct)
 	a := Access{
@@ -50,7 +50,7 @@ func (x *exchange) members() error {
 }
 
 func (x *exchange) electorate() error {
-	s := x.h.mesh.Stats() // costs less than a Status, which lists the node's leases
+	s := x.h.mesh.Stats() // costs less than a Status with the node's leases
 	if s.Closed {
 		return failure(lockmesh.ErrClosed, "the node has ended, and knows no electorate")
 	}

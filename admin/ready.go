@@ -13,7 +13,7 @@ import (
 // whose client over TCP has vanished, or whose proxy has given up, is soon rid of the request.
 const MaxReadyWait = time.Minute
 
-// ready awaits that this node's locks can be granted: by the mesh, and not while the node drains.
+// ready waits until this node's locks can be granted: by the mesh, and not while the node drains.
 func (x *exchange) ready() error {
 	return x.await(func(ctx context.Context) error {
 		if err := x.h.mesh.Ready(ctx); err != nil {
@@ -39,7 +39,7 @@ func (x *exchange) await(condition func(context.Context) error) error {
 		return err
 	}
 	defer give()
-	ctx, cancel := context.WithTimeout(x.ctx, wait) // a condition that holds wins over an ended context
+	ctx, cancel := context.WithTimeout(x.ctx, wait) // a true condition wins over an ended context
 	defer cancel()
 	switch err := condition(ctx); {
 	case isStopping(x.ctx):

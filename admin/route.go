@@ -6,15 +6,15 @@ import (
 	"strings"
 )
 
-// needs says what a request must be allowed to do.
+// needs is the right needed by a request.
 type needs uint8
 
 const (
 	toRead    needs = iota
-	toAct           // what an operator does
-	toRecover       // what an operator must never do by mistake
-	toLock          // what a client of an agent does
-	toAsk           // what every client may: to ask what the client may do
+	toAct           // an operator's actions
+	toRecover       // an action never to be done by mistake
+	toLock          // the actions of an agent's client
+	toAsk           // for every client: to ask for the client's rights
 )
 
 func (n needs) acts() bool { return n == toAct || n == toRecover }

@@ -11,15 +11,16 @@ import (
 )
 
 // Serve answers requests on a listener until ctx ends, and then returns nil; or until the listener
-// fails, and then returns the error. In any case it closes the listener, and returns only when all
-// its connections are closed. On a [Socket] every request may act; elsewhere the handler needs a
-// [Token], or [AllowReads]: without either, Serve returns an error at once.
+// fails, and then returns the error. In any case Serve closes the listener, and returns only when
+// all connections of the listener are closed. On a [Socket] every request may act; elsewhere the
+// handler needs a [Token], or [AllowReads]: without either, Serve returns an error at once.
 //
-// When ctx ends, streams end, clients that hold keys are told (see [Handler.Close]) and their keys
-// released; requests that wait fail with [ErrStopping]. Serve waits for all of them, for a few
+// When ctx ends, streams end, clients with keys are told (see [Handler.Close]) and their keys
+// released; waiting requests fail with [ErrStopping]. Serve waits for all requests, for a few
 // seconds as a rule and 20 at most. End ctx before the mesh is closed, so that keys are released.
 // Leases with a ttl last until their ends; [lockmesh.Mesh.Stop] and Leave would release the leases
-// at once, so that another client gets a key on which this one counts: call Drain first, or Close.
+// at once, and another client would get a key on which this client counts: call Drain first, or
+// Close.
 //
 // Headers, bodies, idle connections, slow readers and the number of connections are bounded: see
 // [MaxConns], [LimitConns] and the other limits. For TLS pass a listener of package crypto/tls.
@@ -54,11 +55,11 @@ func serve(ctx context.Context, l net.Listener, h *Handler, ownerOnly bool) erro
 	select {
 	case err = <-failed:
 	case <-ctx.Done():
-		// The listener goes first, so that no client comes in any more.
+		// The listener goes first, so no further client comes in.
 		if err = l.Close(); errors.Is(err, net.ErrClosed) {
 			err = nil
 		}
-		<-failed //nolint:errcheck // it says that the listener is closed
+		<-failed //nolint:errcheck // the error of the closed listener
 	}
 	cancel()
 	requests.end()
@@ -81,7 +82,7 @@ type requests struct {
 	idle  chan struct{} // closed when ended is set and n is zero
 }
 
-// count returns a handler that counts its requests.
+// count returns a handler with a count of its requests.
 func (s *requests) count(h http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		s.add(1)
@@ -102,7 +103,7 @@ func (s *requests) add(n int) {
 
 func (s *requests) closeIdle() {
 	select {
-	case <-s.idle: // a request came after the end, and is answered that the server stops
+	case <-s.idle: // a request after the end is answered with the stop of the server
 	default:
 		close(s.idle)
 	}

@@ -11,23 +11,23 @@ import (
 )
 
 // maxSocketPath is the length of the longest path of a socket in bytes on all systems: the field of
-// the address has 104 bytes on BSD and macOS, one of them for the end.
+// the address has 104 bytes on BSD and macOS, the last for the end.
 const maxSocketPath = 103
 
-// Socket is a unix socket that only this process's user, and root, can connect to. It is made by
-// [Listen], and is for [Serve], which closes it.
+// Socket is a unix socket for this process's user and root alone: no other user can connect.
+// [Listen] makes a Socket, and [Serve] closes the Socket.
 type Socket struct {
 	*net.UnixListener
 	path     string
-	file     os.FileInfo // the file that this process has made
+	file     os.FileInfo // the file made by this process
 	replaced bool
 	once     sync.Once
 	err      error
 }
 
-// Replaced reports whether [Listen] has replaced a socket that another process has left behind:
-// that process was killed, or has called [Socket.Abandon]. Its clients may count on leases that
-// aren't over yet.
+// Replaced reports whether [Listen] has replaced a socket left behind by another process: the other
+// process was killed, or has called [Socket.Abandon]. The clients of the other process may count on
+// leases that aren't over yet.
 func (s *Socket) Replaced() bool { return s.replaced }
 
 // Abandon closes the socket like Close, but leaves the file, as a killed process does: the next
@@ -40,8 +40,8 @@ func (s *Socket) Abandon() error {
 // Addr returns the address of the socket, with the path given to [Listen].
 func (s *Socket) Addr() net.Addr { return &net.UnixAddr{Name: s.path, Net: "unix"} }
 
-// Close closes the socket, and removes its file if it is still the one that Listen has made.
-// Further calls return the result of the first.
+// Close closes the socket, and removes the file if still made by Listen. Further calls return the
+// result of the first call.
 func (s *Socket) Close() error {
 	s.once.Do(func() {
 		if now, err := os.Lstat(s.path); err == nil && os.SameFile(now, s.file) {
@@ -52,16 +52,17 @@ func (s *Socket) Close() error {
 	return s.err
 }
 
-// Listen makes a unix socket at a path, with mode 0600. Close, or the end of [Serve], removes it.
+// Listen makes a unix socket at a path, with mode 0600. Close, or the end of [Serve], removes the
+// socket.
 //
-// A socket that an ended process has left there is replaced. Anything else there is an error: a
-// socket on which a process answers, or another file. The directory must exist, belong to this
-// process's user or root, and be writable by that user alone, or else have the sticky bit:
-// otherwise other users could put a socket of their own in its place, and answer the clients. The
-// path has up to 103 bytes, and the directory's 86.
+// A socket left there by an ended process is replaced. Anything else there is an error: a socket
+// with an answering process, or another file. The directory must exist, belong to this process's
+// user or root, and be writable by this owner alone, or else have the sticky bit: otherwise other
+// users could put a socket of their own in its place, and answer the clients. The path has up to
+// 103 bytes, and the directory's 86.
 //
-// Listen is for Unix systems. On Windows it returns an error: there the mode of a socket keeps no
-// other user out.
+// Listen is for Unix systems. On Windows Listen returns an error: there the mode of a socket keeps
+// no other user out.
 func Listen(path string) (*Socket, error) {
 	s, err := listen(path)
 	if err != nil {
@@ -74,7 +75,7 @@ func listen(path string) (*Socket, error) {
 	if strings.HasPrefix(path, "@") || strings.ContainsRune(path, 0) {
 		return nil, errors.New("an abstract socket has no permissions; give the path of a file")
 	}
-	path, err := filepath.Abs(path) // the process may change its directory before it removes the file
+	path, err := filepath.Abs(path) // the process may change its directory before removing the file
 	if err != nil {
 		return nil, err
 	}
@@ -91,8 +92,8 @@ func listen(path string) (*Socket, error) {
 	if err != nil {
 		return nil, err
 	}
-	// The socket is made in a directory that only this user can enter, and moved when its mode is
-	// right, so that there is no moment in which another user can connect.
+	// The socket is made in a directory closed to other users, and moved when the socket's mode is
+	// right, so another user can't connect at any moment.
 	private, err := os.MkdirTemp(dir, ".lm")
 	if err != nil {
 		return nil, err
@@ -119,8 +120,8 @@ func listen(path string) (*Socket, error) {
 	return s, nil
 }
 
-// checkFree returns an error unless there is nothing at a path, or a socket without a process,
-// which has left it.
+// checkFree returns an error unless there is nothing at a path, or a socket without a process; left
+// is true for such a socket.
 func checkFree(path string) (left bool, err error) {
 	switch f, err := os.Lstat(path); {
 	case errors.Is(err, os.ErrNotExist):
@@ -132,7 +133,7 @@ func checkFree(path string) (left bool, err error) {
 	}
 	c, err := net.DialTimeout("unix", path, dialTime)
 	if err == nil {
-		_ = c.Close() // it was made for its errors only
+		_ = c.Close() // made for its errors only
 		return false, errors.New("another process answers there; stop that process, or choose another path")
 	}
 	if !isRefused(err) {

@@ -17,10 +17,10 @@ const (
 	lockPause = 10 * time.Millisecond // between tries
 )
 
-// lockDir keeps other processes from replacing a socket in the directory at the same time: two that
-// find the same abandoned socket would both replace it, and one would be cut off from its clients.
-// The lock lasts until the returned function is called, or the process ends. A process that holds
-// the lock for longer than lockTime is no call of Listen, and doesn't matter.
+// lockDir keeps other processes from replacing a socket in the directory at the same time: two
+// processes that find the same abandoned socket would both replace the socket, and the first would
+// be cut off from its clients. The lock lasts until the returned function is called, or the process
+// ends. A process with the lock for longer than lockTime is no call of Listen, and doesn't matter.
 func lockDir(dir string) (unlock func(), err error) {
 	f, err := os.Open(dir)
 	if err != nil {

@@ -2,6 +2,6 @@
 
 package admin
 
-// lockDir does nothing where the system has no lock for a directory: processes that start at the
-// same moment should use different paths there.
+// lockDir does nothing where the system has no lock for a directory: simultaneously starting
+// processes should use different paths there.
 func lockDir(string) (unlock func(), err error) { return func() {}, nil }

@@ -10,11 +10,11 @@ import (
 	"time"
 )
 
-// dialTime is how long a process may take to answer on a socket that is to be replaced. A process
-// that lives accepts at once, or its queue is full, which isn't a refusal.
+// dialTime is how long a process may take to answer on a socket before a replacement. A living
+// process accepts at once, or has a full queue; a full queue isn't a refusal.
 const dialTime = time.Second
 
-// checkDir returns an error if users other than this one and root could replace files in a
+// checkDir returns an error if users other than this user and root could replace files in a
 // directory.
 func checkDir(dir string) error {
 	f, err := os.Stat(dir)

@@ -15,7 +15,7 @@ import (
 // calls, and some hundred kilobytes at most.
 const burst = 64
 
-// stream begins an answer that is written in pieces.
+// stream begins an answer in pieces.
 //
 // Without a write timeout, a client that stops reading would keep the handler busy without end, and
 // keep the key that the handler holds for the client.
@@ -43,8 +43,8 @@ func (x *exchange) send(piece []byte) error {
 	return x.rc.Flush()
 }
 
-// events writes server-sent events from a channel until it is closed, and then the error that says
-// why, as an event named "end".
+// events writes server-sent events from a channel until the channel is closed, and then the error
+// of why, as an event named "end".
 func events[From, To any](x *exchange, from <-chan From, why func() error, convert func(From) To, first ...To) error {
 	if err := x.stream("text/event-stream"); err != nil {
 		return err
@@ -126,7 +126,7 @@ func (x *exchange) watch() error {
 	}
 	var first []Event
 	if x.r.Header.Get("Last-Event-ID") != "" {
-		// A browser connects again by itself. What happened in between is missing.
+		// A browser connects again by itself. The events in between are missing.
 		first = []Event{{Kind: lockmesh.Gap.String(), At: time.Now().UTC()}}
 	}
 	return events(x, w.Events(), w.Err, func(e lockmesh.Event) Event { return eventOf(&e) }, first...)

@@ -6,9 +6,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// cutVanished has the system end a TCP connection when its peer hasn't acknowledged what was
-// written for vanishTime. Otherwise the system takes a quarter of an hour to find that a machine is
-// gone, and a key would be held for it meanwhile.
+// cutVanished has the system end a TCP connection after vanishTime without the peer's
+// acknowledgement of written data. Otherwise the system takes a quarter of an hour to notice the
+// loss of a machine, and a key would be held for the lost client meanwhile.
 func cutVanished(c net.Conn) {
 	if wrapped, ok := c.(interface{ NetConn() net.Conn }); ok { // TLS
 		c = wrapped.NetConn()

@@ -4,6 +4,6 @@ package admin
 
 import "net"
 
-// cutVanished does nothing on systems without such an option: the system's own time counts, which
-// is a quarter of an hour as a rule.
+// cutVanished does nothing on systems without such an option: the system's own time counts, a
+// quarter of an hour as a rule.
 func cutVanished(net.Conn) {}
