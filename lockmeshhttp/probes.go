@@ -14,14 +14,14 @@ import (
 )
 
 const (
-	// DefaultReadyLimit is the default of [ReadyLimit]: several times what a start takes.
+	// DefaultReadyLimit is the default of [ReadyLimit]: several times the length of a start.
 	DefaultReadyLimit = 5 * time.Minute
 
-	// DefaultDrainTime is how long /drain waits unless the request says otherwise. It leaves a few
-	// seconds of the 30 s that Kubernetes gives a pod to end.
+	// DefaultDrainTime is how long /drain waits unless the request says otherwise. The default
+	// leaves a few seconds of the 30 s in which Kubernetes has a pod end.
 	DefaultDrainTime = 20 * time.Second
 
-	// MaxDrainTime is the longest time that a request for /drain may give.
+	// MaxDrainTime is the longest time in a request for /drain.
 	MaxDrainTime = time.Hour
 
 	// answerTime bounds the other answers. A probe of Kubernetes waits for a second by default.
@@ -32,15 +32,15 @@ const (
 type Option func(*Probes)
 
 // ReadyLimit has /readyz answer 200 after d, ready or not. Without a limit a mesh without a
-// majority would stall the rollout that may mend it. Zero or less is no limit.
+// majority would stall a rollout, though the rollout may mend the mesh. Zero or less is no limit.
 func ReadyLimit(d time.Duration) Option { return func(p *Probes) { p.limit = d } }
 
-// AllowDrain has the handler serve /drain. Any client that reaches the handler may then take this
-// node out of service for locks, so don't allow it on a port that is open to others.
+// AllowDrain has the handler serve /drain. Any client within reach of the handler may then take
+// this node out of service for locks, so don't allow /drain on a port open to others.
 func AllowDrain() Option { return func(p *Probes) { p.drains = true } }
 
-// Probes is the handler of a node's probes, made by [New]. It may be used from any goroutine, and
-// has nothing to close.
+// Probes is the handler of a node's probes, made by [New]. Any goroutine may use Probes, and there
+// is nothing to close.
 type Probes struct {
 	mesh           *lockmesh.Mesh
 	limit          time.Duration
@@ -50,7 +50,7 @@ type Probes struct {
 	mux            http.ServeMux
 }
 
-// latch keeps a condition that was true once.
+// latch remembers whether a condition was true once.
 type latch struct{ atomic.Bool }
 
 // New returns a handler for these paths; see the page docs/probes.md.
@@ -122,7 +122,7 @@ func (p *Probes) serveReady(w http.ResponseWriter, r *http.Request) {
 		say(w, http.StatusServiceUnavailable, "the node is draining, or has ended")
 		return
 	}
-	if err := p.mesh.Alive(ctx); err != nil { // no limit lets a node through that doesn't answer
+	if err := p.mesh.Alive(ctx); err != nil { // a silent node is never ready, limit or not
 		say(w, http.StatusServiceUnavailable, oneLine(err))
 		return
 	}
@@ -151,7 +151,7 @@ func (p *Probes) serveReady(w http.ResponseWriter, r *http.Request) {
 // fail until its configuration is mended, so no limit lets such a node through.
 func (p *Probes) refusal() error {
 	ended, cancel := context.WithCancel(context.Background())
-	cancel() // only what Ready returns at once
+	cancel() // for the immediate result of Ready
 	if err := p.mesh.Ready(ended); errors.Is(err, lockmesh.ErrRefused) {
 		return err
 	}

@@ -11,8 +11,8 @@ import (
 	"github.com/lockmesh/lockmesh"
 )
 
-// Metrics are the metrics of one node. They are a [prometheus.Collector]; register them once. All
-// methods may be called from any goroutine.
+// Metrics are the metrics of a node. Metrics is a [prometheus.Collector]; register a Metrics once.
+// All methods may be called from any goroutine.
 type Metrics struct {
 	mesh     atomic.Pointer[lockmesh.Mesh]
 	prefixes []string
@@ -27,7 +27,7 @@ type Metrics struct {
 
 var _ prometheus.Collector = (*Metrics)(nil)
 
-// Option changes what [New] returns.
+// Option changes the result of [New].
 type Option func(*Metrics)
 
 // WithPrefixes adds a label "prefix" to lockmesh_acquire_seconds, whose value is the longest of the
@@ -40,12 +40,12 @@ func WithPrefixes(prefixes ...string) Option {
 
 // The bounds of the histograms' buckets, in seconds and as ratios.
 var (
-	// A lock that is free takes a round trip: tens of microseconds on a machine, milliseconds
-	// between zones. A wait behind other holders lasts up to minutes.
+	// A free lock takes a round trip: tens of microseconds on a machine, milliseconds between
+	// zones. A wait behind other holders lasts up to minutes.
 	acquireBuckets = []float64{.0002, .0005, .001, .002, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60, 300}
 	// A lease is renewed with about 0.8 of its TTL left, and lost at 0.
 	marginBuckets = []float64{.05, .1, .2, .3, .4, .5, .6, .7, .75, .8, .9}
-	// A voter that takes longer than a fifth of a TTL delays renewals.
+	// A voter slower than a fifth of a TTL delays renewals.
 	roundTripBuckets = []float64{.0001, .00025, .0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5}
 )
 
@@ -110,7 +110,7 @@ func New(options ...Option) *Metrics {
 	return m
 }
 
-// Observer returns the observer that measures, for [lockmesh.Config].Observer of one node. Use
+// Observer returns the measuring observer, for [lockmesh.Config].Observer of a single node. Use
 // [lockmesh.JoinObservers] if there is another observer.
 func (m *Metrics) Observer() *lockmesh.Observer {
 	return &lockmesh.Observer{
@@ -129,11 +129,12 @@ func (m *Metrics) Observer() *lockmesh.Observer {
 	}
 }
 
-// Watch has the metrics describe the state of a node from now on, which has the observer of these
-// metrics. The caller keeps the ownership of the mesh, and may close it: the counters stay then. A
-// node that joins anew in the same process is watched in place of the one before.
+// Watch has the metrics describe the state of a node from now on. The node must have the observer
+// of these metrics. The caller keeps the ownership of the mesh, and may close the mesh: the
+// counters stay then. A node that joins anew in the same process is watched in place of the node
+// before.
 func (m *Metrics) Watch(mesh *lockmesh.Mesh) {
-	_ = mesh.Name() // a nil mesh panics here, in the caller's goroutine, and says what is wrong
+	_ = mesh.Name() // a nil mesh panics here, in the caller's goroutine, with a clear text
 	m.mesh.Store(mesh)
 }
 
@@ -163,8 +164,8 @@ func (m *Metrics) voterAnswered(voter string, seconds float64) {
 	m.roundTrip.WithLabelValues(voter).Observe(seconds)
 }
 
-// forgetVoters drops the series of voters that are none any more. Names of pods are random, so the
-// series would pile up.
+// forgetVoters drops the series of former voters. Names of pods are random, so the series would
+// pile up.
 func (m *Metrics) forgetVoters(now []lockmesh.VoterStatus) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

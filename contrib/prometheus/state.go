@@ -6,13 +6,13 @@ import (
 	"github.com/lockmesh/lockmesh"
 )
 
-// voterStates are the states for which lockmesh_voters has a series.
+// voterStates are the states with a series of lockmesh_voters.
 var voterStates = []lockmesh.VoterState{
 	lockmesh.VoterReachable, lockmesh.VoterQuiet, lockmesh.VoterConnecting, lockmesh.VoterUnreachable, lockmesh.VoterRefused,
 	lockmesh.VoterBehind, lockmesh.VoterSilent,
 }
 
-// The metrics that are read from the node at each scrape.
+// The metrics read from the node at each scrape.
 var (
 	ready     = describe("ready", "1 if locks can be granted: a majority of the voters answers this node and counts.")
 	voters    = describe("voters", "Number of voters by state, as seen by this node; reachable voters count.", "state")
@@ -59,7 +59,7 @@ func (m *Metrics) Describe(to chan<- *prometheus.Desc) {
 	}
 }
 
-// Collect sends the metrics, as [prometheus.Collector] demands. It asks the node for its
+// Collect sends the metrics, as [prometheus.Collector] demands. Collect asks the node for its
 // [lockmesh.Stats].
 func (m *Metrics) Collect(to chan<- prometheus.Metric) {
 	if mesh := m.mesh.Load(); mesh != nil {
@@ -75,7 +75,7 @@ func (m *Metrics) Collect(to chan<- prometheus.Metric) {
 	m.roundTrip.Collect(to)
 }
 
-// collectState sends what describes a living node now.
+// collectState sends the metrics of a living node's present state.
 func collectState(to chan<- prometheus.Metric, s *lockmesh.Stats) {
 	gauge := gaugeTo(to)
 	e := &s.Electorate
@@ -106,7 +106,7 @@ func collectState(to chan<- prometheus.Metric, s *lockmesh.Stats) {
 	}
 }
 
-// collectCounters sends what has happened since the start of the node, which may have ended.
+// collectCounters sends the counts since the start of the node, even after the node's end.
 func collectCounters(to chan<- prometheus.Metric, s *lockmesh.Stats) {
 	counter := counterTo(to)
 	for reason, n := range s.LeasesEnded {

@@ -1,5 +1,5 @@
 // Package eventqueue passes events to the application's observer without waiting for the observer.
-// It is part of lockmesh's implementation, without a compatibility promise.
+// The package is part of lockmesh's implementation, without a compatibility promise.
 package eventqueue
 
 import (
@@ -10,19 +10,19 @@ import (
 )
 
 const (
-	// MaxEvents is how many events wait for a slow observer before further events are dropped:
-	// those of some thousand locks, in about a megabyte.
+	// MaxEvents is how many events wait for a slow observer before further events are dropped: the
+	// events of some thousand locks, in about a megabyte.
 	MaxEvents = 4096
 
-	// closeTimeout is how long closing waits for an observer that doesn't return.
+	// closeTimeout is how long Close waits for a hanging observer.
 	closeTimeout = time.Second
 )
 
-// Queue is the queue of events for the application's observer, with a goroutine of its own that
-// tells the observer one event after the other. An observer is code of the application and may
-// block or panic; then events are dropped and counted, and leases stay alive.
+// Queue is the queue of events for the application's observer, with a goroutine of its own. The
+// goroutine passes the observer one event after the other. An observer is code of the application
+// and may block or panic; then events are dropped and counted, and leases stay alive.
 type Queue struct {
-	events  chan func() // each tells the observer one event
+	events  chan func() // each passes an event to the observer
 	onPanic func(fault any, stack []byte)
 	dropped atomic.Uint64
 	panics  atomic.Uint64
@@ -57,8 +57,8 @@ func (q *Queue) Put(tell func()) {
 	q.dropped.Add(1)
 }
 
-// run tells the queued events until the queue is closed and empty. An observer that ends its
-// goroutine (as a test's FailNow does) ends this one, and another takes over.
+// run passes on the queued events until the queue is closed and empty. If the observer ends its
+// goroutine (as a test's FailNow does), run ends, and another goroutine takes over.
 func (q *Queue) run() {
 	over := false
 	defer func() {
@@ -93,7 +93,7 @@ func (q *Queue) tell(event func()) {
 }
 
 // Call calls a function of the observer in the caller's goroutine. A panic of the observer is the
-// application's mistake, which must not end the process, and the leases with it: the panic is
+// application's mistake, and must not end the process together with the leases: the panic is
 // counted.
 func (q *Queue) Call(f func()) {
 	returned := false
@@ -119,9 +119,9 @@ func (q *Queue) Dropped() uint64 { return q.dropped.Load() }
 // Panics returns how many calls of the observer have panicked.
 func (q *Queue) Panics() uint64 { return q.panics.Load() }
 
-// Close tells the queued events and ends the goroutine. It waits for a second at most, and then
-// drops what is queued; an observer that hangs for longer keeps the goroutine until the observer
-// returns. Later events are dropped.
+// Close passes on the queued events and ends the goroutine. Close waits for a second at most, and
+// then drops the queued events; an observer hanging for longer keeps the goroutine until the
+// observer returns. Later events are dropped.
 func (q *Queue) Close() {
 	q.once.Do(func() {
 		q.closed.Store(true)

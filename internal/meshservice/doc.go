@@ -1,3 +1,2 @@
-// Package meshservice makes a mesh a service that package locktest can examine. It is for tests of
-// lockmesh.
+// Package meshservice makes a mesh a service for package locktest, in tests of lockmesh.
 package meshservice

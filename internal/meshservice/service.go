@@ -26,7 +26,7 @@ type Service struct {
 	nodes []*node // voters first
 }
 
-// node is a node in one incarnation after the other. The service's mutex guards it.
+// node is a node in one incarnation after the other. The service's mutex guards the fields.
 type node struct {
 	mesh  *lockmesh.Mesh
 	taken bool // by a client
@@ -73,13 +73,13 @@ func (s *Service) join(n int, name string) error {
 	return nil
 }
 
-// IsHeld reports whether an error says that a key is held.
+// IsHeld reports whether an error means a held key.
 func (s *Service) IsHeld(err error) bool { return errors.Is(err, lockmesh.ErrHeld) }
 
-// Waiting counts the requests that are known to have reached a majority of the voters. The place of
-// a request is by the time of its call, and voters that know the request serve it before each later
-// request. Fewer voters aren't enough: a later request that has overtaken this one on the way to
-// the others would win.
+// Waiting counts the requests known to have reached a majority of the voters. The place of a
+// request is by the time of its call, and voters that know the request serve the request before
+// each later request. Fewer voters aren't enough: a later request that has overtaken the request on
+// the way to the other voters would win.
 func (s *Service) Waiting(_ context.Context, key string) (int, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -96,7 +96,7 @@ func (s *Service) Waiting(_ context.Context, key string) (int, error) {
 	return waiting, nil
 }
 
-// queued begins the text of a request that a majority of the voters has answered.
+// queued begins the text of a request with answers from a majority of the voters.
 var queued = strings.TrimPrefix(lockmesh.ErrHeld.Error(), "lockmesh: ")
 
 // whole waits until every voter counts at every node: only then may a node end.
@@ -140,7 +140,7 @@ type client struct {
 	over   bool
 }
 
-// lease is the result of a call of a mesh. A lease has every method that a lock may offer.
+// lease is the result of a call of a mesh. A lease has every optional method of a lock.
 func lease(l *lockmesh.Lease, err error) (locktest.Lock, error) {
 	if err != nil {
 		return nil, err
@@ -190,7 +190,7 @@ func (c *client) Close() error {
 	return nil
 }
 
-// cutClient is a node that can be cut off.
+// cutClient is a node with a way to cut the node off.
 type cutClient struct{ *client }
 
 func (c *cutClient) Cut() (func(), error) {

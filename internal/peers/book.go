@@ -34,10 +34,10 @@ const (
 	discoverText = "Discover"
 )
 
-// Discover is the application's function that finds addresses, host:port.
+// Discover is the application's function to find addresses, host:port.
 type Discover func(ctx context.Context) ([]string, error)
 
-// Config says what a [Book] needs to know.
+// Config is the configuration of a [Book].
 type Config struct {
 	Entries  []string // entries without problems: see [Check]
 	Discover Discover // may be nil
@@ -56,28 +56,28 @@ type Book struct {
 	entries []*Entry
 }
 
-// Entry is an address, or a group of addresses, at which to look for other nodes.
+// Entry is an address, or a group of addresses, of other nodes.
 type Entry struct {
 	book *Book
 	text string
 	source
 
-	// turn has room for one value, and the caller that put it in owns the fields below: two callers
-	// share a look-up. (With a mutex a caller couldn't stop waiting at the end of its context.)
+	// turn has room for a single value, and the caller that put the value in owns the fields below:
+	// two callers share a look-up. (With a mutex a caller couldn't stop waiting at the end of its
+	// context.)
 	turn  chan struct{}
 	at    time.Time // when the entry was looked up; zero: never
 	addrs []netip.AddrPort
 	err   error
-	// the call of Discover, or the reading of the file, that hasn't ended in time; nil if there is
-	// none
+	// the late call of Discover, or the late reading of the file; nil if none is late
 	pending chan answer
 
-	logged  bool // the log says that the entry has no address
+	logged  bool // the log has the line about an entry without an address
 	failing atomic.Pointer[string]
 }
 
-// New returns a book of the entries in their order, except that addresses, which need no look-up,
-// come first.
+// New returns a book of the entries in their order, except for addresses: addresses need no
+// look-up, and come first.
 func New(cfg Config) *Book {
 	if cfg.ReadFile == nil {
 		cfg.ReadFile = readFile
@@ -102,7 +102,7 @@ func New(cfg Config) *Book {
 // Entries returns the entries.
 func (b *Book) Entries() []*Entry { return b.entries }
 
-// All returns the addresses of all entries, host:port, sorted and without duplicates. It looks up
+// All returns the addresses of all entries, host:port, sorted and without duplicates. All looks up
 // to lookUpsAtOnce entries up at the same time, in goroutines that end with the call.
 func (b *Book) All(ctx context.Context) []string {
 	var mu sync.Mutex
@@ -126,7 +126,7 @@ func (b *Book) All(ctx context.Context) []string {
 	return slices.Compact(all)
 }
 
-// Failing returns what is wrong with the entries that have no address.
+// Failing returns the faults of the entries without an address.
 func (b *Book) Failing() []string {
 	var texts []string
 	for _, e := range b.entries {
@@ -140,8 +140,8 @@ func (b *Book) Failing() []string {
 // Text returns the entry as configured.
 func (e *Entry) Text() string { return e.text }
 
-// Changes reports whether the entry stands for many nodes that come and go, so that its addresses
-// may change although all of them are known.
+// Changes reports whether the entry stands for many nodes that come and go, so the addresses may
+// change although all addresses are known.
 func (e *Entry) Changes() bool { return e.kind > kindName }
 
 // LookUp returns the addresses of the entry, as of a moment ago: see nameFresh, searchFresh and
@@ -170,7 +170,7 @@ func (e *Entry) LookUp(ctx context.Context) ([]netip.AddrPort, error) {
 		addrs, err = e.lookUp(limited, e.book.cfg.Resolver)
 	}
 	if ctx.Err() != nil {
-		return nil, ctx.Err() // it says nothing about the entry
+		return nil, ctx.Err() // the error says nothing about the entry
 	}
 	e.at, e.addrs, e.err = time.Now(), addrs, err
 	if err == nil {
@@ -237,8 +237,8 @@ func (e *Entry) ask(ctx context.Context) ([]netip.AddrPort, error) {
 	}
 }
 
-// parsed returns the addresses returned by the application's function. Texts that are no address
-// are an error unless others are.
+// parsed returns the addresses from the application's function. Other texts are an error unless
+// there are addresses, too.
 func (e *Entry) parsed(ctx context.Context, texts []string, err error) ([]netip.AddrPort, error) {
 	errs := []error{err}
 	var addrs []netip.AddrPort

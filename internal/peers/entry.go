@@ -27,7 +27,7 @@ type kind uint8
 
 const (
 	kindAddress  kind = iota // the entry is the address
-	kindName                 // a host name, which stands for one node as a rule
+	kindName                 // a host name, of a single node as a rule
 	kindDNS                  // a name with an address for each node
 	kindSRV                  // a name with a host and a port for each node
 	kindFile                 // a file with an entry in each line
@@ -39,15 +39,15 @@ const (
 	// misconfigured.
 	nameAddresses = 16
 
-	// groupAddresses is how many addresses of an entry are used that stands for many nodes. A few
-	// are enough to find all other nodes.
+	// groupAddresses is how many addresses are used of an entry for many nodes. A few are enough to
+	// find all other nodes.
 	groupAddresses = 256
 
-	// fileMost is how many bytes of a file are read: far more than the addresses that are used.
+	// fileMost is how many bytes of a file are read: far more than the used addresses.
 	fileMost = 1 << 20
 )
 
-// Resolver looks up names; [net.Resolver] is one.
+// Resolver looks up names, such as [net.Resolver].
 type Resolver interface {
 	LookupNetIP(ctx context.Context, network, host string) ([]netip.Addr, error)
 	LookupSRV(ctx context.Context, service, proto, name string) (string, []*net.SRV, error)
@@ -104,7 +104,7 @@ func parse(text string) (source, string) {
 	return s, ""
 }
 
-// errNoAddress is the error for an entry that stands for no address at the moment.
+// errNoAddress is the error for an entry without an address at the moment.
 var errNoAddress = errors.New("it has no address")
 
 // lookUp returns the addresses of a source, without duplicates.
@@ -161,7 +161,7 @@ func (s *source) lookUpSRV(ctx context.Context, r Resolver) (addrs []netip.AddrP
 	return addrs, errors.Join(errs...)
 }
 
-// readFile returns the lines of a file. It returns late if the file system hangs.
+// readFile returns the lines of a file. readFile returns late if the file system hangs.
 func readFile(path string) (lines []string, err error) {
 	f, err := os.OpenFile(path, os.O_RDONLY|noWait, 0)
 	if err != nil {
@@ -206,8 +206,8 @@ func fileAddrs(ctx context.Context, r Resolver, lines []string, err error) ([]ne
 	return found(addrs, errors.Join(errs...), groupAddresses)
 }
 
-// found returns at most so many of the addresses that were found, without duplicates. Errors count
-// only if there is no address.
+// found returns at most so many of the found addresses, without duplicates. Errors count only if
+// there is no address.
 func found(addrs []netip.AddrPort, err error, most int) ([]netip.AddrPort, error) {
 	addrs = unique(addrs)
 	switch {
