@@ -15,7 +15,7 @@ import (
 // former and 0.1 of the latter. wideMost is the share of lines wider than 100 columns, in a
 // thousand.
 const (
-	referencesMost = 30
+	referencesMost = 28
 	unknownMost    = 0.3
 	wideMost       = 1
 )
