@@ -32,11 +32,12 @@ var (
 	// its reason. ErrEvicted comes with ErrLost.
 	ErrEvicted error = errs.Evicted
 
-	// ErrReleased means the lease was unlocked before, or released by Leave. There is nothing left
-	// to do.
+	// ErrReleased means the lease was unlocked before, or released by Leave or Stop. There is
+	// nothing left to do.
 	ErrReleased error = errs.Released
 
-	// ErrClosed means the mesh was closed or has left. Join again for a new mesh.
+	// ErrClosed means the node takes no more locks: Close, Leave, Stop or Drain was called. Join
+	// again for a new node.
 	ErrClosed error = errs.Closed
 
 	// ErrConfig means the configuration is wrong. The text says what to change.

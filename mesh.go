@@ -19,8 +19,8 @@ import (
 	"github.com/lockmesh/lockmesh/quorum"
 )
 
-// Mesh is this process's node in a mesh. The methods may be called from any goroutine. Leave or
-// Close ends the node.
+// Mesh is this process's node in a mesh. The methods may be called from any goroutine. Leave, Stop
+// or Close ends the node.
 type Mesh struct {
 	eng          *engine.Engine
 	cfg          Config // with defaults filled in

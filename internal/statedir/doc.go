@@ -26,9 +26,9 @@
 // The first line has the format, the last the CRC-32C (Castagnoli) of all bytes before. These two
 // lines remain the same in every later format, so that a file of a newer version can be told from a
 // broken file. Between them is the state as JSON, for people to read. A file is refused if it
-// differs in any byte from the output of this version for the same state. A new field therefore
-// needs a new format: an older version that dropped the field would break a promise without
-// knowing.
+// differs in any byte from the output of this version for the same state. So an
+// older version refuses a file with a new field, rather than drop the field and break a promise
+// without knowing. A file without a newer field is read.
 package statedir
 
 import "hash/crc32"
