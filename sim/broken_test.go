@@ -138,8 +138,8 @@ var brokenRules = []brokenRule{
 	},
 	{
 		name: "answers are sent though their save has failed", file: machineFile,
-		old:  "m.held = nil // what they rest on",
-		text: "for _, h := range m.held {\n\t\t\tif BROKEN {\n\t\t\t\tm.send(h.conn, h.m)\n\t\t\t}\n\t\t}\n\t\tm.held = nil // what they rest on",
+		old:  "m.held = nil",
+		text: "for _, h := range m.held {\n\t\t\tif BROKEN {\n\t\t\t\tm.send(h.conn, h.m)\n\t\t\t}\n\t\t}\n\t\tm.held = nil",
 	},
 	{
 		name: "a proposer ignores what was accepted", file: paxosFile,
