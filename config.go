@@ -231,7 +231,7 @@ type Config struct {
 	// changes once a majority of the voters is configured with another value, so restart the nodes
 	// with it one after the other; leases go on meanwhile. With Expect and no Register a change may
 	// let a key have two holders: stop all processes for it (docs/changing-maxttl.md). A single
-	// node with another value logs the difference and goes by the decided one: where that is less
+	// node with another value logs the difference and applies the decided value: where that is less
 	// than its own, its leases last for less after its last message. With fixed Voters a node with
 	// another MaxTTL is refused, and changing it is safe only with all nodes stopped for the old
 	// MaxTTL.

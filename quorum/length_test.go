@@ -306,7 +306,7 @@ func TestARequestWithALengthDoesNotWaitForTheNextExtensionWhenTheElectorateChang
 		f.want(n, EventNone)
 		if late {
 			if got := f.heard("a"); got != "" {
-				t.Fatalf("a, which goes by the one before, is told %q", got)
+				t.Fatalf("a, which applies the one before, is told %q", got)
 			}
 			f.goes["a"] = 0
 			f.pass(ttl / vote.RefreshesPerTTL)

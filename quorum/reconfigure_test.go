@@ -368,7 +368,7 @@ func TestUnderWhichVersionAnAcknowledgementCounts(t *testing.T) {
 		f.ack("a")
 		now := f.peer("a").validity
 		if now.newest > was.newest != c.newest || now.before > was.before != c.before {
-			t.Errorf("acknowledged by one that goes by %d: %+v, before that %+v", c.goes, now, was)
+			t.Errorf("acknowledged by a voter that applies %d: %+v, before that %+v", c.goes, now, was)
 		}
 	}
 	f := follow(t, "7: a b c")
@@ -491,11 +491,11 @@ func TestOneThatDoesNotKnowThatItVotesIsStatedToOnceItDoes(t *testing.T) {
 	f.q.AckEpoch(f.now, connOf("d"), 1)
 	f.q.AckEpoch(f.now, connOf("e"), 2) // another voter, without a link
 	if got := f.heard("d"); got != "" {
-		t.Fatalf("d goes by an older one and is told %q", got)
+		t.Fatalf("d applies an older one and is told %q", got)
 	}
 	f.q.AckEpoch(f.now, connOf("d"), 2)
 	if got := f.heard("d"); got != "open statement" {
-		t.Fatalf("d goes by it and is told %q", got)
+		t.Fatalf("d applies it and is told %q", got)
 	}
 	f.answer("d", nil)
 	// A voter with a session is refreshed, so that its votes count under the new version at once.

@@ -81,8 +81,8 @@ var brokenRules = []brokenRule{
 		name: "the drain begins when the new half alone applies the joint electorate", file: changeFile,
 		old:  "!d.begun && decides(e, ",
 		text: "!d.begun && vote.If(BROKEN, onlyNew, decides)(e, ",
-		more: []edit{{changeFile, "// goesBy reports", "func onlyNew(e *vote.Electorate, some func(vote.Elector) bool) bool {\n" +
-			"\treturn majority(e.Voters, some)\n}\n\n// goesBy reports"}},
+		more: []edit{{changeFile, "// applies reports", "func onlyNew(e *vote.Electorate, some func(vote.Elector) bool) bool {\n" +
+			"\treturn majority(e.Voters, some)\n}\n\n// applies reports"}},
 	},
 	{
 		name: "the minimum token is asked of the new half alone", file: changeFile,

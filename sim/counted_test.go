@@ -67,7 +67,7 @@ func TestFoundersWithAShorterMaxTTL(t *testing.T) {
 			w.Run(6 * long)
 		}
 		if e := w.host("b").p.m.Known(); e == nil || e.MaxTTL != long || len(e.Voters) != 3 {
-			t.Fatalf("b goes by %+v", e)
+			t.Fatalf("b applies %+v", e)
 		}
 		w.Script.Split([]string{"b"}, []string{"d", "e", "f"})
 		held := w.Script.Lock("b", "k")

@@ -206,7 +206,7 @@ func (fs *followers) knows(p *process) {
 	}
 	if before, ok := fs.decided[e.Version-1]; ok {
 		if err := electorate.Follows(&before, e); err != nil {
-			fs.w.judge.violate(checkElectorate, "%s goes by %+v: %v", p.host.alias, *e, err)
+			fs.w.judge.violate(checkElectorate, "%s applies %+v: %v", p.host.alias, *e, err)
 		}
 	}
 	fs.w.population.begets(e)
@@ -215,7 +215,7 @@ func (fs *followers) knows(p *process) {
 	fs.w.fig.Electorates++
 	fs.w.fig.Changes += uint64(bit(e.Joint()))
 	fs.w.order.disturb()
-	fs.w.note(p.host, "goes by electorate %d: %v, old %v", e.Version, e.Voters, e.Old)
+	fs.w.note(p.host, "applies electorate %d: %v, old %v", e.Version, e.Voters, e.Old)
 }
 
 // gossips updates the gossip view of a process and schedules the next update.
@@ -282,7 +282,7 @@ func (fs *followers) coveredFollowing(r *Request) bool {
 // spares reports whether the mesh can lose a host's disk for good. Majorities with intact disks
 // must remain in the newest electorate and in every electorate that may be decided next. If the
 // remaining disks know only an earlier electorate, majorities must remain in the earlier electorate
-// too, since the nodes go by it until they learn of the newest.
+// too, since the nodes apply it until they learn of the newest.
 func (fs *followers) spares(h *host) bool {
 	if h.voter && fs.w.opt.Voters > 1 && !fs.foundersRememberWithout(h) {
 		return false

@@ -11,7 +11,7 @@ import (
 
 // harassPledges disturbs the pledges of the founders. Saves take long. In a third of the cases a
 // founder crashes at its first save. Otherwise a founder may be cut off from all but one of the
-// others, and all founders crash as soon as any of them goes by an electorate, mostly with the loss
+// others, and all founders crash as soon as any of them applies an electorate, mostly with the loss
 // of the saves under way. If the others have pledged to a set with that founder, the founder comes
 // back with another directory for a while, as if a disk weren't mounted; the others must wait for
 // its own directory. If no other founder has pledged, the founder's directory may be lost: its own

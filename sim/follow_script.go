@@ -8,7 +8,7 @@ import (
 
 // The actions of a scenario on a world with dynamic membership.
 
-// Electorate returns the newest electorate that any node goes by; its version is zero if there is
+// Electorate returns the newest electorate that any node applies; its version is zero if there is
 // none.
 func (fs *followers) Electorate() vote.Electorate { return fs.decided[fs.newest] }
 
@@ -28,7 +28,7 @@ func (fs *followers) Voting(names ...string) bool {
 	return true
 }
 
-// Knows returns the version of the electorate that a node goes by; zero if the node isn't running
+// Knows returns the version of the electorate that a node applies; zero if the node isn't running
 // or knows no electorate.
 func (fs *followers) Knows(node string) uint64 {
 	if p := fs.w.host(node).p; p != nil && p.m.Known() != nil {

@@ -73,7 +73,7 @@ func TestAListThatGrowsCostsAPause(t *testing.T) {
 	grownNodeByNode(w)
 	for _, n := range []string{"c", "d", "e"} {
 		if p := w.host(n).p; p.m.Ready() || p.m.Refusal(p.read(w.now)) == "" {
-			t.Errorf("%s takes part while two of three go by the old list", n)
+			t.Errorf("%s takes part while two of three apply the old list", n)
 		}
 	}
 	lost := w.Now()

@@ -152,7 +152,7 @@ func (s *scene) changed(t *testing.T, name string, r *Request, keeps bool, gone 
 		t.Fatalf("%s: y's lease is %v", name, r.State)
 	}
 	if s.verdict(); s.failed == nil {
-		s.goesBy(all...)
+		s.applies(all...)
 	}
 }
 
@@ -201,7 +201,7 @@ func TestFault38OnlyAMajorityOfTheOldOnesDecides(t *testing.T) {
 	s.serves("j")
 	s.Join(minority, majority)
 	s.Run(3 * sceneTTL)
-	s.goesBy(append(minority, majority...)...)
+	s.applies(append(minority, majority...)...)
 	s.is(kept, Granted)
 	s.serves("a")
 }
@@ -239,7 +239,7 @@ func TestFault38AChangeIsCutInTwo(t *testing.T) {
 				t.Fatal("nothing changes")
 			}
 			s.Run(30 * time.Millisecond) // until all know version 2
-			s.goesBy("a", "b", "c", "d", "e")
+			s.applies("a", "b", "c", "d", "e")
 			s.Split(one, other)
 			s.Run(2 * sceneTTL) // until earlier leases are over
 			sides := [][]string{one, other}
@@ -262,7 +262,7 @@ func TestFault38AChangeIsCutInTwo(t *testing.T) {
 			if s.joint() {
 				t.Errorf("it is electorate %+v", s.dynamic.Electorate())
 			}
-			s.goesBy("a", "b", "c", "d", "e")
+			s.applies("a", "b", "c", "d", "e")
 			s.serves("y")
 		})
 	}
@@ -314,7 +314,7 @@ func TestFault40TwoChangesAtOnce(t *testing.T) {
 		s.Run(3 * sceneTTL)
 		s.Join([]string{"a", "d", "e"}, []string{"b", "f", "g"})
 		s.Run(3 * sceneTTL)
-		s.goesBy("a", "b", "c", "d", "e", "f", "g")
+		s.applies("a", "b", "c", "d", "e", "f", "g")
 		s.serves("a")
 		s.serves("b")
 	}

@@ -97,7 +97,7 @@ func TestFault60ABrokenDisk(t *testing.T) {
 	s.Run(time.Second)
 	s.dynamic.MendDisk("c")
 	s.Run(2 * sceneTTL)
-	s.goesBy("a", "b", "c", "d")
+	s.applies("a", "b", "c", "d")
 	s.serves("c")
 }
 
@@ -170,7 +170,7 @@ func TestFault76ADiskThatHangs(t *testing.T) {
 	s.serves("c")
 	s.dynamic.ThawDisk("c")
 	s.Run(2 * sceneTTL)
-	s.goesBy("a", "b", "c", "d", "e", "f")
+	s.applies("a", "b", "c", "d", "e", "f")
 	s.is(r, Granted)
 }
 

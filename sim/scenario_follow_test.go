@@ -47,12 +47,12 @@ func (s *scene) voting(d time.Duration, names ...string) time.Duration {
 	return s.Now() - start
 }
 
-// goesBy demands that all named nodes apply the newest electorate.
-func (s *scene) goesBy(names ...string) {
+// applies demands that all named nodes apply the newest electorate.
+func (s *scene) applies(names ...string) {
 	s.t.Helper()
 	for _, name := range names {
 		if s.failed == nil && s.dynamic.Knows(name) != s.dynamic.Electorate().Version {
-			s.t.Fatalf("%s goes by electorate %d of %d", name, s.dynamic.Knows(name), s.dynamic.Electorate().Version)
+			s.t.Fatalf("%s applies electorate %d of %d", name, s.dynamic.Knows(name), s.dynamic.Electorate().Version)
 		}
 	}
 }
@@ -136,7 +136,7 @@ func TestFollowGrowsAndShrinks(t *testing.T) {
 	s.Start("e")
 	s.between("to grow", s.voting(20*sceneTTL, "a", "b", "c", "d", "e"), electorate.Drain(sceneTTL), settles()+changeTime())
 	s.Run(100 * time.Millisecond)
-	s.goesBy("a", "b", "c", "d", "e")
+	s.applies("a", "b", "c", "d", "e")
 	s.dynamic.Lose("d")
 	s.dynamic.Lose("e")
 	s.serves("b") // by three of five
@@ -166,7 +166,7 @@ func TestFollowALeaverIsVotedOut(t *testing.T) {
 			s.between("to leave", s.voting(20*sceneTTL, left...), electorate.Drain(sceneTTL), changeTime())
 			s.is(r, Granted)
 			s.Run(100 * time.Millisecond)
-			s.goesBy(left...)
+			s.applies(left...)
 			s.Crash(leaver)
 			s.serves("d")
 			s.unchanged(3 * sceneTTL)
@@ -197,7 +197,7 @@ func TestFollowALostVoterIsReplaced(t *testing.T) {
 			s.between("to replace it", s.voting(20*sceneTTL, left...), electorate.FailAfter(sceneTTL)+electorate.Drain(sceneTTL), replaceTime())
 			s.is(r, Granted)
 			s.Run(100 * time.Millisecond)
-			s.goesBy(left...)
+			s.applies(left...)
 			s.Crash(left[2]) // the remaining voters survive the next death
 			s.serves(left[0])
 		})

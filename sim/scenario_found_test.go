@@ -17,7 +17,7 @@ func (s *scene) foundedOnce(nodes ...string) {
 	s.t.Helper()
 	for _, n := range nodes {
 		if p := s.host(n).p; s.failed == nil && (p == nil || p.m.Known().Version == 0 || p.m.Known().Lineage != s.dynamic.Electorate().Lineage) {
-			s.t.Fatalf("at %v %s goes by %+v", s.Now(), n, p.m.Known())
+			s.t.Fatalf("at %v %s applies %+v", s.Now(), n, p.m.Known())
 		}
 	}
 }

@@ -14,17 +14,17 @@ const answerTime = 5 * time.Second
 
 // revokeVerb asks for a key.
 type revokeVerb struct {
-	Key string `arg:"" help:"The key."`
-	Why string `placeholder:"TEXT" help:"What the holders are told."`
+	Key    string `arg:"" help:"The key."`
+	Reason string `placeholder:"TEXT" help:"The reason that the holders see."`
 }
 
 // Help implements [kong.HelpProvider].
 func (*revokeVerb) Help() string {
-	return `A wish: the holders decide. lockmesh run ends its command for it with --yield, and tells its user
-otherwise.
+	return `Asks the holders to release the key; the holders decide. With --yield lockmesh run ends its command,
+and otherwise tells its user.
 
 Example:
-  lockmesh revoke jobs/1 --why 'the disk is full'`
+  lockmesh revoke jobs/1 --reason 'the disk is full'`
 }
 
 // Run runs the verb.
@@ -34,7 +34,7 @@ func (v *revokeVerb) Run(ctx context.Context, g *globals) error {
 		if err != nil {
 			return err
 		}
-		if err := c.Revoke(ctx, v.Key, v.Why); err != nil {
+		if err := c.Revoke(ctx, v.Key, v.Reason); err != nil {
 			return err
 		}
 		if len(l.Holders) == 0 {
@@ -53,20 +53,20 @@ func (g *globals) done(text string) error {
 
 // evictVerb ends a lease.
 type evictVerb struct {
-	Key   string        `arg:"" help:"The key."`
-	Node  string        `placeholder:"NAME" help:"The node whose lease ends. Needed unless --token is given."`
-	Token uint64        `placeholder:"N" help:"The token of the lease, as lockmesh inspect shows it. Needed if the node holds the key several times."`
-	Why   string        `placeholder:"TEXT" help:"What the holder is told."`
-	Wait  time.Duration `short:"w" default:"30s" placeholder:"TIME" help:"How long to wait for the end of the lease. (${default})"`
+	Key    string        `arg:"" help:"The key."`
+	Node   string        `placeholder:"NAME" help:"The node whose lease ends. Needed unless --token is given."`
+	Token  uint64        `placeholder:"N" help:"The token of the lease, as lockmesh inspect shows it. Needed if the node holds the key several times."`
+	Reason string        `placeholder:"TEXT" help:"The reason that the holder sees."`
+	Wait   time.Duration `short:"w" default:"30s" placeholder:"TIME" help:"How long to wait for the end of the lease. (${default})"`
 }
 
 // Help implements [kong.HelpProvider].
 func (*evictVerb) Help() string {
-	return `The holder's own node ends the lease, and tells its user why; if that node doesn't answer, the lease
+	return `The holder's own node ends the lease, and tells its user the reason; if that node doesn't answer, the lease
 ends by itself when its time is over. Nothing is deleted behind a holder's back.
 
 Example:
-  lockmesh evict jobs/1 --node web-3 --why 'stuck since noon'`
+  lockmesh evict jobs/1 --node web-3 --reason 'stuck since noon'`
 }
 
 // Run runs the verb.
@@ -78,7 +78,7 @@ func (v *evictVerb) Run(ctx context.Context, g *globals) error {
 		return err
 	}
 	return g.act(ctx, v.Wait+answerTime, func(ctx context.Context, c *admin.Client) error {
-		done, err := c.Evict(ctx, v.Key, admin.EvictRequest{Token: v.Token, Node: v.Node, Reason: v.Why}, v.Wait)
+		done, err := c.Evict(ctx, v.Key, admin.EvictRequest{Token: v.Token, Node: v.Node, Reason: v.Reason}, v.Wait)
 		if err != nil {
 			return err
 		}
@@ -194,7 +194,7 @@ func (v *recoverVerb) Run(ctx context.Context, g *globals) error {
 		return usage("recover is safe only if a majority of the voters is gone for good, with their directories; " +
 			"if so, confirm with --lost-for-good")
 	}
-	return v.end(ctx, g, "the node goes by the new voters", func(c *admin.Client) func(context.Context, time.Duration) error {
+	return v.end(ctx, g, "the node uses the new voters", func(c *admin.Client) func(context.Context, time.Duration) error {
 		return func(ctx context.Context, wait time.Duration) error { return c.Recover(ctx, wait, v.Voters...) }
 	})
 }

@@ -26,7 +26,7 @@ type lockFlags struct {
 	Permits      *int          `xor:"mode" placeholder:"N" help:"Take one of N permits, a semaphore. All users of the key give the same N."`
 	TTL          time.Duration `name:"ttl" placeholder:"TIME" help:"How long others wait after a crash of the node: the length of the lease, which the node renews. (the node's own)"`
 	Value        string        `placeholder:"TEXT" help:"What others see with the lock. (the host, the number of the process, the command's name)"`
-	Revoke       string        `placeholder:"WHY" help:"Ask the present holders to release the key, and tell them why."`
+	Revoke       string        `placeholder:"REASON" help:"Ask the present holders to release the key, for this reason."`
 }
 
 // check returns an error about the flags.

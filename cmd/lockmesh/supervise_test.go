@@ -205,7 +205,7 @@ func TestEviction(t *testing.T) {
 	b := newBench(t)
 	p := b.start("run", "k", "--", "bash", "-c", "trap 'echo cleaned; exit 0' TERM; echo ready; while :; do sleep 0.01; done")
 	p.prints("ready")
-	b.wants(0, "evict", "k", "--node", b.node(), "--why", "stuck since noon")
+	b.wants(0, "evict", "k", "--node", b.node(), "--reason", "stuck since noon")
 	if code := p.waitInTime(); code != 79 || !strings.Contains(p.out.String(), "cleaned") || !strings.Contains(p.err.String(), "stuck since noon") {
 		t.Errorf("the run ends with %d, prints %s and complains %s", code, p.out.String(), p.err.String())
 	}
@@ -252,7 +252,7 @@ func TestRevocation(t *testing.T) {
 	}
 	p, in := b.startPiped("run", "k", "--", "sh", "-c", "echo ready; read x")
 	p.prints("ready")
-	if text := b.wants(0, "revoke", "k", "--why", "free the disk").out.String(); text != "the holders of k are asked to release it\n" {
+	if text := b.wants(0, "revoke", "k", "--reason", "free the disk").out.String(); text != "the holders of k are asked to release it\n" {
 		t.Errorf("revoke prints %q", text)
 	}
 	p.complains("to free the disk: the command goes on")

@@ -55,7 +55,7 @@ func (m *Machine) alone() bool { return m.cfg.Expect == 1 }
 // byCount reports whether the mesh is born by count, and without directories.
 func (m *Machine) byCount() bool { return m.cfg.Expect > 0 }
 
-// birth pledges this node to a set of founders, or goes by the set once all have pledged.
+// birth pledges this node to a set of founders, or applies the set once all have pledged.
 func (m *Machine) birth() {
 	if !m.founding() {
 		return

@@ -114,7 +114,7 @@ func (m *Machine) want(value vote.Electorate, why string) {
 func (m *Machine) conclude() {
 	e, d := &m.state.Electorate, &m.drain
 	for _, v := range e.All() {
-		if m.goesBy(v, 0) && !slices.Contains(d.seen, v) {
+		if m.applies(v, 0) && !slices.Contains(d.seen, v) {
 			d.seen = append(d.seen, v)
 		}
 	}
@@ -137,7 +137,7 @@ func (m *Machine) conclude() {
 		m.pollAll()
 		d.fresh = m.nonce
 	}
-	tells := func(v vote.Elector) bool { return m.goesBy(v, d.fresh) && (v == m.Elector() || !m.wild(v.Name)) }
+	tells := func(v vote.Elector) bool { return m.applies(v, d.fresh) && (v == m.Elector() || !m.wild(v.Name)) }
 	if !decides(e, tells) {
 		return
 	}
@@ -155,9 +155,9 @@ func (m *Machine) conclude() {
 	m.want(vote.Electorate{Version: e.Version + 1, Lineage: e.Lineage, Voters: e.Voters, MinToken: max(e.MinToken, min(minToken, vote.MaxMinToken)), Most: e.Most, MaxTTL: e.MaxTTL}, "the end of the joint electorate")
 }
 
-// goesBy reports whether a voter applies the newest known electorate and remembers, according to
+// applies reports whether a voter applies the newest known electorate and remembers, according to
 // its answer to poll number nonce or a later poll.
-func (m *Machine) goesBy(v vote.Elector, nonce uint64) bool {
+func (m *Machine) applies(v vote.Elector, nonce uint64) bool {
 	if v == m.Elector() {
 		return m.remembers() // the known electorate is stored: move concludes nothing before
 	}

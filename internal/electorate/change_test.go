@@ -349,7 +349,7 @@ func TestTheDrainNeedsWhatIsStored(t *testing.T) {
 	l.pass(3 * maxTTL)
 	l.want("a", "2: a, b, c, d, e (a, b, c)")
 	if l.units["a"].m.drain.begun {
-		t.Fatal("b and c have said that they go by a version that isn't stored")
+		t.Fatal("b and c have said that they apply a version that isn't stored")
 	}
 	l.lose = nil
 	for _, name := range []vote.NodeID{"b", "c"} {
@@ -372,12 +372,12 @@ func TestTheDrainNeedsWhatThisLifeHasStored(t *testing.T) {
 	}
 	b.pass(maxTTL)
 	if len(b.m.drain.seen) > 0 || poll() {
-		t.Fatalf("%v go by the joint version, as far as the disk is known", b.m.drain.seen)
+		t.Fatalf("%v apply the joint version, as far as the disk is known", b.m.drain.seen)
 	}
 	b.save("")
 	b.pass(maxTTL)
 	if !slices.Equal(b.m.drain.seen, electors("a")) || !poll() {
-		t.Fatalf("%v go by the joint version", b.m.drain.seen)
+		t.Fatalf("%v apply the joint version", b.m.drain.seen)
 	}
 }
 
@@ -518,7 +518,7 @@ func TestEachJointElectorateHasADrainOfItsOwn(t *testing.T) {
 
 func TestAnOldCopyGoesByNothing(t *testing.T) {
 	b := scene(t, "3: a b c", "b=copied c")
-	if b.m.goesBy(elector("b"), 0) || !b.m.goesBy(elector("c"), 0) {
+	if b.m.applies(elector("b"), 0) || !b.m.applies(elector("c"), 0) {
 		t.Error("an old copy is as good as any")
 	}
 }

@@ -44,7 +44,7 @@ func TestDirectContactOfAMajorityDecides(t *testing.T) {
 		}
 		for _, n := range nodes(in) {
 			if got := text(l.units[n].m.Known()); got != c.want {
-				t.Errorf("%s: %s goes by %q, want %q", c.name, n, got, c.want)
+				t.Errorf("%s: %s applies %q, want %q", c.name, n, got, c.want)
 			}
 		}
 	}

@@ -172,7 +172,7 @@ func TestNothingIsConcludedBeforeWhatIsKnownIsStored(t *testing.T) {
 		b.report("c", 10)
 	}
 	if b.m.drain.begun || b.m.race != nil {
-		t.Fatal("it counts itself among those who go by an electorate that it hasn't stored")
+		t.Fatal("it counts itself among those who apply an electorate that it hasn't stored")
 	}
 	b.m.Saved(b.now, under[0].Writes, "")
 	b.report("b", 10)
@@ -186,11 +186,11 @@ func TestNothingIsConcludedBeforeWhatIsKnownIsStored(t *testing.T) {
 // directory.
 func TestANodeWithAnotherDirectoryDoesNotGoByAnElectorateForTheVoter(t *testing.T) {
 	b := scene(t, "3: a b c", "b c")
-	if !b.m.goesBy(elector("b"), 0) {
-		t.Fatal("b doesn't go by it, though it has said so")
+	if !b.m.applies(elector("b"), 0) {
+		t.Fatal("b doesn't apply it, though it has said so")
 	}
 	b.m.others["b"].told.dir = 99
-	if b.m.goesBy(elector("b"), 0) {
-		t.Error("b goes by it with another directory")
+	if b.m.applies(elector("b"), 0) {
+		t.Error("b applies it with another directory")
 	}
 }

@@ -76,7 +76,7 @@ func TestAFounderThatMeetsAnElectorateTakesIt(t *testing.T) {
 	l.pass(3 * maxTTL)
 	for _, name := range l.names {
 		if e := l.units[name].m.Known(); e.Lineage != lineage || e.Version < 1 {
-			t.Errorf("%s goes by %+v", name, e)
+			t.Errorf("%s applies %+v", name, e)
 		}
 	}
 }

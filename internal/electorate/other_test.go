@@ -164,7 +164,7 @@ func TestAnOldCopyIsNoticed(t *testing.T) {
 		t.Errorf("c trusts itself: %q, %+v", c.alarms, c.m.Status(l.now))
 	}
 	// c does not count.
-	if !l.units["a"].m.Trusted() || l.units["a"].m.goesBy(vote.Elector{Name: "c", Dir: old.Dir}, 0) {
+	if !l.units["a"].m.Trusted() || l.units["a"].m.applies(vote.Elector{Name: "c", Dir: old.Dir}, 0) {
 		t.Error("a counts on c")
 	}
 	l.pass(FailAfter(maxTTL) + 4*maxTTL)

@@ -11,7 +11,7 @@ import (
 // count with the same configuration, the record names the only mesh that may act. With a register,
 // a single such mesh acts at a time, without a bound on the number of processes:
 //
-//   - Founders go by their pledges only once one of them has stored their lineage in the register.
+//   - Founders apply their pledges only once one of them has stored their lineage in the register.
 //   - A voter counts only for a term after it began a store of its own that succeeded, and that named
 //     the lineage of the voter's electorate. So voters renew the record all the while.
 //   - A record of another mesh is replaced only after it has stood unchanged for a term, and a

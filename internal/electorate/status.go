@@ -86,7 +86,7 @@ func (m *Machine) change() string {
 		if left := Drain(m.maxTTL()) - m.now.Slow.Sub(m.drain.since); left > 0 {
 			return fmt.Sprintf("%s: drains for another %.1fs", text, left.Seconds())
 		}
-		return text + ": waits for the voters' decision; missing: " + m.missing(func(v vote.Elector) bool { return m.goesBy(v, m.drain.fresh) })
+		return text + ": waits for the voters' decision; missing: " + m.missing(func(v vote.Elector) bool { return m.applies(v, m.drain.fresh) })
 	case m.needed != "":
 		return m.needed + ": waits for the voters' decision"
 	case m.cfg.Frozen:

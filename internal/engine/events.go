@@ -134,13 +134,13 @@ func (l *loop) validityOf(id quorum.GroupID) *groupValidity {
 }
 
 // evicted ends a lease at the request of another node.
-func (l *loop) evicted(now vote.Now, lease *Lease, by, why string) {
+func (l *loop) evicted(now vote.Now, lease *Lease, by, reason string) {
 	text := "by " + by
-	if why != "" {
-		text += ": " + why
+	if reason != "" {
+		text += ": " + reason
 	}
 	cause := l.fail(errs.Failure{Op: "lease", Key: string(lease.key), Reason: errs.Evicted, Text: text, Err: errs.Lost})
-	l.log.Warn("a lease was evicted", "key", string(lease.key), "token", lease.token.Load(), "by", by, "why", why)
+	l.log.Warn("a lease was evicted", "key", string(lease.key), "token", lease.token.Load(), "by", by, "reason", reason)
 	l.endHeld(now, lease, &cause, EndEvicted)
 }
 
@@ -149,11 +149,11 @@ func (l *loop) logLost(now vote.Now) {
 	if len(l.lost) == 0 {
 		return
 	}
-	if why := l.refused(now); why != "" {
+	if reason := l.refused(now); reason != "" {
 		// An operator must look at the resources protected by these locks.
 		l.log.Error("leases lost: this node withdrew, and other nodes may have held the same "+
 			"locks meanwhile",
-			"leases", len(l.lost), "keys", someKeys(l.lost), "why", why)
+			"leases", len(l.lost), "keys", someKeys(l.lost), "reason", reason)
 	} else {
 		first := l.lost[0]
 		l.log.Warn("leases lost: they could not be renewed in time",

@@ -140,7 +140,7 @@ func (f *followers) goBy(list, want string) {
 			got += " " + string(v.Name)
 		}
 		if got != want || e.Joint() {
-			f.t.Fatalf("%s goes by %q (joint: %v), want %q", s, got, e.Joint(), want)
+			f.t.Fatalf("%s applies %q (joint: %v), want %q", s, got, e.Joint(), want)
 		}
 	}
 }
@@ -326,7 +326,7 @@ func TestANewNodeWaitsAfterRefoundingToo(t *testing.T) {
 		n.Saved(f.now, saves[0].Writes, "")
 	}
 	if n.Voter().Elected() != 1<<20+1 {
-		t.Fatalf("it goes by %d", n.Voter().Elected())
+		t.Fatalf("it applies %d", n.Voter().Elected())
 	}
 	if _, counting := n.Voter().Top(); counting || n.Quiet() < ttl {
 		t.Fatalf("its votes count: quiet for %v", n.Quiet())
@@ -352,7 +352,7 @@ func TestAVoterCountsOnlyOnceItsElectorateIsStored(t *testing.T) {
 		}
 	}
 	if f.nodes["b"].Known().Version != 2 || f.nodes["b"].Voter().Elected() != 1 {
-		t.Fatalf("b knows %d and goes by %d", f.nodes["b"].Known().Version, f.nodes["b"].Voter().Elected())
+		t.Fatalf("b knows %d and applies %d", f.nodes["b"].Known().Version, f.nodes["b"].Voter().Elected())
 	}
 	if _, counting := f.nodes["b"].Voter().Top(); counting {
 		t.Fatal("b counts")

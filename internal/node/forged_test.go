@@ -344,7 +344,7 @@ func TestAWrongTokenIsNoFloorOfAnElectorate(t *testing.T) {
 				f.checkTokens(t)
 				for _, name := range f.voters {
 					if e := f.nodes[name].Known(); what != "decided" && e.MinToken > vote.MaxMinToken {
-						t.Errorf("%s goes by the minimum token %d", name, e.MinToken)
+						t.Errorf("%s uses the minimum token %d", name, e.MinToken)
 					}
 				}
 				last := vote.Token(0)

@@ -10,7 +10,7 @@ import (
 )
 
 // fromFixed is the state of a converting node: a node on its way from a fixed list of voters to
-// dynamic membership (package electorate, from_fixed.go). A converting node itself goes by version
+// dynamic membership (package electorate, from_fixed.go). A converting node itself applies version
 // 1 of the electorate, and translates for fixed nodes, connection by connection: a fixed node knows
 // no version and no directories, so both are zero in all messages to and from it.
 //

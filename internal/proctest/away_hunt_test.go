@@ -34,7 +34,7 @@ func TestThreeVotersOneAwayForLongThenAnother(t *testing.T) {
 	})
 	for _, name := range s.nodes {
 		if e := s.procs[name].awaitElectorate("a", "b", "c"); e.Version != 1 {
-			t.Errorf("%s goes by electorate %d; nothing was to change", name, e.Version)
+			t.Errorf("%s applies electorate %d; nothing was to change", name, e.Version)
 		}
 	}
 	s.end()

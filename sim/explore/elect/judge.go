@@ -93,7 +93,7 @@ func (x *explorer) judgeNode(w *world, i int) (wrong string) {
 		d := &x.disks[w.nodes[j].disk]
 		return d.Accepted.Counter > 0 && d.Value.Equal(&l.known)
 	}) {
-		return fmt.Sprintf("%s goes by electorate %d, %s, which no majority has accepted", nodeName(i), l.known.Version, electorateText(&l.known))
+		return fmt.Sprintf("%s applies electorate %d, %s, which no majority has accepted", nodeName(i), l.known.Version, electorateText(&l.known))
 	}
 	return x.decided(w, &l.known)
 }

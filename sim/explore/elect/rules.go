@@ -35,7 +35,7 @@ func init() {
 		// machine, so the last recipients and the next poll don't matter.
 		"electorate.Machine.conns": skip, "electorate.Machine.pollAt": skip,
 		// A report counts as a report from before or from after the drain; see
-		// electorate.Machine.goesBy.
+		// electorate.Machine.applies.
 		"electorate.Machine.nonce": skip, "electorate.drain.fresh": func(e *encoder, _, v reflect.Value) { e.flag(v.Uint() > 0) },
 		"electorate.other.told": told, "electorate.other.heard": skip, "electorate.other.firm": skip,
 		"electorate.other.since": skip, // gossip says nothing new

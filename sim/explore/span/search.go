@@ -205,7 +205,7 @@ func (st step) String() string {
 	case 'd':
 		return fmt.Sprintf("electorate %d is decided", st.a)
 	case 'v':
-		return fmt.Sprintf("%c goes by electorate %d", a, st.b)
+		return fmt.Sprintf("%c applies electorate %d", a, st.b)
 	case 'a':
 		return fmt.Sprintf("%c acknowledges %c", a, 'x'+rune(st.b))
 	case 'c':
