@@ -10,7 +10,7 @@ import (
 // locks in that second is served.
 const MaxLater = 16384
 
-// applying is the task of applying a session's sync (its statement, [vote.KindSync]): the
+// applying is the task of applying a session's sync ([vote.KindSync]): the
 // voter updates its record of the session to match the sync, and answers with the session's votes.
 //
 // Requests missing in the sync are dropped. A vote that the sync calls yielded is taken back, and
@@ -28,13 +28,13 @@ type applying struct {
 	s      *session
 	phase  applyPhase
 	next   int // the position within the phase
-	stated []vote.Entry
-	// last has the index of each request's last entry in stated; only the last entry counts.
+	listed []vote.Entry
+	// last has the index of each request's last entry in listed; only the last entry counts.
 	last map[vote.Number]int
 
 	residuals []vote.Number // requests with residual votes of leases with a length
 	refused   []refusal
-	told      []vote.Serial // by index in stated: the vote listed in the answer
+	told      []vote.Serial // by index in listed: the vote listed in the answer
 	chunk     []vote.Entry
 	upTo      vote.Serial // the voter's newest serial at the end of the answer
 
@@ -62,8 +62,8 @@ func (v *Voter) apply(s *session) {
 		return
 	}
 	v.count.Restated++
-	t := &applying{s: s, stated: s.stated, last: make(map[vote.Number]int, len(s.stated))}
-	s.stated, s.applying = nil, t
+	t := &applying{s: s, listed: s.listed, last: make(map[vote.Number]int, len(s.listed))}
+	s.listed, s.applying = nil, t
 	if s.extends {
 		v.extendSession(s)
 	}
@@ -101,7 +101,7 @@ func (t *applying) run(v *Voter) (done bool) {
 	}
 	if t.s.applying == t {
 		// A broken voter makes no more promises, and so doesn't answer.
-		t.s.applying, t.s.stating = nil, v.broken
+		t.s.applying, t.s.syncing = nil, v.broken
 	}
 	return true
 }
@@ -111,18 +111,18 @@ func (t *applying) step(v *Voter) {
 	i := t.next
 	t.next++
 	switch {
-	case t.phase == applyIndexes && i < len(t.stated):
-		t.last[t.stated[i].Number] = i
+	case t.phase == applyIndexes && i < len(t.listed):
+		t.last[t.listed[i].Number] = i
 	case t.phase == applyDrops && t.drops(v):
-	case t.phase == applyListed && i < len(t.stated):
+	case t.phase == applyListed && i < len(t.listed):
 		t.enterListed(v, i)
 	case t.phase == applyUnlisted && i < len(t.residuals):
 		v.unlisted(t.s, t.residuals[i])
-	case t.phase == applyAnswers && i < len(t.stated):
+	case t.phase == applyAnswers && i < len(t.listed):
 		t.answers(v, i)
 	case t.phase == applyRefuses && i < len(t.refused):
 		v.turnAway(t.s, &t.refused[i])
-	case t.phase == applyTells && i < len(t.stated):
+	case t.phase == applyTells && i < len(t.listed):
 		t.tells(v, i)
 	case t.phase == applyCatchesUp && i < len(t.later):
 		v.obey(t.s, &t.later[i])
@@ -136,14 +136,14 @@ func (t *applying) step(v *Voter) {
 func (t *applying) goesOver(v *Voter) {
 	switch s := t.s; t.phase {
 	case applyDrops:
-		s.stating = false
+		s.syncing = false
 	case applyListed:
 		for _, g := range v.residuals.outliving(s.id) {
 			t.residuals = append(t.residuals, g.number)
 		}
 		v.toil(len(t.residuals) / scanned)
 	case applyUnlisted:
-		t.told = make([]vote.Serial, len(t.stated))
+		t.told = make([]vote.Serial, len(t.listed))
 	case applyAnswers:
 		v.answer(s, t.chunk)
 		t.chunk, t.upTo = nil, v.serial
@@ -152,10 +152,10 @@ func (t *applying) goesOver(v *Voter) {
 	t.next = 0
 }
 
-// entry returns the voter's entry for the request at index i of stated; nil if there is none, or if
+// entry returns the voter's entry for the request at index i of listed; nil if there is none, or if
 // the request is listed again later.
 func (t *applying) entry(i int) *entry {
-	n := t.stated[i].Number
+	n := t.listed[i].Number
 	if t.last[n] != i {
 		return nil
 	}
@@ -172,7 +172,7 @@ func (t *applying) drops(v *Voter) (more bool) {
 		return false
 	}
 	e := all[at]
-	if i, ok := t.last[e.number]; !ok || t.stated[i].Key != e.key.name {
+	if i, ok := t.last[e.number]; !ok || t.listed[i].Key != e.key.name {
 		v.drop(e, true)
 		t.next-- // the list is shorter now
 	}
@@ -181,7 +181,7 @@ func (t *applying) drops(v *Voter) (more bool) {
 
 // enterListed enters a listed request, or updates the entry of a known request.
 func (t *applying) enterListed(v *Voter, i int) {
-	st := &t.stated[i]
+	st := &t.listed[i]
 	if t.last[st.Number] != i {
 		return
 	}
@@ -262,7 +262,7 @@ func (v *Voter) tellsOne(e *entry) {
 func (v *Voter) answer(s *session, votes []vote.Entry) {
 	m := v.say(s.conn, vote.KindAnswer)
 	m.Stream, m.Entries = s.stream, votes
-	m.End, m.Sent, m.Incarnation, m.Generation = true, s.statedSent, v.cfg.Self.Incarnation, s.gen
+	m.End, m.Sent, m.Incarnation, m.Generation = true, s.syncSent, v.cfg.Self.Incarnation, s.gen
 	m.Quiet, m.Wall = v.Quiet(), v.now.Wall
 	s.toldCounts = m.Quiet == 0
 	v.extendByAnswer(s)
@@ -283,7 +283,7 @@ func (v *Voter) extendByAnswer(s *session) {
 func (v *Voter) stateAnew() {
 	for _, s := range v.listed {
 		if s.applying.isSilent() {
-			s.applying, s.stating = nil, true
+			s.applying, s.syncing = nil, true
 			v.unknown(s.conn, s.stream)
 		}
 	}

@@ -94,8 +94,8 @@ func (s *stater) opens() {
 	s.says(vote.Message{Kind: vote.KindOpen, TTL: 10 * time.Second, RTT: time.Millisecond})
 }
 
-// states sends a sync of n requests, each for a key of its own, starting with number first.
-func (s *stater) states(first, n int) {
+// syncs sends a sync of n requests, each for a key of its own, starting with number first.
+func (s *stater) syncs(first, n int) {
 	for i := 0; i < n; {
 		m := vote.Message{Kind: vote.KindSync}
 		for ; i < n && len(m.Entries) < vote.MaxEntries; i++ {
@@ -154,9 +154,9 @@ func TestALongStatementGivesWay(t *testing.T) {
 	}
 	s.opens()
 	s.most = 0
-	s.states(1, n)
+	s.syncs(1, n)
 	if s.answered {
-		t.Fatal("the statement was applied in one step")
+		t.Fatal("the sync was applied in one step")
 	}
 	steps, freed, said := 0, vote.Number(0), uint64(0)
 	for ; s.v.Busy(); steps++ {
@@ -177,7 +177,7 @@ func TestALongStatementGivesWay(t *testing.T) {
 			s.ack = nil
 			s.says(vote.Message{Kind: vote.KindRefresh, RTT: time.Millisecond})
 			if s.ack != nil && !answered {
-				t.Fatal("a refresh is answered before the statement")
+				t.Fatal("a refresh is answered before the sync")
 			}
 			s.says(vote.Message{Kind: vote.KindRequest, Number: vote.Number(n + 1 + steps), Spec: vote.Spec{Key: keyOf(n + 1 + steps), Mode: vote.Exclusive}, Time: s.now.Wall})
 			s.requests[vote.Number(n+1+steps)] = true
@@ -209,14 +209,14 @@ func TestALongStatementDropsTheRest(t *testing.T) {
 	const n = 9_000
 	s := newStater(t, 2)
 	s.opens()
-	s.states(1, n)
+	s.syncs(1, n)
 	for s.v.Busy() {
 		s.tick()
 	}
 	s.agrees(0)
 	clear(s.requests)
 	s.opens()
-	s.states(n/2, n)
+	s.syncs(n/2, n)
 	for s.v.Busy() {
 		s.tick()
 	}
@@ -234,7 +234,7 @@ func TestALongStatementDropsTheRest(t *testing.T) {
 func TestAFloodBehindALongStatementIsHungUpOn(t *testing.T) {
 	s := newStater(t, 2)
 	s.opens()
-	s.states(1, 20_000)
+	s.syncs(1, 20_000)
 	for range MaxLater {
 		s.releases(1)
 	}
@@ -249,12 +249,12 @@ func TestAFloodBehindALongStatementIsHungUpOn(t *testing.T) {
 		s.tick()
 	}
 	if s.answered {
-		t.Error("the statement is answered though its connection is closed")
+		t.Error("the sync is answered though its connection is closed")
 	}
 	s.closed = false
 	s.opens()
 	clear(s.requests)
-	s.states(5, 300)
+	s.syncs(5, 300)
 	for s.v.Busy() {
 		s.tick()
 	}
@@ -266,7 +266,7 @@ func TestAFloodBehindALongStatementIsHungUpOn(t *testing.T) {
 func TestTokensThatAreRaisedDuringAnAnswer(t *testing.T) {
 	s := newStater(t, 2)
 	s.opens()
-	s.states(1, 20_000)
+	s.syncs(1, 20_000)
 	for s.v.sessions[s.c.id].applying.phase < applyAnswers {
 		s.tick()
 	}
@@ -277,7 +277,7 @@ func TestTokensThatAreRaisedDuringAnAnswer(t *testing.T) {
 		t.Fatalf("told that the stream is unknown: %t, answered: %t; want only the first", s.unknown, s.answered)
 	}
 	s.opens()
-	s.states(1, 20_000)
+	s.syncs(1, 20_000)
 	for s.v.Busy() {
 		s.tick()
 	}
@@ -296,7 +296,7 @@ func TestATryLockHearsOfALeaseThatIsWonDuringItsAnswer(t *testing.T) {
 	s.says(vote.Message{Kind: vote.KindSync, Entries: []vote.Entry{
 		{Number: 1, Time: s.now.Wall, Spec: vote.Spec{Key: keyOf(1), Mode: vote.Exclusive, Try: true}},
 	}})
-	s.states(2, n)
+	s.syncs(2, n)
 	for s.v.sessions[s.c.id].applying.phase < applyAnswers {
 		s.tick()
 	}
@@ -322,27 +322,27 @@ func TestALongStatementIsBrokenOff(t *testing.T) {
 		name string
 		end  func(s *stater)
 	}{
-		{"a new stream", func(s *stater) { s.opens(); s.states(1, 10) }},
-		{"a new stream, whose statement comes later", func(s *stater) {
+		{"a new stream", func(s *stater) { s.opens(); s.syncs(1, 10) }},
+		{"a new stream, whose sync comes later", func(s *stater) {
 			s.opens()
 			for range 100 {
 				s.tick()
 			}
 			if s.answered {
-				s.tb.Fatal("answered before the statement")
+				s.tb.Fatal("answered before the sync")
 			}
-			s.states(1, 10)
+			s.syncs(1, 10)
 		}},
 		{"the connection is gone", func(s *stater) {
 			s.do(func() []vote.Outbound { return s.v.Unlink(s.now, s.c.conn, nil) })
 			s.opens()
-			s.states(1, 10)
+			s.syncs(1, 10)
 		}},
 		{"the session's end", func(s *stater) {
 			s.now.Slow = s.now.Slow.Add(11 * time.Second)
 			s.tick()
 			s.opens()
-			s.states(1, 10)
+			s.syncs(1, 10)
 		}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -352,7 +352,7 @@ func TestALongStatementIsBrokenOff(t *testing.T) {
 				}
 				s := newStater(t, 2)
 				s.opens()
-				s.states(1, 10_000)
+				s.syncs(1, 10_000)
 				for range ticks {
 					s.tick()
 				}
@@ -382,7 +382,7 @@ func TestALongStatementOfALifeThatIsSuperseded(t *testing.T) {
 		}
 		heir.id = vote.SessionID{Node: s.c.id.Node, Incarnation: 77}
 		s.opens()
-		s.states(1, 5_000)
+		s.syncs(1, 5_000)
 		for range ticks {
 			s.tick()
 		}
@@ -411,7 +411,7 @@ func TestTheEndOfTheQuietTimeGivesWay(t *testing.T) {
 	s := newStater(t, 2)
 	s.v.Withdraw(s.now, nil)
 	s.opens()
-	s.states(1, n)
+	s.syncs(1, n)
 	for s.v.Busy() {
 		s.tick()
 	}
@@ -439,7 +439,7 @@ func BenchmarkStatement(b *testing.B) {
 			s := newStater(b, 2)
 			for b.Loop() {
 				s.opens()
-				s.states(1, n)
+				s.syncs(1, n)
 				for s.v.Busy() {
 					s.tick()
 				}

@@ -93,7 +93,7 @@ func TestARefreshBeforeTheStatementExtendsNothing(t *testing.T) {
 		c.hear(c.v.Step(c.now, conn, from, &m, nil))
 	}
 	if strings.Contains(c.buf.String(), "ack") {
-		t.Errorf("a refresh was acknowledged before the statement:\n%s", c.buf.String())
+		t.Errorf("a refresh was acknowledged before the sync:\n%s", c.buf.String())
 	}
 	if d := c.v.Votes("k")[0].Deadline; d != deadline {
 		t.Errorf("the deadline moved to %v", d)
@@ -106,7 +106,7 @@ func TestAVoteThatIsTakenUpAgainIsPartOfTheDigest(t *testing.T) {
 	c := newTalk()
 	c.all(t, "awake 3", "a opens ttl=200ms", "a asks 1:k at=10 length=900ms",
 		"a extends 1 serial=1", "a confirms 1 serial=1 token=2000001 won", "a breaks", "pass 300ms")
-	wants(t, c.said(t, "a states 1:k:won=2000001:length=900ms"), "[1 serial=1 token=2000001]")
+	wants(t, c.said(t, "a syncs 1:k:won=2000001:length=900ms"), "[1 serial=1 token=2000001]")
 	want := vote.Digest{}.Plus(vote.DigestOfRequest(1)).Plus(vote.DigestOfVote(1))
 	if got := c.v.sessions[vote.SessionID{Node: "a", Incarnation: 1}].ledger; got != want {
 		t.Errorf("the voter keeps %+v for the session, want %+v", got, want)
@@ -268,8 +268,8 @@ func TestTheCatalogIsGivenUpInTime(t *testing.T) {
 func TestAnAbsurdTokenStatedWhileQuietIsDoubtedAfterwards(t *testing.T) {
 	c := newTalk()
 	absurd := vote.MaxToken / 2
-	c.all(t, "start 3", fmt.Sprintf("a states 1:k:won=%d", absurd), "pass 900ms",
-		"a states 1:k", fmt.Sprintf("a states 1:k:won=%d", absurd), "pass 100ms",
+	c.all(t, "start 3", fmt.Sprintf("a syncs 1:k:won=%d", absurd), "pass 900ms",
+		"a syncs 1:k", fmt.Sprintf("a syncs 1:k:won=%d", absurd), "pass 100ms",
 		"v1 tells 1000000", "v2 tells 1000000")
 	if c.v.Quiet() != 0 {
 		t.Fatal("it is quiet, though both others have answered")
@@ -292,15 +292,15 @@ func TestAnAbsurdTokenMovesNoVoteThatOutlastedGivingWay(t *testing.T) {
 	absurd := vote.MaxToken / 2
 	for name, lines := range map[string][]string{
 		"it confirms it": {
-			"a states 1:k:won=2000001:length=900ms",
+			"a syncs 1:k:won=2000001:length=900ms",
 			fmt.Sprintf("a confirms 1 serial=1 token=%d won", absurd),
 		},
-		"it states it": {
-			fmt.Sprintf("a states 1:k:won=%d:length=900ms", absurd),
+		"it syncs it": {
+			fmt.Sprintf("a syncs 1:k:won=%d:length=900ms", absurd),
 		},
-		"it states it again": {
-			"a states 1:k:won=2000001:length=900ms",
-			fmt.Sprintf("a states 1:k:won=%d:length=900ms", absurd),
+		"it syncs it again": {
+			"a syncs 1:k:won=2000001:length=900ms",
+			fmt.Sprintf("a syncs 1:k:won=%d:length=900ms", absurd),
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

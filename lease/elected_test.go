@@ -185,7 +185,7 @@ func TestWhoeverIsVotedInServesWhatWaits(t *testing.T) {
 	f.counts(true)
 	// The votes stand as long as the session does.
 	f.says("    a: answer generation=1 [1 serial=1 token=32]\n    b: answer generation=2\n    b: promise 1 serial=2 token=64\n    a: released 1\n",
-		"a states 1:k", "b states 1:k", "a releases 1")
+		"a syncs 1:k", "b syncs 1:k", "a releases 1")
 }
 
 func TestTheFloorOfTheElectorateIsAFloor(t *testing.T) {

@@ -66,7 +66,7 @@ func TestNewsOfALeaseThatWasWonWithoutThisVoterHaveItsTokenAndSlot(t *testing.T)
 	l.want(word(vote.Waiting, "b1@0/0"))
 	l.all(t, "b confirms 1 serial=0 token=5000 slot=1 won")
 	l.want(word(vote.GrantedElsewhere, "b1@5000/1"))
-	l.all(t, "b states 1:k:won=5000 2:j:won=7000")
+	l.all(t, "b syncs 1:k:won=5000 2:j:won=7000")
 	l.want(word(vote.GrantedElsewhere, "b2@7000/0"))
 }
 

@@ -14,7 +14,7 @@ func TestAVoteThatIsTakenUpAgainHasNoEndBeforeItIsExtended(t *testing.T) {
 	c := newTalk()
 	c.all(t, "awake 3", "a opens ttl=400ms", "a asks 1:k at=10 length=900ms delay=100ms")
 	// the session ends in between
-	c.all(t, "pass 450ms", "a states 1:k:length=900ms:delay=100ms ttl=400ms")
+	c.all(t, "pass 450ms", "a syncs 1:k:length=900ms:delay=100ms ttl=400ms")
 	if v, _ := c.v.Vote("k"); v.Residual || v.Owner.Node != "a" {
 		t.Fatalf("it isn't taken up: %+v", v)
 	}
@@ -48,7 +48,7 @@ func TestAVoteThatIsTakenUpAgainIsHeldAgainstTheFloor(t *testing.T) {
 				t.Fatalf("the vote hasn't outlived its session: %+v", v)
 			}
 			f.elect("3: v0 v1 v2", func(e *vote.Electorate) { e.MinToken = row.least })
-			f.all(t, "a states 1:k:length=900ms:delay=100ms ttl=400ms")
+			f.all(t, "a syncs 1:k:length=900ms:delay=100ms ttl=400ms")
 			v, _ := f.v.Vote("k")
 			if v.Residual || v.Owner.Node != "a" {
 				t.Fatalf("it isn't taken up: %+v", v)

@@ -42,7 +42,7 @@ func TestALateStatementEndsNoLeaseThatOutlivesItsSession(t *testing.T) {
 	if strings.Contains(c.buf.String(), "b: promise") {
 		t.Fatalf("the key was given to another 300ms after it was promised for 900ms:\n%s", c.buf.String())
 	}
-	wants(t, c.said(t, "a states 1:k:won=2000001:length=900ms"), "[1 serial=1 token=2000001]")
+	wants(t, c.said(t, "a syncs 1:k:won=2000001:length=900ms"), "[1 serial=1 token=2000001]")
 }
 
 const ttlMin = vote.MinTTL
@@ -69,7 +69,7 @@ func TestTheDelayOfALeaseThatWasTakenUpAgain(t *testing.T) {
 	c := newTalk()
 	c.all(t, "awake 3", "b opens", "a opens ttl=200ms", "a asks 1:k at=10 length=300ms delay=300ms", "a extends 1 serial=1", "a confirms 1 serial=1 token=2000001 won")
 	c.all(t, "b asks 1:k at=20", "a breaks", "pass 250ms", "b refreshes received=1")
-	c.all(t, "a states 1:k:won=2000001:length=300ms:delay=300ms") // and the node of a dies
+	c.all(t, "a syncs 1:k:won=2000001:length=300ms:delay=300ms") // and the node of a dies
 	wants(t, c.said(t, "pass 100ms", "b looks 1:k"), "a 1 exclusive resting")
 	c.all(t, "pass 200ms", "b refreshes received=1")
 	wants(t, c.said(t, "pass 60ms"), "b: promise 1 serial=2")
@@ -92,7 +92,7 @@ func TestAProposalTimeoutBeginsWhenTheRestIsOverEverywhere(t *testing.T) {
 	for i := range 9 {
 		c.all(t, "pass 100ms", "b refreshes received=0 trip=1", "c refreshes received=0")
 		if i%2 == 0 {
-			c.all(t, "b states 1:k", "c states 1:k")
+			c.all(t, "b syncs 1:k", "c syncs 1:k")
 		}
 	}
 	wants(t, c.said(t, "pass 9100us"), "b: promise 1 serial=2")
@@ -108,7 +108,7 @@ func TestALeaseThatIsTakenUpAgainHasFewTimers(t *testing.T) {
 	c := newTalk()
 	c.all(t, "awake 3", "a opens ttl=200ms", "a asks 1:k at=10 length=900ms", "a extends 1 serial=1", "a confirms 1 serial=1 token=2000001 won")
 	for range 50 {
-		c.all(t, "a breaks", "pass 300ms", "a states 1:k:won=2000001:length=900ms ttl=200ms", "a extends 1 serial=1")
+		c.all(t, "a breaks", "pass 300ms", "a syncs 1:k:won=2000001:length=900ms ttl=200ms", "a extends 1 serial=1")
 	}
 	if n := len(c.v.reminders); n > 10 {
 		t.Fatalf("%d timers for one vote", n)
@@ -126,7 +126,7 @@ func TestALeaseThatIsTakenUpAgainHasFewTimers(t *testing.T) {
 // follows the lease; the owner doesn't wait for the rest of its own lease.
 func TestAnOwnerDoesNotWaitForItsOwnRest(t *testing.T) {
 	for _, rest := range []string{"delay=800ms", "minhold=900ms"} {
-		for _, word := range []string{"a confirms 1 token=2000001 won", "a extends 1 serial=1", "a states 1:k:won=2000001:length=100ms:" + rest} {
+		for _, word := range []string{"a confirms 1 token=2000001 won", "a extends 1 serial=1", "a syncs 1:k:won=2000001:length=100ms:" + rest} {
 			c := newTalk()
 			c.all(t, "awake 3", "b opens", "a opens", "a asks 1:k at=10 length=100ms "+rest, "a extends 1 serial=1", "a confirms 1 serial=1 token=2000001 won")
 			c.all(t, "b asks 1:k at=20")
@@ -180,7 +180,7 @@ func TestATryLockStandsInLineAgainWhereAResidualVoteWasNoLease(t *testing.T) {
 	c := newTalk()
 	c.all(t, "awake 3", "b opens", "a opens ttl=200ms", "a asks 1:k at=10 delay=700ms", "b asks 1:k at=20 try", "a breaks")
 	wants(t, c.said(t, "pass 250ms"), "b: taken 1")
-	wants(t, c.said(t, "a states 1:k:delay=700ms", "a yields 1 serial=1"), "a: inquire 1 serial=1", "b: promise 1")
+	wants(t, c.said(t, "a syncs 1:k:delay=700ms", "a yields 1 serial=1"), "a: inquire 1 serial=1", "b: promise 1")
 }
 
 // A tentative vote that has outlasted its length leaves a residual vote; a TryLock learns of the
@@ -246,7 +246,7 @@ func TestATryLockThatReclaimsItsVoteIsCounted(t *testing.T) {
 	if votes := c.v.Votes("k"); len(votes) != 1 || !votes[0].Residual {
 		t.Fatalf("the TryLock was to have a residual vote: %+v", votes)
 	}
-	wants(t, c.said(t, "a states 1:k:delay=700ms:try"), "a: answer generation=3 [1 serial=1")
+	wants(t, c.said(t, "a syncs 1:k:delay=700ms:try"), "a: answer generation=3 [1 serial=1")
 	if votes := c.v.Votes("k"); len(votes) != 1 || votes[0].Residual {
 		t.Fatalf("the TryLock was to have its vote back: %+v", votes)
 	}

@@ -25,16 +25,16 @@ type session struct {
 	ledger          vote.Digest
 	doubted         vote.Token // the smallest refused token of a lease that the node reports; zero if none
 
-	// The current stream. Messages sent while stating, or before the end of the answer, would be
+	// The current stream. Messages sent while syncing, or before the end of the answer, would be
 	// void or sent twice: the answer contains everything.
 	conn       vote.Conn
 	stream     vote.Stream
 	linked     bool
-	stating    bool // the sync isn't complete or hasn't taken effect
-	stated     []vote.Entry
+	syncing    bool // the sync isn't complete or hasn't taken effect
+	listed     []vote.Entry
 	applying   *applying    // the task that applies the sync; nil if there is none
 	complete   bool         // the end mark of the sync has arrived
-	statedSent vote.Instant // Sent of the open message, to be echoed
+	syncSent   vote.Instant // Sent of the open message, to be echoed
 	toldCounts bool         // the node was last told that this voter's votes count
 	extends    bool         // the answer extends the session
 
@@ -60,7 +60,7 @@ type session struct {
 
 // ready reports whether a push would reach the session's requester on the current stream. A
 // superseded session isn't linked, and never is again.
-func (s *session) ready() bool { return s.linked && !s.stating }
+func (s *session) ready() bool { return s.linked && !s.syncing }
 
 // probeFor returns how long the older incarnation of a name may take to answer a probe: many round
 // trips, and at most a quarter of the TTL, so that the newer incarnation's sync is answered before
@@ -123,7 +123,7 @@ func (v *Voter) open(conn vote.Conn, from vote.SessionID, m *vote.Message) {
 	s.answered = s.answered && s.conn == conn
 	s.spoke, s.awaitsEnd, s.applying = false, false, nil
 	s.conn, s.stream, s.linked = conn, m.Stream, true
-	s.stating, s.complete, s.stated, s.statedSent = true, false, nil, m.Sent
+	s.syncing, s.complete, s.listed, s.syncSent = true, false, nil, m.Sent
 	s.extends, s.hearing.deaf = extends, m.Void
 	s.processed, s.pushed, s.received, s.mark = 0, 0, 0, 0
 	v.moved = true
@@ -159,7 +159,7 @@ const RTTGuess = 8
 // refresh extends the session and acknowledges the refresh. The cost doesn't depend on the number
 // of requests in the session.
 func (v *Voter) refresh(s *session, m *vote.Message) {
-	if s.stating || s.applying.isUnder() || v.broken {
+	if s.syncing || s.applying.isUnder() || v.broken {
 		return
 	}
 	if m.Received > s.pushed {

@@ -24,7 +24,7 @@ var update = flag.Bool("update", false, "write the conversations in testdata ane
 //	awake 3                     the same, after the startup quarantine
 //	pass 400ms                  time goes by
 //	a opens [ttl=1s]            a's next stream begins, with an empty sync
-//	a states 1:k[:won=T][:yielded=S][:slot=N][:shared ...] ...   a's next stream, with a sync
+//	a syncs 1:k[:won=T][:yielded=S][:slot=N][:shared ...] ...   a's next stream, with a sync
 //	a asks 1:k [at=T] [bid=B] [try] [shared | permits=N] [beside=1] [length=400ms] [delay=1s]
 //	    [minhold=1s]
 //	a confirms 1 serial=S token=T [slot=N] [won]
@@ -299,12 +299,12 @@ func (c *talk) speak(t *testing.T, who, verb string, args []string) {
 		Stream: c.streams[who], Serial: vote.Serial(num(opt["serial"])), Token: vote.Token(num(opt["token"])), Won: has("won"), Lost: has("lost"),
 		Slot: vote.Slot(num(opt["slot"])),
 	}
-	if len(words) > 0 && verb != "states" {
+	if len(words) > 0 && verb != "syncs" {
 		n, key, _ := strings.Cut(words[0], ":")
 		m.Number, m.Key = vote.Number(num(n)), vote.Key(key)
 	}
 	switch verb {
-	case "opens", "states":
+	case "opens", "syncs":
 		c.streams[who]++
 		ttl := time.Second
 		if s := opt["ttl"]; s != "" {

@@ -8,7 +8,7 @@ func TestALeaseThatAStatementDoesNotListIsDelayed(t *testing.T) {
 	c := newTalk()
 	c.all(t, "awake 3", "a opens", "b opens", "a asks 1:k at=10 delay=800ms", "a confirms 1 serial=1 token=32 won", "b asks 1:k at=20")
 	c.buf.Reset()
-	c.all(t, "a states", "pass 700ms")
+	c.all(t, "a syncs", "pass 700ms")
 	if got := c.v.Counters().Promises; got != 1 {
 		t.Fatalf("promised %d times while the delay lasts:\n%s", got, c.buf.String())
 	}

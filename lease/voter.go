@@ -162,7 +162,7 @@ func (v *Voter) Step(now vote.Now, conn vote.Conn, from vote.SessionID, m *vote.
 func (v *Voter) hear(s *session, m *vote.Message) {
 	switch m.Kind {
 	case vote.KindSync:
-		v.state(s, m)
+		v.sync(s, m)
 		return
 	case vote.KindRefresh:
 		v.refresh(s, m)
@@ -179,7 +179,7 @@ func (v *Voter) hear(s *session, m *vote.Message) {
 		s.spoke = true // the node resyncs once the session needn't wait any more
 		return
 	}
-	if s.stating {
+	if s.syncing {
 		// A requester sends other messages only after the end mark of its sync, so the message
 		// can't be valid on this stream. The node must resync.
 		v.unknown(s.conn, m.Stream)

@@ -90,7 +90,7 @@ func (o *office) hear(conn vote.Conn, m *vote.Message) {
 		return
 	case vote.KindSync:
 		if !m.End || len(m.Entries) > 0 {
-			o.tb.Fatal("a statement: the voters' sums are wrong")
+			o.tb.Fatal("a sync: the voters' sums are wrong")
 		}
 		say = vote.Message{Kind: vote.KindAnswer, End: true, Sent: o.now.Fast, Incarnation: c.id.Incarnation, Generation: 1, Wall: o.now.Wall}
 	case vote.KindRefresh:

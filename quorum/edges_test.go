@@ -299,6 +299,6 @@ func TestALeaseIsStatedWithItsSlot(t *testing.T) {
 	b.q.Link(b.now, b.place("v0"), vote.SessionID{Node: "v0", Incarnation: 5})
 	all := b.asked("v0", vote.KindSync)
 	if len(all) != 1 || len(all[0].Entries) != 1 || all[0].Entries[0].Slot != 2 {
-		t.Errorf("the statement is %+v, want one entry with slot 2", all)
+		t.Errorf("the sync is %+v, want one entry with slot 2", all)
 	}
 }

@@ -114,7 +114,7 @@ func TestASyncInPiecesListsARequestBeforeItChanges(t *testing.T) {
 	}
 	got := b.words("v0")
 	want := []string{
-		"statement 1! 2! 5! 4! 3! 6! end",
+		"sync 1! 2! 5! 4! 3! 6! end",
 		"release 1", "release 5", "share 4", "request 7", "confirm 7", "release 7",
 	}
 	if !slices.Equal(got, want) {
@@ -154,7 +154,7 @@ func TestASyncInPiecesListsAFrontOnce(t *testing.T) {
 	b.q.Release(b.now, held[2])
 	b.ticks()
 	got := b.words("v0")
-	want := []string{"open", "statement 1! 3! 2! 4 end", "release 3"}
+	want := []string{"open", "sync 1! 3! 2! 4 end", "release 3"}
 	if behind != 4 || !slices.Equal(got, want) {
 		t.Errorf("it says %q, want %q", got, want)
 	}

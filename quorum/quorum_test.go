@@ -250,10 +250,10 @@ func TestAcknowledgementsExtendOnlyWhatBothSidesAgreeOn(t *testing.T) {
 		told    string
 	}{
 		{"all agrees", nil, true, ""},
-		{"another generation", func(m *vote.Message) { m.Generation++ }, false, "open statement"},
-		{"another life", func(m *vote.Message) { m.Incarnation++ }, false, "open statement"},
-		{"one request too few", func(m *vote.Message) { m.Count-- }, false, "open statement"},
-		{"another hash", func(m *vote.Message) { m.Hash ^= 1 }, false, "open statement"},
+		{"another generation", func(m *vote.Message) { m.Generation++ }, false, "open sync"},
+		{"another life", func(m *vote.Message) { m.Incarnation++ }, false, "open sync"},
+		{"one request too few", func(m *vote.Message) { m.Count-- }, false, "open sync"},
+		{"another hash", func(m *vote.Message) { m.Hash ^= 1 }, false, "open sync"},
 		{"an echo of the future", func(m *vote.Message) { m.Sent += 1e9 }, false, ""},
 		{"an earlier stream", func(m *vote.Message) { m.Stream = 77 }, false, ""},
 	} {

@@ -478,7 +478,7 @@ func TestOneThatDoesNotKnowThatItVotesIsStatedToOnceItDoes(t *testing.T) {
 	f.lock(false)
 	f.reelect("2: a b c d e (a b c)")
 	f.q.Link(f.now, connOf("d"), vote.SessionID{Node: "d", Incarnation: 5})
-	if got := f.heard("d"); got != "open statement" {
+	if got := f.heard("d"); got != "open sync" {
 		t.Fatalf("d is told %q", got)
 	}
 	f.say("d", vote.Message{Kind: vote.KindRefused, Reason: vote.ReasonNotVoter})
@@ -494,7 +494,7 @@ func TestOneThatDoesNotKnowThatItVotesIsStatedToOnceItDoes(t *testing.T) {
 		t.Fatalf("d applies an older one and is told %q", got)
 	}
 	f.q.AckEpoch(f.now, connOf("d"), 2)
-	if got := f.heard("d"); got != "open statement" {
+	if got := f.heard("d"); got != "open sync" {
 		t.Fatalf("d applies it and is told %q", got)
 	}
 	f.answer("d", nil)
@@ -717,7 +717,7 @@ func TestAVoterThatIsVotedInAgainHearsOfWhatWasAskedForMeanwhile(t *testing.T) {
 	f.reelect("4: a b c (b c d)")
 	f.goes["a"] = 0
 	f.q.AckEpoch(f.now, connOf("a"), 4)
-	if got := f.heard("a"); !strings.HasPrefix(got, "open statement") {
+	if got := f.heard("a"); !strings.HasPrefix(got, "open sync") {
 		t.Fatalf("a was told %q", got)
 	}
 	f.answer("a", nil)
@@ -738,12 +738,12 @@ func TestAVoterThatIsVotedInAgainIsStatedToOnceItIsConnected(t *testing.T) {
 	f.reelect("4: a b c (b c d)")
 	f.drain()
 	for conn := range f.told {
-		if got := f.heard(conn); strings.Contains(got, "statement") {
+		if got := f.heard(conn); strings.Contains(got, "sync") {
 			t.Errorf("%q was said to %q", got, conn)
 		}
 	}
 	f.q.Link(f.now, connOf("a"), vote.SessionID{Node: "a", Incarnation: 5})
-	if got := f.heard("a"); got != "open statement" {
+	if got := f.heard("a"); got != "open sync" {
 		t.Errorf("a was told %q", got)
 	}
 }

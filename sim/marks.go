@@ -24,8 +24,8 @@ const (
 	MarkYieldWon Mark = iota
 	// MarkHeldOn : a voter inquired of a request after the request had won.
 	MarkHeldOn
-	// MarkRestated : a holder's sync named its lease to a voter in its startup quarantine.
-	MarkRestated
+	// MarkResynced : a holder's sync named its lease to a voter in its startup quarantine.
+	MarkResynced
 	// MarkOutlived : a lease survived a restart of every voter.
 	MarkOutlived
 	// MarkVoteBack : a voter gave its vote to a lease that was already held.
@@ -104,7 +104,7 @@ const (
 )
 
 var markNames = [...]string{
-	MarkYieldWon: "a request that had yielded won", MarkHeldOn: "an inquiry met a winner", MarkRestated: "a lease was stated in a quiet time",
+	MarkYieldWon: "a request that had yielded won", MarkHeldOn: "an inquiry met a winner", MarkResynced: "a sync listed a lease in a quiet time",
 	MarkOutlived: "a lease outlived a restart of all voters", MarkVoteBack: "a lease got a vote back",
 	MarkConfirmed: "a token needed confirmation", MarkProposalTimeout: "a proposal timeout ended", MarkGrantedLate: "a grant came a TTL later with no word in between",
 	MarkTooLate: "a vote came too late", MarkTaken: "a TryLock met a lease",
@@ -306,7 +306,7 @@ func (mk *marker) marksOfReply(p *process, from vote.SessionID, m *vote.Message)
 	case vote.KindSync:
 		for i := range m.Entries {
 			if m.Entries[i].Token != 0 && mk.w.cover.isQuiet(p) {
-				mk.mark(MarkRestated)
+				mk.mark(MarkResynced)
 			}
 		}
 	}

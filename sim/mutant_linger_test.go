@@ -34,7 +34,7 @@ var (
 
 const (
 	clumsyLinger = 50 * time.Millisecond
-	healed       = "the next acknowledgement shows it, and all is stated anew: it costs a refresh"
+	healed       = "the next acknowledgement shows it, and both sides resync: it costs a refresh"
 )
 
 // clumsy is a node in a shell with write coalescing and faulty queues.

@@ -463,7 +463,7 @@ func TestWhatCanBeSentCanBeRead(t *testing.T) {
 }
 
 func TestOutgoingMessagesBeyondALimitAreErrors(t *testing.T) {
-	request, statement := full(vote.KindRequest), full(vote.KindSync)
+	request, sync := full(vote.KindRequest), full(vote.KindSync)
 	change := func(m vote.Message, f func(*vote.Message)) vote.Message {
 		m.Entries = slices.Clone(m.Entries)
 		f(&m)
@@ -486,11 +486,11 @@ func TestOutgoingMessagesBeyondALimitAreErrors(t *testing.T) {
 		{"a negative TTL", change(full(vote.KindOpen), func(m *vote.Message) { m.TTL = -1 })},
 		{"a negative round trip", change(full(vote.KindRefresh), func(m *vote.Message) { m.RTT = -1 })},
 		{"a negative quiet time", change(full(vote.KindAck), func(m *vote.Message) { m.Quiet = -1 })},
-		{"too many entries", change(statement, func(m *vote.Message) { m.Entries = make([]vote.Entry, vote.MaxEntries+1) })},
-		{"an entry without a key", change(statement, func(m *vote.Message) { m.Entries[1].Key = "" })},
-		{"an entry's bid beyond 63 bits", change(statement, func(m *vote.Message) { m.Entries[1].Bid = vote.MaxToken + 1 })},
-		{"an entry's token beyond 63 bits", change(statement, func(m *vote.Message) { m.Entries[1].Token = vote.MaxToken + 1 })},
-		{"an entry without a mode", change(statement, func(m *vote.Message) { m.Entries[1].Mode = 0 })},
+		{"too many entries", change(sync, func(m *vote.Message) { m.Entries = make([]vote.Entry, vote.MaxEntries+1) })},
+		{"an entry without a key", change(sync, func(m *vote.Message) { m.Entries[1].Key = "" })},
+		{"an entry's bid beyond 63 bits", change(sync, func(m *vote.Message) { m.Entries[1].Bid = vote.MaxToken + 1 })},
+		{"an entry's token beyond 63 bits", change(sync, func(m *vote.Message) { m.Entries[1].Token = vote.MaxToken + 1 })},
+		{"an entry without a mode", change(sync, func(m *vote.Message) { m.Entries[1].Mode = 0 })},
 		{"a vote's token beyond 63 bits", change(full(vote.KindAnswer), func(m *vote.Message) { m.Entries[0].Token = vote.MaxToken + 1 })},
 	}
 	for _, tt := range tests {
@@ -543,7 +543,7 @@ func TestDecodeReadsWhatTheLibraryWrites(t *testing.T) {
 }
 
 func TestIncomingBytesBeyondALimitAreErrors(t *testing.T) {
-	const request, statement, answer = int(vote.KindRequest), int(vote.KindSync), int(vote.KindAnswer)
+	const request, sync, answer = int(vote.KindRequest), int(vote.KindSync), int(vote.KindAnswer)
 	entry := func(key any, bid, mode, token any) []any { return []any{wishOf(key, mode), 1, 0, bid, 0, 0, 0, token} }
 	many := make([]any, vote.MaxEntries+1)
 	for i := range many {
@@ -604,16 +604,16 @@ func TestIncomingBytesBeyondALimitAreErrors(t *testing.T) {
 		{"a TTL beyond 63 bits", pack(t, int(vote.KindOpen), 1, uint64(1<<63), 0, 0)},
 		{"a negative round trip", pack(t, int(vote.KindOpen), 1, 1, -1, 0)},
 		{"a negative count", pack(t, int(vote.KindAck), 1, 0, 1, 1, 1, 1, -1, 1, 0, 0)},
-		{"too many entries", pack(t, statement, 1, true, many)},
-		{"entries that are nil", pack(t, statement, 1, true, nil)},
-		{"more entries than bytes", []byte{0x94, byte(statement), 1, 0xc3, 0xdc, 0, 100, 0x99}},
-		{"an entry of too few words", pack(t, statement, 1, true, []any{[]any{1, "k"}})},
-		{"an entry of too many words", pack(t, statement, 1, true, []any{append(entry("k", 1, 1, 1), 1)})},
-		{"an entry that is no array", pack(t, statement, 1, true, []any{1, 1, 1})},
-		{"an entry without a key", pack(t, statement, 1, true, []any{entry("", 1, 1, 1)})},
-		{"an entry's bid beyond 63 bits", pack(t, statement, 1, true, []any{entry("k", uint64(1<<63), 1, 1)})},
-		{"an entry without a mode", pack(t, statement, 1, true, []any{entry("k", 1, 0, 1)})},
-		{"an entry's token beyond 63 bits", pack(t, statement, 1, true, []any{entry("k", 1, 1, uint64(1<<63))})},
+		{"too many entries", pack(t, sync, 1, true, many)},
+		{"entries that are nil", pack(t, sync, 1, true, nil)},
+		{"more entries than bytes", []byte{0x94, byte(sync), 1, 0xc3, 0xdc, 0, 100, 0x99}},
+		{"an entry of too few words", pack(t, sync, 1, true, []any{[]any{1, "k"}})},
+		{"an entry of too many words", pack(t, sync, 1, true, []any{append(entry("k", 1, 1, 1), 1)})},
+		{"an entry that is no array", pack(t, sync, 1, true, []any{1, 1, 1})},
+		{"an entry without a key", pack(t, sync, 1, true, []any{entry("", 1, 1, 1)})},
+		{"an entry's bid beyond 63 bits", pack(t, sync, 1, true, []any{entry("k", uint64(1<<63), 1, 1)})},
+		{"an entry without a mode", pack(t, sync, 1, true, []any{entry("k", 1, 0, 1)})},
+		{"an entry's token beyond 63 bits", pack(t, sync, 1, true, []any{entry("k", 1, 1, uint64(1<<63))})},
 		{"a short answer that claims to be the last", pack(t, answer, 1, true, []any{})},
 		{"a long answer that claims more to come", pack(t, answer, 1, false, 1, 1, 1, 0, 0, []any{})},
 		{"a vote's token beyond 63 bits", pack(t, answer, 1, false, []any{[]any{1, 1, 0, uint64(1 << 63)}})},

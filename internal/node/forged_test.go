@@ -36,7 +36,7 @@ var forgeries = map[string]func(m *vote.Message){
 			}
 		}
 	},
-	"it states leases with one": func(m *vote.Message) {
+	"it syncs leases with one": func(m *vote.Message) {
 		if m.Kind == vote.KindSync {
 			m.Entries = slices.Clone(m.Entries)
 			for i := range m.Entries {
@@ -201,7 +201,7 @@ func TestOnlyVotersShowAClock(t *testing.T) {
 
 func TestWrongTokensAreToldOfOnceInAWhile(t *testing.T) {
 	m := awakeOf(t, 4, 3)
-	m.twist = forging("it confirms one", "it proposes one", "it states leases with one")
+	m.twist = forging("it confirms one", "it proposes one", "it syncs leases with one")
 	for i := range 50 {
 		n := m.lock("c", vote.Key(fmt.Sprint("k", i)), false)
 		m.pass(50 * time.Millisecond)

@@ -436,7 +436,7 @@ func (w *wild) quiescent() {
 		}
 		c := n.Requester().Counters()
 		if c.Mismatches != 0 || w.how == calm && int(c.Resyncs) != len(w.voters) {
-			w.t.Errorf("%s: %d acknowledgements didn't match, %d statements of %d voters", name, c.Mismatches, c.Resyncs, len(w.voters))
+			w.t.Errorf("%s: %d acknowledgements didn't match, %d syncs of %d voters", name, c.Mismatches, c.Resyncs, len(w.voters))
 		}
 		if v := n.Voter(); v != nil {
 			if s := v.Size(); s.Keys != 0 || s.Requests != 0 || s.Residuals != 0 {

@@ -165,7 +165,7 @@ func (k Kind) Urgent() bool {
 }
 
 var kindNames = [...]string{
-	KindNone: "none", KindOpen: "open", KindSync: "statement", KindRequest: "request", KindConfirm: "confirm",
+	KindNone: "none", KindOpen: "open", KindSync: "sync", KindRequest: "request", KindConfirm: "confirm",
 	KindYield: "yield", KindRelease: "release", KindExtend: "extend", KindShare: "share", KindSet: "set", KindUrge: "urge",
 	KindLook: "look", KindWatch: "watch", KindRevoke: "revoke", KindRefresh: "refresh", KindAlive: "alive", KindAsk: "ask",
 	KindAnswer: "answer", KindPromise: "promise", KindConfirmed: "confirmed", KindInquire: "inquire", KindTaken: "taken",

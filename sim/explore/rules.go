@@ -59,12 +59,12 @@ func init() {
 		"quorum.peer.validity": when(covers),
 		"quorum.peer.gen":      when(func(e *encoder, p reflect.Value) bool { return covers(e, p) || up(e, p) && is(p, "answered") }),
 		"quorum.peer.syncSent": ifUnanswered, // later messages on the stream were sent later
-		"lease.session.conn":   ifLinked, "lease.session.stating": ifLinked, "lease.session.stated": ifLinked,
+		"lease.session.conn":   ifLinked, "lease.session.syncing": ifLinked, "lease.session.listed": ifLinked,
 		"lease.session.complete": ifLinked, "lease.session.processed": ifLinked, "lease.session.pushed": ifLinked,
 		"lease.session.received": ifLinked, "lease.session.mark": ifLinked,
 		"lease.session.markAt":     ifMarked,
 		"lease.session.probeUntil": when(func(_ *encoder, s reflect.Value) bool { return is(s, "candidate") }),
-		"lease.session.statedSent": ifStating, // only the answer depends on it, as an echo
+		"lease.session.syncSent":   ifStating, // only the answer depends on it, as an echo
 		// A promise begins by setting these anew.
 		"lease.entry.since": ifVoted, "lease.entry.inquired": ifVoted, "lease.entry.asked": ifVoted,
 		"lease.extras.timed": skip, // see extras
@@ -196,7 +196,7 @@ var (
 	ifAnswered   = when(func(_ *encoder, p reflect.Value) bool { return up(nil, p) && is(p, "answered") })
 	ifUnanswered = when(func(_ *encoder, p reflect.Value) bool { return up(nil, p) && !is(p, "answered") })
 	ifLinked     = when(func(_ *encoder, s reflect.Value) bool { return is(s, "linked") || is(s, "answered") })
-	ifStating    = when(func(_ *encoder, s reflect.Value) bool { return is(s, "linked") && is(s, "stating") })
+	ifStating    = when(func(_ *encoder, s reflect.Value) bool { return is(s, "linked") && is(s, "syncing") })
 	ifMarked     = when(func(_ *encoder, s reflect.Value) bool { return is(s, "linked") && get(s, "mark").Uint() != 0 })
 )
 

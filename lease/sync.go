@@ -2,17 +2,17 @@ package lease
 
 import "github.com/lockmesh/lockmesh/internal/vote"
 
-// state collects the chunks of a sync (vote.KindSync). At the end mark the sync takes effect.
-func (v *Voter) state(s *session, m *vote.Message) {
+// sync collects the chunks of a sync (vote.KindSync). At the end mark the sync takes effect.
+func (v *Voter) sync(s *session, m *vote.Message) {
 	if s.complete {
 		return // the sync has ended; the next sync needs a new stream
 	}
-	if len(s.stated)+len(m.Entries) > MaxRequests {
+	if len(s.listed)+len(m.Entries) > MaxRequests {
 		v.closeConn(s.conn)
 		v.unlink(s)
 		return
 	}
-	s.stated = append(s.stated, m.Entries...)
+	s.listed = append(s.listed, m.Entries...)
 	if m.End {
 		s.complete = true
 		if !s.candidate {
