@@ -138,7 +138,7 @@ var brokenRules = []brokenRule{
 	},
 	{
 		name: "answers are sent though their save has failed", file: machineFile,
-		old:  "m.held = nil",
+		old:  "m.held = nil // the state behind the answers isn't stored; the waiting nodes ask again",
 		text: "for _, h := range m.held {\n\t\t\tif BROKEN {\n\t\t\t\tm.send(h.conn, h.m)\n\t\t\t}\n\t\t}\n\t\tm.held = nil",
 	},
 	{
