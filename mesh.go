@@ -441,7 +441,7 @@ func (m *Mesh) Status() Status {
 	s.Name, s.Incarnation, s.Addr = m.Name(), uint64(m.eng.Self().Incarnation), m.Addr()
 	s.Handshakes, s.Secrets = m.handshakeStatus(), m.secretStatus()
 	for _, g := range m.eng.Members() {
-		s.Members = append(s.Members, MemberStatus{Name: string(g.Name), Addr: g.Addr, State: g.State.String(), Incarnation: uint64(g.Life)})
+		s.Members = append(s.Members, MemberStatus{Name: string(g.Name), Addr: g.Addr, State: g.State.String(), Incarnation: uint64(g.Incarnation)})
 	}
 	slices.SortFunc(s.Members, func(a, b MemberStatus) int { return cmp.Compare(a.Name, b.Name) })
 	slices.SortFunc(s.Held, func(a, b LeaseStatus) int { return cmp.Compare(a.Key, b.Key) })

@@ -16,9 +16,9 @@ const (
 	doubtAgain = time.Second
 	// conflictAgain is the interval between reports of a persistent conflict.
 	conflictAgain = time.Minute
-	// livesMax bounds how many incarnations are remembered. More incarnations mean a process
+	// incarnationsMax bounds how many incarnations are remembered. More incarnations mean a process
 	// restarting in a loop.
-	livesMax = 64
+	incarnationsMax = 64
 )
 
 // namesakes detects duplicate names: it investigates every sign of two processes with the same
@@ -92,15 +92,15 @@ func (n *namesakes) look(ctx context.Context, m Member) {
 	elder, ours := m, m.Name == n.self.Node
 	if !ours {
 		var ok bool
-		if elder, ok = n.listed(m.Name); !ok || elder.Life == m.Life || elder.State != vote.Alive {
+		if elder, ok = n.listed(m.Name); !ok || elder.Incarnation == m.Incarnation || elder.State != vote.Alive {
 			return // settled meanwhile
 		}
 	}
-	alive := n.lives(ctx, elder)
+	alive := n.isAlive(ctx, elder)
 	if ctx.Err() != nil {
 		return
 	}
-	if len(n.again) >= livesMax {
+	if len(n.again) >= incarnationsMax {
 		clear(n.again)
 	}
 	pause := doubtAgain
@@ -108,32 +108,32 @@ func (n *namesakes) look(ctx context.Context, m Member) {
 	case ours && alive:
 		pause = conflictAgain
 		n.log.Error("another live process has this node's name: names must be unique, so stop one of the two",
-			"name", n.self.Node, "incarnation", lifeText(n.self.Incarnation),
-			"other_incarnation", lifeText(m.Life), "other_addr", m.Addr)
+			"name", n.self.Node, "incarnation", incarnationText(n.self.Incarnation),
+			"other_incarnation", incarnationText(m.Incarnation), "other_addr", m.Addr)
 		n.tell(Event{Member: m, Kind: NameConflict})
 	case ours:
 		n.log.Debug("peers remember another incarnation of this node, which doesn't answer",
-			"incarnation", lifeText(m.Life), "addr", m.Addr)
+			"incarnation", incarnationText(m.Incarnation), "addr", m.Addr)
 		n.stale()
-	case alive && !n.lives(ctx, m):
+	case alive && !n.isAlive(ctx, m):
 		n.log.Debug("an earlier incarnation of a peer is remembered, and doesn't answer",
-			"name", m.Name, "incarnation", lifeText(m.Life), "addr", m.Addr)
+			"name", m.Name, "incarnation", incarnationText(m.Incarnation), "addr", m.Addr)
 	case alive:
 		pause = conflictAgain
 		n.log.Warn("two live processes have one name: names must be unique, so stop one of the two",
-			"name", m.Name, "incarnation", lifeText(elder.Life), "addr", elder.Addr,
-			"other_incarnation", lifeText(m.Life), "other_addr", m.Addr)
+			"name", m.Name, "incarnation", incarnationText(elder.Incarnation), "addr", elder.Addr,
+			"other_incarnation", incarnationText(m.Incarnation), "other_addr", m.Addr)
 	default:
-		n.rumour(m, elder.Life)
+		n.rumour(m, elder.Incarnation)
 	}
 	n.again[idOf(m)] = time.Now().Add(pause)
 }
 
-// lives reports whether a process answers within greetMax.
-func (n *namesakes) lives(ctx context.Context, m Member) bool {
+// isAlive reports whether a process answers within greetMax.
+func (n *namesakes) isAlive(ctx context.Context, m Member) bool {
 	ctx, cancel := context.WithTimeout(ctx, greetMax)
 	defer cancel()
 	return n.answers(ctx, m)
 }
 
-func idOf(m Member) vote.SessionID { return vote.SessionID{Node: m.Name, Incarnation: m.Life} }
+func idOf(m Member) vote.SessionID { return vote.SessionID{Node: m.Name, Incarnation: m.Incarnation} }

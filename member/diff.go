@@ -36,7 +36,7 @@ func change(old Member, had bool, m Member) EventKind {
 	switch {
 	case m.State == vote.Alive && !wasAlive:
 		return Joined
-	case m.State == vote.Alive && (m.Life != old.Life || m.Dir != old.Dir || m.Addr != old.Addr):
+	case m.State == vote.Alive && (m.Incarnation != old.Incarnation || m.Dir != old.Dir || m.Addr != old.Addr):
 		return Updated
 	case m.State == vote.Left && had && old.State != vote.Left:
 		return MemberLeft

@@ -11,9 +11,9 @@ import (
 // Member is one node of the mesh, according to gossip.
 type Member struct {
 	Name vote.NodeID
-	// Life is the incarnation of the newest process of that name that gossip has accepted; zero
-	// when the process sent none.
-	Life vote.Incarnation
+	// Incarnation is the incarnation of the newest process of that name that gossip has accepted;
+	// zero when the process sent none.
+	Incarnation vote.Incarnation
 	// the identity of that process's state directory; zero when the process sent none
 	Dir   vote.Dir
 	Addr  string // host:port of the single port for gossip and locks

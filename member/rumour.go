@@ -39,7 +39,7 @@ func (r *rumours) apply(members []Member, now time.Time) {
 		one, ok := r.all[m.Name]
 		switch {
 		case !ok:
-		case m.Life == one.instead && now.Before(one.until):
+		case m.Incarnation == one.instead && now.Before(one.until):
 			members[i] = one.member
 		default:
 			delete(r.all, m.Name)

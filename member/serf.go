@@ -73,9 +73,9 @@ type Serf struct {
 	joiner    *joiner
 	namesakes *namesakes
 	rumours   rumours
-	// lives maps each member reported to the Handler, other than this node, to its incarnation. The
-	// map is never changed, only replaced.
-	lives atomic.Pointer[map[vote.NodeID]vote.Incarnation]
+	// reported maps each member reported to the Handler, other than this node, to its incarnation.
+	// The map is never changed, only replaced.
+	reported atomic.Pointer[map[vote.NodeID]vote.Incarnation]
 
 	changed chan struct{} // capacity 1: some member changed
 	direct  chan Event    // events for the Handler that aren't derived from Members
@@ -414,11 +414,11 @@ func (s *Serf) tell(ctx context.Context) {
 			return
 		case <-s.changed:
 			events := diff(known, s.Members(), s.cfg.Self.Node)
-			lives := make(map[vote.NodeID]vote.Incarnation, len(known))
+			incarnations := make(map[vote.NodeID]vote.Incarnation, len(known))
 			for name, m := range known {
-				lives[name] = m.Life
+				incarnations[name] = m.Incarnation
 			}
-			s.lives.Store(&lives)
+			s.reported.Store(&incarnations)
 			for _, e := range events {
 				s.cfg.Handler(e)
 			}
@@ -446,7 +446,7 @@ func (s *Serf) watch(ctx context.Context) {
 		}
 		s.log.Error("gossip has ended unexpectedly: this node gets no more news of its peers; " +
 			"restart this node")
-		self := Member{Name: s.cfg.Self.Node, Life: s.cfg.Self.Incarnation, Dir: s.cfg.Dir, Addr: s.own.String(), State: vote.Left}
+		self := Member{Name: s.cfg.Self.Node, Incarnation: s.cfg.Self.Incarnation, Dir: s.cfg.Dir, Addr: s.own.String(), State: vote.Left}
 		s.tellDirect(ctx, Event{Member: self, Kind: Stopped})
 	}
 }
@@ -536,7 +536,7 @@ func (a *admission) NotifyMerge(members []*serf.Member) error {
 		}
 		// A node of a mesh of one process refuses every other, and must not refuse itself:
 		// memberlist panics at the departure of a node that isn't among its own members.
-		self := m.Name == string(s.cfg.Self.Node) && lifeOf(m.Tags) == s.cfg.Self.Incarnation
+		self := m.Name == string(s.cfg.Self.Node) && incarnationOf(m.Tags) == s.cfg.Self.Incarnation
 		if err := differs(s.tags, m.Tags); err != nil && !self {
 			errs = append(errs, s.refuse(m, err))
 			continue
@@ -558,18 +558,18 @@ func (a *admission) NotifyMerge(members []*serf.Member) error {
 // isNamesake reports whether a message that a member is alive may concern another process than the
 // current owner of the name.
 func (s *Serf) isNamesake(m *serf.Member) bool {
-	life := lifeOf(m.Tags)
+	incarnation := incarnationOf(m.Tags)
 	if m.Name == string(s.cfg.Self.Node) {
 		// With our own address the message is about our previous incarnation: memberlist itself
 		// overrules the message.
-		return life != s.cfg.Self.Incarnation && addrOf(m) != s.own
+		return incarnation != s.cfg.Self.Incarnation && addrOf(m) != s.own
 	}
-	lives := s.lives.Load()
-	if lives == nil {
+	incarnations := s.reported.Load()
+	if incarnations == nil {
 		return false
 	}
-	listed, ok := (*lives)[vote.NodeID(m.Name)]
-	return ok && listed != life
+	listed, ok := (*incarnations)[vote.NodeID(m.Name)]
+	return ok && listed != incarnation
 }
 
 // refuse counts a refusal, logs at a bounded rate, and returns the error for memberlist.
@@ -598,7 +598,7 @@ func memberOf(m *serf.Member) Member {
 	case serf.StatusLeft:
 		state = vote.Left
 	}
-	return Member{Name: vote.NodeID(m.Name), Life: lifeOf(m.Tags), Dir: dirOf(m.Tags), Addr: addrOf(m).String(), State: state}
+	return Member{Name: vote.NodeID(m.Name), Incarnation: incarnationOf(m.Tags), Dir: dirOf(m.Tags), Addr: addrOf(m).String(), State: state}
 }
 
 func addrOf(m *serf.Member) netip.AddrPort {
@@ -606,7 +606,7 @@ func addrOf(m *serf.Member) netip.AddrPort {
 	return netip.AddrPortFrom(ip.Unmap(), m.Port)
 }
 
-func lifeText(life vote.Incarnation) string { return strconv.FormatUint(uint64(life), 16) }
+func incarnationText(i vote.Incarnation) string { return strconv.FormatUint(uint64(i), 16) }
 
 // poke leaves a signal in a channel of capacity one.
 func poke(c chan struct{}) {

@@ -131,7 +131,7 @@ func (n *node) told(kind EventKind, name vote.NodeID, life vote.Incarnation) boo
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	return slices.ContainsFunc(n.events, func(e Event) bool {
-		return e.Kind == kind && e.Member.Name == name && e.Member.Life == life
+		return e.Kind == kind && e.Member.Name == name && e.Member.Incarnation == life
 	})
 }
 
@@ -329,7 +329,7 @@ func TestRestartsRaiseNoAlarmOfNamesakes(t *testing.T) {
 			time.Sleep(2 * time.Second)
 		}
 		time.Sleep(time.Minute)
-		if m := a.member("c"); m.Life != 40 || m.State != vote.Alive {
+		if m := a.member("c"); m.Incarnation != 40 || m.State != vote.Alive {
 			t.Errorf("a sees %v", m)
 		}
 		for _, n := range all {
@@ -533,7 +533,7 @@ func TestTwoLiveProcessesWithOneNameAreToldApart(t *testing.T) {
 			t.Error("nobody else warned of it")
 		}
 		c.Close()
-		l.within(30*time.Second, "the newer one takes over when the older one dies", func() bool { return a.member("c").Life == 33 && b.member("c").Life == 33 })
+		l.within(30*time.Second, "the newer one takes over when the older one dies", func() bool { return a.member("c").Incarnation == 33 && b.member("c").Incarnation == 33 })
 	})
 }
 
@@ -607,14 +607,14 @@ func TestASlowHandlerHoldsNobodyUpAndEndsUpWithTheTruth(t *testing.T) {
 		b := l.start("b", 2, addr(2))
 		for life := vote.Incarnation(10); life < 100; life++ { // more changes than anything has room for
 			c := l.start("c", life, addr(3))
-			l.within(inTheEnd, "a sees each life", func() bool { return a.member("c").Life == life })
+			l.within(inTheEnd, "a sees each life", func() bool { return a.member("c").Incarnation == life })
 			c.Close()
 		}
 		l.within(inTheEnd, "b sees the end", func() bool { return b.member("c").State == vote.Failed })
 		truth := func() bool {
 			mu.Lock()
 			defer mu.Unlock()
-			return last["c"].State == vote.Failed && last["c"].Life == 99
+			return last["c"].State == vote.Failed && last["c"].Incarnation == 99
 		}
 		l.within(inTheEnd, "a's handler is told the end", truth)
 		time.Sleep(30 * time.Second) // ten calls of the handler, if older news were still queued

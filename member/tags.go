@@ -36,17 +36,17 @@ type Terms struct {
 
 // The tags of a member. They are short, since all tags of a node must fit into metaMax bytes.
 const (
-	tagLife       = "life"
-	tagDir        = "dir" // the voter's identity; only of a node that can vote under dynamic membership
-	tagVersionMin = "vmin"
-	tagVersionMax = "vmax"
-	tagRho        = "rho"
-	tagMaxTTL     = "maxttl"
-	tagVoters     = "voters"
-	tagFollow     = "follow"
-	tagBirth      = "birth" // only of a mesh that is born by count: Expect/MinVoters, and /register
-	tagConverting = "conv"  // only of a converting node: "1"
-	tagKeys       = "keys"  // the ids of gossip's keys, the one that encrypts first
+	tagIncarnation = "life"
+	tagDir         = "dir" // the voter's identity; only of a node that can vote under dynamic membership
+	tagVersionMin  = "vmin"
+	tagVersionMax  = "vmax"
+	tagRho         = "rho"
+	tagMaxTTL      = "maxttl"
+	tagVoters      = "voters"
+	tagFollow      = "follow"
+	tagBirth       = "birth" // only of a mesh that is born by count: Expect/MinVoters, and /register
+	tagConverting  = "conv"  // only of a converting node: "1"
+	tagKeys        = "keys"  // the ids of gossip's keys, the one that encrypts first
 )
 
 // The values of tagFollow. Neither value is encoded as a missing tag: a member without the tag may
@@ -66,15 +66,15 @@ const metaMax = 512
 const perTag = 6
 
 // tags encodes the terms and the node's incarnation.
-func (t Terms) tags(life vote.Incarnation) map[string]string {
+func (t Terms) tags(incarnation vote.Incarnation) map[string]string {
 	tags := map[string]string{
-		tagLife:       strconv.FormatUint(uint64(life), 16),
-		tagVersionMin: strconv.FormatUint(uint64(t.VersionMin), 10),
-		tagVersionMax: strconv.FormatUint(uint64(t.VersionMax), 10),
-		tagRho:        strconv.Itoa(t.RhoPerMille),
-		tagMaxTTL:     t.MaxTTL.String(),
-		tagVoters:     fingerprint(t.Voters),
-		tagFollow:     followNo,
+		tagIncarnation: strconv.FormatUint(uint64(incarnation), 16),
+		tagVersionMin:  strconv.FormatUint(uint64(t.VersionMin), 10),
+		tagVersionMax:  strconv.FormatUint(uint64(t.VersionMax), 10),
+		tagRho:         strconv.Itoa(t.RhoPerMille),
+		tagMaxTTL:      t.MaxTTL.String(),
+		tagVoters:      fingerprint(t.Voters),
+		tagFollow:      followNo,
 	}
 	if t.Following {
 		tags[tagFollow] = followYes
@@ -121,8 +121,10 @@ func fingerprint(voters []vote.NodeID) string {
 	return fmt.Sprintf("%d:%s", len(voters), hex.EncodeToString(h.Sum(nil)[:8]))
 }
 
-// lifeOf returns the incarnation in tags; zero if there is none.
-func lifeOf(tags map[string]string) vote.Incarnation { return vote.Incarnation(hexOf(tags[tagLife])) }
+// incarnationOf returns the incarnation in tags; zero if there is none.
+func incarnationOf(tags map[string]string) vote.Incarnation {
+	return vote.Incarnation(hexOf(tags[tagIncarnation]))
+}
 
 // dirOf returns the identity of the state directory in tags; zero if there is none.
 func dirOf(tags map[string]string) vote.Dir { return vote.Dir(hexOf(tags[tagDir])) }

@@ -17,7 +17,7 @@ import (
 func TestDiffTellsWhatChanged(t *testing.T) {
 	alive := Member{"b", 2, 0, "b:1", vote.Alive}
 	with := func(m Member, life vote.Incarnation, addr string, s vote.Presence) Member {
-		m.Life, m.Addr, m.State = life, addr, s
+		m.Incarnation, m.Addr, m.State = life, addr, s
 		return m
 	}
 	for _, test := range []struct {
@@ -102,8 +102,8 @@ func TestTagsFitForTheLargestElectorate(t *testing.T) {
 	if err != nil || len(keysOf(tags)) != 3 {
 		t.Fatalf("the keys come back as %v: %v", keysOf(tags), err)
 	}
-	if lifeOf(tags) != 1<<64-1 {
-		t.Errorf("the life comes back as %x", lifeOf(tags))
+	if incarnationOf(tags) != 1<<64-1 {
+		t.Errorf("the life comes back as %x", incarnationOf(tags))
 	}
 	if dirOf(tags) != 1<<64-2 {
 		t.Errorf("the directory comes back as %x", dirOf(tags))
@@ -134,15 +134,15 @@ func TestADirectoryIsTaggedOnlyWhereThereIsOne(t *testing.T) {
 
 func TestABadNumberInATagIsNone(t *testing.T) {
 	for _, bad := range []string{"", "x", "-1", "+1", "0x1", "1_0", " 1", "1 ", "1.5", "\xff", "10000000000000000", strings.Repeat("f", 1000)} {
-		tags := map[string]string{tagDir: bad, tagLife: bad}
-		if dir, life := dirOf(tags), lifeOf(tags); dir != 0 || life != 0 {
+		tags := map[string]string{tagDir: bad, tagIncarnation: bad}
+		if dir, life := dirOf(tags), incarnationOf(tags); dir != 0 || life != 0 {
 			t.Errorf("%q is directory %x and life %x", bad, dir, life)
 		}
 		if m := memberOf(&serf.Member{Name: "b", Tags: tags}); m.Dir != 0 || m.Name != "b" {
 			t.Errorf("%q makes member %v", bad, m)
 		}
 	}
-	if dirOf(nil) != 0 || lifeOf(nil) != 0 {
+	if dirOf(nil) != 0 || incarnationOf(nil) != 0 {
 		t.Error("no tags tell something")
 	}
 }

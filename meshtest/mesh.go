@@ -40,7 +40,7 @@ type Mesh struct {
 }
 
 // node is one name: its current incarnation, and the state that survives an incarnation. turn
-// guards a node; any goroutine may read life.
+// guards a node; any goroutine may read mesh.
 type node struct {
 	index       int
 	name        string
@@ -139,12 +139,12 @@ func (m *Mesh) start(n *node) {
 		!slices.Equal(cfg.Peers, before.Peers) || !slices.Equal(cfg.Voters, before.Voters) {
 		m.t.Fatalf("meshtest: Configure has changed Name, Bind, Advertise, Peers, Voters, StateDir, Bootstrap, MaxTTL or Clock of %s; use Names, Voters, DynamicMembership, MaxTTL and SetClock", n.name)
 	}
-	life, err := join(m.t.Context(), cfg, proc.World())
+	mesh, err := join(m.t.Context(), cfg, proc.World())
 	if err != nil {
 		m.t.Fatalf("meshtest: starting %s: %v", n.name, err)
 	}
 	n.proc, n.up, n.started = proc, true, true
-	n.mesh.Store(life)
+	n.mesh.Store(mesh)
 }
 
 // addr is an IP address with a port, so that no name needs to be resolved.

@@ -54,13 +54,13 @@ func (d *drift) ahead(voter, own vote.Instant) time.Duration {
 
 // add takes in an acknowledgement that arrives now, and reports whether it shows too large a
 // difference between the clocks, with no other finding in the last driftForget.
-func (d *drift) add(life vote.Incarnation, voter, sent, now vote.Instant, ttl time.Duration) bool {
+func (d *drift) add(incarnation vote.Incarnation, voter, sent, now vote.Instant, ttl time.Duration) bool {
 	if d.text != "" && now.Sub(d.found) > driftForget {
 		d.text = ""
 	}
 	r := reading{voter, sent}
-	if life != d.incarnation {
-		d.incarnation, d.first, d.least, d.lead = life, r, r, 0
+	if incarnation != d.incarnation {
+		d.incarnation, d.first, d.least, d.lead = incarnation, r, r, 0
 		return false
 	}
 	if d.ahead(voter, now) > d.lead+driftSlack(ttl) {

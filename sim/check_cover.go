@@ -89,8 +89,8 @@ func (cc *coverCheck) binds(h *host, r *Request) bool {
 // bonds lists each voter's votes for a lease's key.
 func (cc *coverCheck) bonds(r *Request) string {
 	var b strings.Builder
-	tell := func(life string, owner vote.SessionID, n vote.Number, m vote.Mode, s vote.Slot, t vote.Token, until Moment) {
-		fmt.Fprintf(&b, " %s to request %d of %v (%v, slot %d) with token %d until %v;", life, n, owner, m, s, t, time.Duration(until-cc.w.now))
+	tell := func(incarnation string, owner vote.SessionID, n vote.Number, m vote.Mode, s vote.Slot, t vote.Token, until Moment) {
+		fmt.Fprintf(&b, " %s to request %d of %v (%v, slot %d) with token %d until %v;", incarnation, n, owner, m, s, t, time.Duration(until-cc.w.now))
 	}
 	for _, i := range cc.w.net.route {
 		h := cc.w.hosts[i]
@@ -102,7 +102,7 @@ func (cc *coverCheck) bonds(r *Request) string {
 		}
 		for _, x := range h.wills {
 			if x.key == r.key {
-				tell("an earlier life", x.owner, x.number, x.mode, x.slot, x.token, x.until)
+				tell("an earlier incarnation", x.owner, x.number, x.mode, x.slot, x.token, x.until)
 			}
 		}
 	}

@@ -110,7 +110,7 @@ var markNames = [...]string{
 	MarkTooLate: "a vote came too late", MarkTaken: "a TryLock met a lease",
 	MarkNoQuorum: "a TryLock met no quorum", MarkSurvivedBreak: "a lease survived a broken connection", MarkUnknown: "a session was unknown",
 	MarkMismatch: "a stream began anew on its connection", MarkWokeUpLost: "a stopped holder woke up to a loss", MarkHolderDied: "a dead holder's key was taken over",
-	MarkUnconfirmed: "a release stayed unconfirmed", MarkProbe: "a process was asked whether it lives", MarkTurnedAway: "a superseded life was turned away",
+	MarkUnconfirmed: "a release stayed unconfirmed", MarkProbe: "a process was asked whether it lives", MarkTurnedAway: "a superseded incarnation was turned away",
 	MarkLastResort: "a voter trusted its clock", MarkClosed: "a node closed a connection", MarkFenced: "a late write was fenced off", MarkOrder: "the older of two was served first",
 	MarkUpgraded: "a reader became the writer", MarkClash: "two upgrades clashed", MarkBeside: "a reader came beside another", MarkLetIn: "a writer let a reader in",
 	MarkFull: "all permits were held", MarkMoved: "a vote was moved to another slot", MarkUnfit: "a number of permits was unfit",

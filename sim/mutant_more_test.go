@@ -192,7 +192,7 @@ type early struct {
 
 func asksEarly(_ *World, cfg node.Config, now vote.Now) (Machine, error) {
 	n, err := node.New(cfg, now)
-	return &early{Machine: n, now: now, nonce: uint64(cfg.Life), told: make(map[vote.NodeID]heard)}, err
+	return &early{Machine: n, now: now, nonce: uint64(cfg.Incarnation), told: make(map[vote.NodeID]heard)}, err
 }
 
 func (e *early) Link(now vote.Now, conn vote.Conn, voter vote.SessionID) {

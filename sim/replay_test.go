@@ -50,7 +50,7 @@ func TestFault15And44WordsThatComeTwiceOrTooLate(t *testing.T) {
 		o := Draw(seed)
 		o.Build = func(w *World, cfg node.Config, now vote.Now) (Machine, error) {
 			n, err := node.New(cfg, now)
-			return &echoing{Machine: n, w: w, rnd: rand.New(rand.NewPCG(uint64(cfg.Life), 0))}, err
+			return &echoing{Machine: n, w: w, rnd: rand.New(rand.NewPCG(uint64(cfg.Incarnation), 0))}, err
 		}
 		w := New(o)
 		w.judge.deaf = map[string]bool{checkBooks: true} // repeated messages are counted too

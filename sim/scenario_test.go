@@ -624,7 +624,7 @@ func TestFault33VoterLosesItsQueue(t *testing.T) {
 	s.becomes(again, Granted, sceneTTL)
 }
 
-func TestFault43MessagesOfAnEarlierLife(t *testing.T) {
+func TestFault43MessagesOfAnEarlierIncarnation(t *testing.T) {
 	s := awake(t, Options{Clients: 1})
 	let := s.Stall("x1", "a", false)
 	x := s.holds("x1", "k") // by the votes of b and c
@@ -696,7 +696,7 @@ func TestFault63YieldOrAnswerIsLost(t *testing.T) {
 	}
 }
 
-func TestFault64SupersededLifeStillHolds(t *testing.T) {
+func TestFault64SupersededIncarnationStillHolds(t *testing.T) {
 	s := awake(t, Options{Clients: 1})
 	x := s.holds("x1", "k")
 	b := s.Lock("b", "k")

@@ -42,7 +42,7 @@ func (ins *inspectors) startLooking(p *process) {
 	if ins.w.opt.Looks == 0 {
 		return
 	}
-	p.looks = &inspections{luck: rand.New(ins.w.chance("looks", p.host.alias, p.host.lives)), under: make(map[uint64]*inspectedKey)}
+	p.looks = &inspections{luck: rand.New(ins.w.chance("looks", p.host.alias, p.host.starts)), under: make(map[uint64]*inspectedKey)}
 	ins.looksAround(p)
 }
 

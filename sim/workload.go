@@ -112,7 +112,7 @@ func (ld *load) startClients(p *process) {
 	p.clients = make([]client, ld.w.opt.Load.Clients)
 	for i := range p.clients {
 		c := &p.clients[i]
-		c.luck = rand.New(ld.w.chance("client", p.host.alias, p.host.lives, i))
+		c.luck = rand.New(ld.w.chance("client", p.host.alias, p.host.starts, i))
 		ld.plan(p, i, c.mean(ld.w.opt.Load.Think))
 	}
 }
@@ -335,5 +335,5 @@ func (ld *load) drain() {
 // soon draws when a client gives its lease back at the end. The draw depends on the request alone,
 // so drawn requests and given ones (Load.Asks) behave the same.
 func (ld *load) soon(r *Request, most time.Duration) time.Duration {
-	return fault.Within(rand.New(ld.w.chance("soon", r.p.host.alias, r.p.host.lives, r.Number)), most)
+	return fault.Within(rand.New(ld.w.chance("soon", r.p.host.alias, r.p.host.starts, r.Number)), most)
 }

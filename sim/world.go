@@ -162,7 +162,7 @@ type host struct {
 	least    time.Duration // no voter of the world ever grants less, if asked for as much
 	clock    clock         // the machine's; the running process has a copy with other offsets
 	p        *process
-	lives    int
+	starts   int
 	twinned  bool   // another host has the same name
 	retired  bool   // no process is started on the host any more
 	wills    []will // votes of earlier incarnations that still bind
@@ -345,7 +345,7 @@ func (w *World) start(h *host) {
 		return
 	}
 	h.clock.rebase(w.now)
-	luck := rand.New(w.chance("life", h.alias, h.nth, h.lives))
+	luck := rand.New(w.chance("life", h.alias, h.nth, h.starts))
 	p := &process{
 		host: h, id: vote.SessionID{Node: h.name, Incarnation: vote.Incarnation(luck.Uint64() | 1)}, clock: h.clock,
 		conns: make([]connection, 1, 16), dials: make([]dial, len(w.voters)), tick: never,
@@ -358,14 +358,14 @@ func (w *World) start(h *host) {
 	p.started = p.clock.slowAt(w.now)
 	p.promises = check.NewPromises(h.alias, w.judge.violate)
 	h.p = p
-	h.lives++
-	if h.lives > 1 {
+	h.starts++
+	if h.starts > 1 {
 		w.fig.Restarts++
 	}
 	w.judge.bySession[p.id] = p
 	p.quiet = w.opt.MaxTTL
 	cfg := node.Config{
-		Name: h.name, Life: p.id.Incarnation, Voters: w.voters, TTL: min(h.ttl, w.maxTTLs.configuredTTL(h)), MaxTTL: w.maxTTLs.configuredTTL(h), Alone: w.opt.Alone, Following: w.dynamic.followingConfig(h), Turn: w.opt.Turn,
+		Name: h.name, Incarnation: p.id.Incarnation, Voters: w.voters, TTL: min(h.ttl, w.maxTTLs.configuredTTL(h)), MaxTTL: w.maxTTLs.configuredTTL(h), Alone: w.opt.Alone, Following: w.dynamic.followingConfig(h), Turn: w.opt.Turn,
 	}
 	if w.opt.Following != nil {
 		cfg.Voters, p.eyes = w.voters[:w.opt.Voters], make([]eyes, len(w.hosts))

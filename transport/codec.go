@@ -46,7 +46,7 @@ const (
 	hasTTL
 	hasRTT
 	hasSent
-	hasLife
+	hasIncarnation
 	hasGeneration
 	hasReceived
 	hasProcessed
@@ -72,7 +72,7 @@ const (
 	someMarks = hasPermits | hasPrefix | hasUrge | hasGap
 	someWords = hasWho | hasText | hasVersion | hasSeq | hasValue | hasReason | hasNonce | hasCounting
 	someTimes = hasTTL | hasRTT | hasSent
-	someState = hasLife | hasGeneration | hasReceived | hasProcessed | hasPushed | hasCount | hasHash | hasQuiet | hasWall | hasClock
+	someState = hasIncarnation | hasGeneration | hasReceived | hasProcessed | hasPushed | hasCount | hasHash | hasQuiet | hasWall | hasClock
 	someLists = hasRequests | hasVotes | hasSights
 )
 
@@ -106,7 +106,7 @@ var layouts = [...]fields{
 	vote.KindSet:     hasStream | hasNumber | hasVersion | hasValue,
 	vote.KindUrge:    hasStream | hasNumber | hasText,
 	vote.KindLook:    hasNonce | hasKey | hasPrefix | hasValue | hasCount,
-	vote.KindWatch:   hasNonce | hasEnd | hasKey | hasPrefix | hasLife | hasSeq,
+	vote.KindWatch:   hasNonce | hasEnd | hasKey | hasPrefix | hasIncarnation | hasSeq,
 	vote.KindRevoke:  hasNonce | hasKey | hasToken | hasText,
 	vote.KindRefresh: hasStream | hasSent | hasReceived | hasRTT | hasElected,
 	vote.KindAlive:   hasStream,
@@ -126,10 +126,10 @@ var layouts = [...]fields{
 	vote.KindNoted:     hasStream | hasNumber | hasVersion,
 	vote.KindWanted:    hasStream | hasNumber | hasToken | hasWho | hasText | hasUrge,
 	vote.KindShow:      hasNonce | hasEnd | hasPermits | hasGap | hasTTL | hasSights,
-	vote.KindNews:      hasNonce | hasLife | hasSeq | hasGap | hasSights,
+	vote.KindNews:      hasNonce | hasIncarnation | hasSeq | hasGap | hasSights,
 	vote.KindPassed:    hasNonce | hasCount,
 	vote.KindUnknown:   hasStream,
-	vote.KindAck: hasStream | hasSent | hasLife | hasGeneration | hasProcessed | hasPushed | hasCount | hasHash |
+	vote.KindAck: hasStream | hasSent | hasIncarnation | hasGeneration | hasProcessed | hasPushed | hasCount | hasHash |
 		hasQuiet | hasWall | hasClock | hasElected,
 	vote.KindProbe:   hasStream,
 	vote.KindRefused: hasStream | hasReason | hasElected,
@@ -145,7 +145,7 @@ var layouts = [...]fields{
 }
 
 // lastAnswer is the set of additional fields in the last chunk of an answer.
-const lastAnswer = hasSent | hasLife | hasGeneration | hasQuiet | hasWall | hasElected | hasDir
+const lastAnswer = hasSent | hasIncarnation | hasGeneration | hasQuiet | hasWall | hasElected | hasDir
 
 // late lists the fields appended to some kinds later. They are encoded only when at least one is
 // set. So this build reads frames without late fields, and an older build reads frames of this

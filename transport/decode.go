@@ -153,7 +153,7 @@ func (p *parser) fields(m *vote.Message, has fields) {
 		}
 	}
 	if has&someState != 0 {
-		if has&hasLife != 0 {
+		if has&hasIncarnation != 0 {
 			m.Incarnation = vote.Incarnation(p.uint())
 		}
 		if has&hasGeneration != 0 {

@@ -101,7 +101,7 @@ func appendFields(b []byte, m *vote.Message, has fields) []byte {
 		}
 	}
 	if has&someState != 0 {
-		if has&hasLife != 0 {
+		if has&hasIncarnation != 0 {
 			b = appendUint(b, uint64(m.Incarnation))
 		}
 		if has&hasGeneration != 0 {

@@ -112,7 +112,7 @@ func (p *peerProber) run(ctx context.Context) {
 		}
 		select {
 		case m := <-p.duplicates:
-			p.handleDuplicate(m.Life, m.Addr)
+			p.handleDuplicate(m.Incarnation, m.Addr)
 		default:
 		}
 	}

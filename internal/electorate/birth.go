@@ -267,8 +267,8 @@ func (m *Machine) reborn() {
 // nextIdentity returns the identity of a process after a number of rebirths. An incarnation is
 // random, so no two processes have an identity in common; the function is the finalizer of
 // SplitMix64 (Steele, Lea and Flood, "Fast splittable pseudorandom number generators", 2014).
-func nextIdentity(life vote.Incarnation, births uint64) vote.Dir {
-	x := uint64(life) + births*0x9e3779b97f4a7c15
+func nextIdentity(incarnation vote.Incarnation, births uint64) vote.Dir {
+	x := uint64(incarnation) + births*0x9e3779b97f4a7c15
 	x = (x ^ x>>30) * 0xbf58476d1ce4e5b9
 	x = (x ^ x>>27) * 0x94d049bb133111eb
 	return vote.Dir((x ^ x>>31) | 1)

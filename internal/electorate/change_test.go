@@ -29,7 +29,7 @@ func scene(t *testing.T, e, others string) *bench {
 		dir := elector(name).Dir
 		o := b.m.other(vote.NodeID(name))
 		o.seen, o.dir, o.since, o.heard, o.firm = vote.Alive, dir, ago(longAgo), b.now.Slow, true
-		o.up, o.spoke, o.conn, o.life = true, true, conn(o.name), 7
+		o.up, o.spoke, o.conn, o.incarnation = true, true, conn(o.name), 7
 		since[o.name] = longAgo
 		o.told = report{dir: dir, elected: s.Electorate.Version, counting: true, stuckSince: ago(longAgo)}
 		lost := func(d time.Duration) { o.up, o.heard, since[o.name] = false, ago(d), d }

@@ -15,19 +15,19 @@ const maxTTL = time.Second
 // lab is a few machines with perfect links, disks under the test's control, and a common clock. A
 // link goes both ways; each side has dialed one of its two connections.
 type lab struct {
-	t     *testing.T
-	now   vote.Now
-	names []vote.NodeID // in order
-	cfg   Config
-	units map[vote.NodeID]*unit
-	conns map[vote.Conn]wire
-	last  vote.Conn
-	dirs  vote.Dir
-	lives vote.Incarnation
-	mail  []letter
-	lose  func(l letter) bool // nil: nothing is lost
-	seen  map[vote.NodeID]Seen
-	talk  []string // the delivered messages
+	t            *testing.T
+	now          vote.Now
+	names        []vote.NodeID // in order
+	cfg          Config
+	units        map[vote.NodeID]*unit
+	conns        map[vote.Conn]wire
+	last         vote.Conn
+	dirs         vote.Dir
+	incarnations vote.Incarnation
+	mail         []letter
+	lose         func(l letter) bool // nil: nothing is lost
+	seen         map[vote.NodeID]Seen
+	talk         []string // the delivered messages
 	// closed are the connections closed by machines; redial links the nodes again
 	closed   []vote.Conn
 	ticks    map[vote.NodeID]int
@@ -37,10 +37,10 @@ type lab struct {
 type wire struct{ from, to vote.NodeID } // from dialed to
 
 type letter struct {
-	conn     vote.Conn
-	from, to vote.NodeID
-	life     vote.Incarnation // of the sender
-	m        vote.Message
+	conn        vote.Conn
+	from, to    vote.NodeID
+	incarnation vote.Incarnation // of the sender
+	m           vote.Message
 }
 
 // unit is a machine and its disk.
@@ -80,8 +80,8 @@ func (l *lab) start(list string, found bool) {
 		if u == nil {
 			u = l.add(name)
 		}
-		l.lives++
-		u.self = vote.SessionID{Node: name, Incarnation: l.lives}
+		l.incarnations++
+		u.self = vote.SessionID{Node: name, Incarnation: l.incarnations}
 		cfg := l.cfg
 		cfg.Self, cfg.Found = u.self, found
 		u.m = New(cfg, u.disk, l.now)
@@ -270,7 +270,7 @@ func (l *lab) run() {
 
 func (l *lab) deliver(m letter) {
 	u := l.units[m.to]
-	if _, ok := l.conns[m.conn]; u.m == nil || !ok && (m.conn != vote.LocalConn || m.life != u.self.Incarnation) {
+	if _, ok := l.conns[m.conn]; u.m == nil || !ok && (m.conn != vote.LocalConn || m.incarnation != u.self.Incarnation) {
 		return
 	}
 	l.talk = append(l.talk, fmt.Sprintf("%s>%s %s", m.from, m.to, m.m.Kind))
@@ -281,7 +281,7 @@ func (l *lab) deliver(m letter) {
 	if m.m.Kind == vote.KindRefused {
 		u.m.Distrust(l.now, m.from)
 	} else {
-		l.stand(u).Hear(l.now, m.conn, vote.SessionID{Node: m.from, Incarnation: m.life}, &m.m)
+		l.stand(u).Hear(l.now, m.conn, vote.SessionID{Node: m.from, Incarnation: m.incarnation}, &m.m)
 	}
 	l.collect(u)
 }

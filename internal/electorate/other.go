@@ -26,9 +26,9 @@ type other struct {
 	since vote.Instant // when seen or dir last changed
 
 	// The connection to the node, if this node has dialed one.
-	conn vote.Conn
-	up   bool
-	life vote.Incarnation
+	conn        vote.Conn
+	up          bool
+	incarnation vote.Incarnation
 
 	// A report has come over this connection; an older report may be of an earlier incarnation.
 	spoke      bool
@@ -72,8 +72,8 @@ type report struct {
 // written is the highest known write count of a directory, and the incarnation that reported the
 // count.
 type written struct {
-	writes uint64
-	life   vote.Incarnation
+	writes      uint64
+	incarnation vote.Incarnation
 }
 
 func (m *Machine) other(name vote.NodeID) *other {
@@ -144,7 +144,7 @@ func (m *Machine) names(n vote.NodeID) bool {
 func (m *Machine) Link(now vote.Now, conn vote.Conn, peer vote.SessionID) {
 	m.begin(now)
 	o := m.other(peer.Node)
-	o.conn, o.up, o.life, o.unanswered, o.spoke = conn, true, peer.Incarnation, 0, false
+	o.conn, o.up, o.incarnation, o.unanswered, o.spoke = conn, true, peer.Incarnation, 0, false
 	m.conns[conn] = &line{}
 	m.poll(o)
 }
@@ -273,7 +273,7 @@ func (m *Machine) compareWrites(o *other, e *vote.Consensus) {
 		return
 	}
 	known, ok := o.writes[e.Dir]
-	if ok && known.life != o.life && e.Writes <= known.writes && o.copied != e.Dir {
+	if ok && known.incarnation != o.incarnation && e.Writes <= known.writes && o.copied != e.Dir {
 		o.copied, o.badly = e.Dir, m.now.Slow
 		m.alarms = append(m.alarms, "the state directory of "+string(o.name)+" is an old copy, and is not trusted: stop the node, remove its state file, and start it again")
 	}
@@ -281,7 +281,7 @@ func (m *Machine) compareWrites(o *other, e *vote.Consensus) {
 		m.send(o.conn, vote.Message{Kind: vote.KindRefused, Reason: vote.ReasonOldCopy, Epoch: m.stored.Electorate.Version})
 		return
 	}
-	o.writes[e.Dir] = written{e.Writes, o.life}
+	o.writes[e.Dir] = written{e.Writes, o.incarnation}
 }
 
 // Distrust takes another voter's report that this node's directory is an old copy. The promises

@@ -179,7 +179,7 @@ func TestAnOldCopyIsNoticed(t *testing.T) {
 func TestAnOldCopyIsFoundOutOnce(t *testing.T) {
 	b := newBench(t, "3: a b c")
 	said := func(life vote.Incarnation, writes uint64) string {
-		if o := b.m.others["b"]; o.life != life {
+		if o := b.m.others["b"]; o.incarnation != life {
 			b.m.Unlink(b.now, 2)
 			b.m.Link(b.now, 2, vote.SessionID{Node: "b", Incarnation: life})
 		}

@@ -69,7 +69,7 @@ func Start(ctx context.Context, cfg Config, w world.World) (*Engine, error) {
 // yet: inputs wait in the mailbox.
 func (eng *Engine) open(ctx context.Context, w world.World, voters []vote.NodeID, dynamic *node.Following) error {
 	core, err := node.New(node.Config{
-		Name: eng.self.Node, Life: eng.self.Incarnation, Voters: voters, TTL: eng.cfg.TTL, MaxTTL: eng.cfg.MaxTTL, Following: dynamic, Birth: eng.cfg.Birth,
+		Name: eng.self.Node, Incarnation: eng.self.Incarnation, Voters: voters, TTL: eng.cfg.TTL, MaxTTL: eng.cfg.MaxTTL, Following: dynamic, Birth: eng.cfg.Birth,
 		Renewals: eng.cfg.Observer != nil && eng.cfg.Observer.Renewed != nil,
 	}, eng.clocks.Now())
 	if err != nil {

@@ -26,7 +26,7 @@ var _ member.Group = (*group)(nil)
 // new node.
 func (p *port) joinGossip(c member.Config) *group {
 	n := p.net
-	self := member.Member{Name: c.Self.Node, Life: c.Self.Incarnation, Dir: c.Dir, Addr: p.cfg.Bind, State: vote.Alive}
+	self := member.Member{Name: c.Self.Node, Incarnation: c.Self.Incarnation, Dir: c.Dir, Addr: p.cfg.Bind, State: vote.Alive}
 	g := &group{port: p, cfg: c, self: self}
 	n.mu.Lock()
 	g.deaf = n.noGossip

@@ -411,9 +411,9 @@ func TestGossipTellsTheStateDirectoriesOfThoseWithTheSameKindOfElectorate(t *tes
 		}
 		join(listen(t, n, "b", following), 22, 0xbb, ignore) // the directory of b was wiped
 
-		first := member.Member{Name: "b", Life: 2, Dir: 0xb, Addr: "b:1", State: vote.Alive}
-		second := member.Member{Name: "b", Life: 22, Dir: 0xbb, Addr: "b:1", State: vote.Alive}
-		self := member.Member{Name: "a", Life: 1, Dir: 0xa, Addr: "a:1", State: vote.Alive}
+		first := member.Member{Name: "b", Incarnation: 2, Dir: 0xb, Addr: "b:1", State: vote.Alive}
+		second := member.Member{Name: "b", Incarnation: 22, Dir: 0xbb, Addr: "b:1", State: vote.Alive}
+		self := member.Member{Name: "a", Incarnation: 1, Dir: 0xa, Addr: "a:1", State: vote.Alive}
 		if want := []member.Event{{Member: first, Kind: member.Joined}, {Member: second, Kind: member.Updated}}; !slices.Equal(told, want) {
 			t.Errorf("a was told %v, want %v", told, want)
 		}

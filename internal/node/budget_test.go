@@ -35,14 +35,14 @@ func workKeys(t *testing.T) int {
 // crew is three voters and thirteen other nodes, with messages that arrive at once and in order.
 // The crew counts the work of each call of a node.
 type crew struct {
-	t     *testing.T
-	now   vote.Now
-	names []vote.NodeID
-	lives []vote.Incarnation
-	nodes []*Node
-	links []crewLink // by number of the connection, from 1 on
-	dead  map[int]bool
-	under []crewPost // messages on their way, in order
+	t            *testing.T
+	now          vote.Now
+	names        []vote.NodeID
+	incarnations []vote.Incarnation
+	nodes        []*Node
+	links        []crewLink // by number of the connection, from 1 on
+	dead         map[int]bool
+	under        []crewPost // messages on their way, in order
 
 	counted bool           // steps are held against the budget
 	most    map[string]int // the dearest step beyond the limit, by sort
@@ -77,7 +77,7 @@ func newCrew(t *testing.T) *crew {
 	}
 	for i := range crewNodes {
 		c.names = append(c.names, vote.NodeID(fmt.Sprintf("n%02d", i)))
-		c.lives = append(c.lives, vote.Incarnation(i+1))
+		c.incarnations = append(c.incarnations, vote.Incarnation(i+1))
 		c.nodes = append(c.nodes, nil)
 	}
 	for i := range c.names {
@@ -102,7 +102,7 @@ func newCrew(t *testing.T) *crew {
 
 func (c *crew) start(i int) {
 	n, err := New(Config{
-		Name: c.names[i], Life: c.lives[i], Voters: c.names[:crewVoters], TTL: crewTTL, MaxTTL: crewTTL,
+		Name: c.names[i], Incarnation: c.incarnations[i], Voters: c.names[:crewVoters], TTL: crewTTL, MaxTTL: crewTTL,
 	}, c.now)
 	if err != nil {
 		c.t.Fatal(err)
@@ -111,7 +111,7 @@ func (c *crew) start(i int) {
 }
 
 func (c *crew) id(i int) vote.SessionID {
-	return vote.SessionID{Node: c.names[i], Incarnation: c.lives[i]}
+	return vote.SessionID{Node: c.names[i], Incarnation: c.incarnations[i]}
 }
 
 // step makes a call of a node. The sort is the name under which a step beyond the limit is
@@ -418,7 +418,7 @@ func TestNoStepOfANodeExceedsItsBudget(t *testing.T) {
 			c.kill(1)
 			c.pass(time.Second)
 			c.dead[1] = false
-			c.lives[1] += 1000
+			c.incarnations[1] += 1000
 			c.start(1)
 			for number := range c.links {
 				if l := c.links[number]; l.from == 1 || l.to == 1 {

@@ -64,7 +64,7 @@ func TestOnlyAVotersAccountIsThatOfAVoter(t *testing.T) {
 // Drain appends to the caller's slices, and returns each message once.
 func TestDrainAppends(t *testing.T) {
 	m := newMesh(t, 3)
-	m.nodes["a"].Link(m.now, 77, vote.SessionID{Node: "b", Incarnation: m.lives["b"]})
+	m.nodes["a"].Link(m.now, 77, vote.SessionID{Node: "b", Incarnation: m.incarnations["b"]})
 	first := vote.Outbound{Conn: 1234}
 	event := quorum.Event{Number: 4321}
 	out, events := m.nodes["a"].Drain([]vote.Outbound{first}, []quorum.Event{event})
@@ -95,7 +95,7 @@ func TestAVoterWhoseNameIsTakenWithdraws(t *testing.T) {
 	}
 	for c, l := range m.conns {
 		if l == (link{"a", "b"}) {
-			a.Deliver(m.at("a"), c, vote.SessionID{Node: "b", Incarnation: m.lives["b"]}, &vote.Message{
+			a.Deliver(m.at("a"), c, vote.SessionID{Node: "b", Incarnation: m.incarnations["b"]}, &vote.Message{
 				Kind: vote.KindRefused, Stream: stream, Reason: vote.ReasonNameTaken,
 			})
 			break

@@ -16,10 +16,10 @@ import (
 // nodes.
 type followers struct {
 	*mesh
-	founders []vote.NodeID
-	disks    map[vote.NodeID]*vote.DiskState
-	dirs     vote.Dir
-	life     vote.Incarnation
+	founders    []vote.NodeID
+	disks       map[vote.NodeID]*vote.DiskState
+	dirs        vote.Dir
+	incarnation vote.Incarnation
 }
 
 func newFollowers(t *testing.T, founders string) *followers {
@@ -44,10 +44,10 @@ func (f *followers) up(list string, found bool) {
 			f.dirs++
 			f.disks[name] = &vote.DiskState{Mesh: "m", Name: name, Dir: f.dirs}
 		}
-		f.life++ // no two nodes have the same incarnation
-		f.lives[name] = f.life
+		f.incarnation++ // no two nodes have the same incarnation
+		f.incarnations[name] = f.incarnation
 		n, err := New(Config{
-			Name: name, Life: f.lives[name], Voters: f.founders, TTL: ttl, MaxTTL: ttl,
+			Name: name, Incarnation: f.incarnations[name], Voters: f.founders, TTL: ttl, MaxTTL: ttl,
 			Following: &Following{State: *f.disks[name], Fresh: fresh, Found: found},
 		}, f.now)
 		if err != nil {
@@ -304,7 +304,7 @@ func TestRefoundingHasTheVotersWaitFirst(t *testing.T) {
 func TestANewNodeWaitsAfterRefoundingToo(t *testing.T) {
 	f := newFollowers(t, "a b c")
 	n, err := New(Config{
-		Name: "d", Life: 1, Voters: f.founders, TTL: ttl, MaxTTL: ttl, Following: &Following{State: vote.DiskState{Mesh: "m", Name: "d", Dir: 4}, Fresh: true},
+		Name: "d", Incarnation: 1, Voters: f.founders, TTL: ttl, MaxTTL: ttl, Following: &Following{State: vote.DiskState{Mesh: "m", Name: "d", Dir: 4}, Fresh: true},
 	}, f.now)
 	if err != nil {
 		t.Fatal(err)

@@ -47,9 +47,9 @@ func (m *mixture) restart(list string, to stage) {
 			m.names = append(m.names, name)
 			slices.Sort(m.names)
 		}
-		m.life++
-		m.lives[name], m.stages[name] = m.life, to
-		cfg := Config{Name: name, Life: m.life, Voters: m.founders, TTL: ttl, MaxTTL: ttl, Following: m.following(name, to)}
+		m.incarnation++
+		m.incarnations[name], m.stages[name] = m.incarnation, to
+		cfg := Config{Name: name, Incarnation: m.incarnation, Voters: m.founders, TTL: ttl, MaxTTL: ttl, Following: m.following(name, to)}
 		n, err := New(cfg, m.now)
 		if err != nil {
 			m.t.Fatal(err)
@@ -285,9 +285,9 @@ func TestAConvertingNodePartsFromFixedNodes(t *testing.T) {
 	}
 	// A late connection of a fixed node is closed: its messages are ignored, and no answer is sent.
 	y.FixedPeer(999, "c")
-	y.Link(m.now, 999, vote.SessionID{Node: "c", Incarnation: m.lives["c"]})
-	y.Deliver(m.now, 999, vote.SessionID{Node: "c", Incarnation: m.lives["c"]}, &vote.Message{Kind: vote.KindOpen, Stream: 1, TTL: ttl})
-	y.Deliver(m.now, 999, vote.SessionID{Node: "c", Incarnation: m.lives["c"]}, &vote.Message{Kind: vote.KindSync, Stream: 1, End: true})
+	y.Link(m.now, 999, vote.SessionID{Node: "c", Incarnation: m.incarnations["c"]})
+	y.Deliver(m.now, 999, vote.SessionID{Node: "c", Incarnation: m.incarnations["c"]}, &vote.Message{Kind: vote.KindOpen, Stream: 1, TTL: ttl})
+	y.Deliver(m.now, 999, vote.SessionID{Node: "c", Incarnation: m.incarnations["c"]}, &vote.Message{Kind: vote.KindSync, Stream: 1, End: true})
 	out, _ := y.Drain(nil, nil)
 	if len(out) != 1 || out[0].Conn != 999 || !out[0].Close {
 		t.Errorf("to c: %+v", out)
@@ -363,7 +363,7 @@ func TestAFixedNodeHasNoSayInElectorates(t *testing.T) {
 	}
 	later := *a.Known()
 	later.Version, later.Old, later.OldMaxTTL = 2, later.Voters, later.MaxTTL
-	from := vote.SessionID{Node: "b", Incarnation: m.lives["b"]}
+	from := vote.SessionID{Node: "b", Incarnation: m.incarnations["b"]}
 	a.Deliver(m.now, conn, from, &vote.Message{Kind: vote.KindElectorate, Epoch: 2, Consensus: &vote.Consensus{Electorate: later}})
 	a.Deliver(m.now, conn, from, &vote.Message{Kind: vote.KindRefused, Reason: vote.ReasonOldCopy})
 	if st, _ := a.ElectorateStatus(m.now); a.Known().Version != 1 || st.Trouble != "" {

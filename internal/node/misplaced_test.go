@@ -12,7 +12,7 @@ func (m *mesh) permit(name vote.NodeID, permits uint16, first vote.Slot) vote.Nu
 	for {
 		n := m.lock(name, "another", false)
 		m.release(name, n)
-		if vote.Slot(1+vote.Scatter(vote.SessionID{Node: name, Incarnation: m.lives[name]}, n+1)%uint64(permits)) == first {
+		if vote.Slot(1+vote.Scatter(vote.SessionID{Node: name, Incarnation: m.incarnations[name]}, n+1)%uint64(permits)) == first {
 			return m.ask(name, quorum.RequestOptions{Spec: vote.Spec{Key: "k", Mode: vote.Permit, Permits: permits}})
 		}
 	}

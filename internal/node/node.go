@@ -17,14 +17,14 @@ import (
 // Config is the configuration of a node. All nodes of a mesh agree on Voters, and in a fixed
 // electorate on MaxTTL.
 type Config struct {
-	Name   vote.NodeID
-	Life   vote.Incarnation // new at each start, never zero
-	Voters []vote.NodeID    // all voters; under dynamic membership, the founders
-	TTL    time.Duration    // of this node's sessions
-	MaxTTL time.Duration
-	Alone  bool // no lease is handed off between the callers of this node; for comparison
-	ToAll  bool // every request goes to all voters; see quorum.Config
-	Silent bool // the node doesn't report received answers; see quorum.Config
+	Name        vote.NodeID
+	Incarnation vote.Incarnation // new at each start, never zero
+	Voters      []vote.NodeID    // all voters; under dynamic membership, the founders
+	TTL         time.Duration    // of this node's sessions
+	MaxTTL      time.Duration
+	Alone       bool // no lease is handed off between the callers of this node; for comparison
+	ToAll       bool // every request goes to all voters; see quorum.Config
+	Silent      bool // the node doesn't report received answers; see quorum.Config
 	// The node reports renewals; see quorum.Config.
 	Renewals bool
 	Turn     int // how much work in pieces is done in a Tick; see quorum.Config
@@ -69,13 +69,13 @@ func New(cfg Config, now vote.Now) (*Node, error) {
 	switch {
 	case cfg.Name == "":
 		return nil, fmt.Errorf("a node needs a name")
-	case cfg.Life == 0:
+	case cfg.Incarnation == 0:
 		return nil, fmt.Errorf("incarnation 0 of node %q: an incarnation is a random number other "+
 			"than zero", cfg.Name)
 	case cfg.TTL < vote.MinTTL || cfg.TTL > cfg.MaxTTL:
 		return nil, fmt.Errorf("TTL %v: it must be at least %v and at most the mesh's maximum of %v", cfg.TTL, vote.MinTTL, cfg.MaxTTL)
 	}
-	n := &Node{self: vote.SessionID{Node: cfg.Name, Incarnation: cfg.Life}, guarded: guarded{started: now.Slow}}
+	n := &Node{self: vote.SessionID{Node: cfg.Name, Incarnation: cfg.Incarnation}, guarded: guarded{started: now.Slow}}
 	if cfg.Following != nil {
 		n.follow(&cfg, now)
 		return n, nil

@@ -19,18 +19,18 @@ type mesh struct {
 	now   vote.Now
 	walls map[vote.NodeID]vote.Micros // how far wall clocks are ahead
 	// slept is how long machines were suspended; the slow clock stops meanwhile.
-	slept  map[vote.NodeID]time.Duration
-	names  []vote.NodeID
-	voters []vote.NodeID // the first of names
-	nodes  map[vote.NodeID]*Node
-	lives  map[vote.NodeID]vote.Incarnation
-	conns  map[vote.Conn]link
-	last   vote.Conn
-	events map[vote.NodeID][]quorum.Event
-	talk   []string        // every message between two nodes
-	slow   func(link) bool // messages of the dialer wait on these links; nil: on none
-	late   []vote.Outbound
-	twist  func(from, to vote.NodeID, m *vote.Message) // changes messages on their way; nil: none
+	slept        map[vote.NodeID]time.Duration
+	names        []vote.NodeID
+	voters       []vote.NodeID // the first of names
+	nodes        map[vote.NodeID]*Node
+	incarnations map[vote.NodeID]vote.Incarnation
+	conns        map[vote.Conn]link
+	last         vote.Conn
+	events       map[vote.NodeID][]quorum.Event
+	talk         []string        // every message between two nodes
+	slow         func(link) bool // messages of the dialer wait on these links; nil: on none
+	late         []vote.Outbound
+	twist        func(from, to vote.NodeID, m *vote.Message) // changes messages on their way; nil: none
 }
 
 type link struct{ from, to vote.NodeID } // from dialed to
@@ -43,7 +43,7 @@ func newMesh(t *testing.T, n int) *mesh { return newMeshOf(t, n, n, nil) }
 func newMeshOf(t *testing.T, n, voters int, walls map[vote.NodeID]vote.Micros) *mesh {
 	m := &mesh{
 		t: t, now: vote.Now{Fast: 1e9, Slow: 1e9, Wall: 1_700_000_000_000_000},
-		walls: maps.Clone(walls), slept: map[vote.NodeID]time.Duration{}, nodes: map[vote.NodeID]*Node{}, lives: map[vote.NodeID]vote.Incarnation{}, conns: map[vote.Conn]link{}, events: map[vote.NodeID][]quorum.Event{},
+		walls: maps.Clone(walls), slept: map[vote.NodeID]time.Duration{}, nodes: map[vote.NodeID]*Node{}, incarnations: map[vote.NodeID]vote.Incarnation{}, conns: map[vote.Conn]link{}, events: map[vote.NodeID][]quorum.Event{},
 	}
 	for i := range n {
 		m.names = append(m.names, vote.NodeID(rune('a'+i)))
@@ -66,8 +66,8 @@ func (m *mesh) at(name vote.NodeID) vote.Now {
 // start begins a new incarnation of a node and links the node, as relink does.
 func (m *mesh) start(name vote.NodeID) {
 	m.stop(name)
-	m.lives[name]++
-	n, err := New(Config{Name: name, Life: m.lives[name], Voters: m.voters, TTL: ttl, MaxTTL: ttl}, m.at(name))
+	m.incarnations[name]++
+	n, err := New(Config{Name: name, Incarnation: m.incarnations[name], Voters: m.voters, TTL: ttl, MaxTTL: ttl}, m.at(name))
 	if err != nil {
 		m.t.Fatal(err)
 	}
@@ -78,7 +78,7 @@ func (m *mesh) start(name vote.NodeID) {
 func (m *mesh) link(from, to vote.NodeID) {
 	m.last++
 	m.conns[m.last] = link{from, to}
-	m.nodes[from].Link(m.at(from), m.last, vote.SessionID{Node: to, Incarnation: m.lives[to]})
+	m.nodes[from].Link(m.at(from), m.last, vote.SessionID{Node: to, Incarnation: m.incarnations[to]})
 }
 
 // relink connects a node with all voters, and all nodes with the node if it votes.
@@ -155,7 +155,7 @@ func (m *mesh) run() {
 					m.twist(name, to, &o.Message)
 				}
 				if p := m.nodes[to]; p != nil {
-					p.Deliver(m.at(to), o.Conn, vote.SessionID{Node: name, Incarnation: m.lives[name]}, &o.Message)
+					p.Deliver(m.at(to), o.Conn, vote.SessionID{Node: name, Incarnation: m.incarnations[name]}, &o.Message)
 				}
 			}
 		}
@@ -168,7 +168,7 @@ func (m *mesh) arrive() {
 	m.slow, m.late = nil, nil
 	for i := range late {
 		if l, ok := m.conns[late[i].Conn]; ok && m.nodes[l.to] != nil {
-			m.nodes[l.to].Deliver(m.at(l.to), late[i].Conn, vote.SessionID{Node: l.from, Incarnation: m.lives[l.from]}, &late[i].Message)
+			m.nodes[l.to].Deliver(m.at(l.to), late[i].Conn, vote.SessionID{Node: l.from, Incarnation: m.incarnations[l.from]}, &late[i].Message)
 		}
 	}
 	m.run()
@@ -400,10 +400,10 @@ func TestANewerLifeIsRefusedWhileTheOlderAnswers(t *testing.T) {
 			if o.Conn == conn {
 				got = append(got, o.Message.Kind)
 			} else if l := m.conns[o.Conn]; l.from == "c" {
-				m.nodes["c"].Deliver(m.now, o.Conn, vote.SessionID{Node: "b", Incarnation: m.lives["b"]}, &o.Message)
+				m.nodes["c"].Deliver(m.now, o.Conn, vote.SessionID{Node: "b", Incarnation: m.incarnations["b"]}, &o.Message)
 				back, _ := m.nodes["c"].Drain(nil, nil)
 				for _, o := range back {
-					b.Deliver(m.now, o.Conn, vote.SessionID{Node: "c", Incarnation: m.lives["c"]}, &o.Message)
+					b.Deliver(m.now, o.Conn, vote.SessionID{Node: "c", Incarnation: m.incarnations["c"]}, &o.Message)
 				}
 			}
 		}

@@ -52,8 +52,8 @@ func TestAProbeReachesALifeThatIsRestating(t *testing.T) {
 			conn = k
 		}
 	}
-	cid := vote.SessionID{Node: "c", Incarnation: m.lives["c"]}
-	aid := vote.SessionID{Node: "a", Incarnation: m.lives["a"]}
+	cid := vote.SessionID{Node: "c", Incarnation: m.incarnations["c"]}
+	aid := vote.SessionID{Node: "a", Incarnation: m.incarnations["a"]}
 	// Anything that makes c resync, here a stream unknown to a.
 	c.Deliver(m.now, conn, aid, &vote.Message{Kind: vote.KindUnknown, Stream: 1})
 	var under []vote.Message // c's open and sync, on their way

@@ -18,31 +18,31 @@ import (
 // connection keeps its own order, with the refresh lane beside, and nothing else keeps an order.
 // wild checks every grant against the standing leases.
 type wild struct {
-	t      *testing.T
-	rng    *rand.Rand
-	now    vote.Now
-	names  []vote.NodeID
-	voters []vote.NodeID
-	nodes  map[vote.NodeID]*Node
-	conns  map[vote.Conn]link
-	last   vote.Conn
-	under  []*lane
-	slow   time.Duration // how long a message may be under way
-	leases []*held       // the standing leases
-	wishes map[wishID]quorum.RequestOptions
-	served map[wishID]quorum.Event // the outcome of each wish
-	past   map[vote.Key][]*held    // all leases so far
-	noise  []string
-	calls  int      // messages sent or received by voters at this instant
-	tail   []string // the newest of these messages
-	kinds  map[vote.Kind]int
-	how    manner
-	lives  map[vote.NodeID]vote.Incarnation
-	keep   bool                                // leases aren't released at the end
-	mute   func(from vote.NodeID, l link) bool // drops the messages of a node
-	disks  map[vote.NodeID]*disk               // with dynamic membership
-	turn   int                                 // see Config.Turn
-	most   int                                 // the largest number of open requests
+	t            *testing.T
+	rng          *rand.Rand
+	now          vote.Now
+	names        []vote.NodeID
+	voters       []vote.NodeID
+	nodes        map[vote.NodeID]*Node
+	conns        map[vote.Conn]link
+	last         vote.Conn
+	under        []*lane
+	slow         time.Duration // how long a message may be under way
+	leases       []*held       // the standing leases
+	wishes       map[wishID]quorum.RequestOptions
+	served       map[wishID]quorum.Event // the outcome of each wish
+	past         map[vote.Key][]*held    // all leases so far
+	noise        []string
+	calls        int      // messages sent or received by voters at this instant
+	tail         []string // the newest of these messages
+	kinds        map[vote.Kind]int
+	how          manner
+	incarnations map[vote.NodeID]vote.Incarnation
+	keep         bool                                // leases aren't released at the end
+	mute         func(from vote.NodeID, l link) bool // drops the messages of a node
+	disks        map[vote.NodeID]*disk               // with dynamic membership
+	turn         int                                 // see Config.Turn
+	most         int                                 // the largest number of open requests
 }
 
 type wishID struct {
@@ -104,7 +104,7 @@ func newWildInPieces(t *testing.T, how manner, seed uint64, voters, nodes, turn 
 		t: t, rng: rand.New(rand.NewPCG(seed, 1)), now: vote.Now{Fast: 1e9, Slow: 1e9, Wall: 1_700_000_000_000_000},
 		nodes: map[vote.NodeID]*Node{}, conns: map[vote.Conn]link{}, slow: []time.Duration{30e6, 100e6, 300e6, 3e6}[seed%4],
 		wishes: map[wishID]quorum.RequestOptions{}, served: map[wishID]quorum.Event{}, past: map[vote.Key][]*held{},
-		kinds: map[vote.Kind]int{}, how: how, lives: map[vote.NodeID]vote.Incarnation{},
+		kinds: map[vote.Kind]int{}, how: how, incarnations: map[vote.NodeID]vote.Incarnation{},
 		mute: func(vote.NodeID, link) bool { return false }, turn: turn, most: 14,
 	}
 	if how == follows {
@@ -139,11 +139,11 @@ func newWildInPieces(t *testing.T, how manner, seed uint64, voters, nodes, turn 
 
 // begin starts an incarnation of a node.
 func (w *wild) begin(name vote.NodeID) {
-	w.lives[name]++
-	cfg := Config{Name: name, Life: w.lives[name], Voters: w.voters, TTL: w.how.ttl(), MaxTTL: w.how.ttl(), Turn: w.turn}
+	w.incarnations[name]++
+	cfg := Config{Name: name, Incarnation: w.incarnations[name], Voters: w.voters, TTL: w.how.ttl(), MaxTTL: w.how.ttl(), Turn: w.turn}
 	if w.how == follows {
-		cfg.Life += vote.Incarnation(name[0]) << 32 // no two nodes have the same incarnation
-		w.lives[name] = cfg.Life
+		cfg.Incarnation += vote.Incarnation(name[0]) << 32 // no two nodes have the same incarnation
+		w.incarnations[name] = cfg.Incarnation
 		cfg.Following = w.following(name)
 	}
 	n, err := New(cfg, w.now)
@@ -220,7 +220,7 @@ func (w *wild) heard(name vote.NodeID, c vote.Conn, m *vote.Message) {
 func (w *wild) link(from, to vote.NodeID) {
 	w.last++
 	w.conns[w.last] = link{from, to}
-	w.nodes[from].Link(w.now, w.last, vote.SessionID{Node: to, Incarnation: w.lives[to]})
+	w.nodes[from].Link(w.now, w.last, vote.SessionID{Node: to, Incarnation: w.incarnations[to]})
 	w.collect(from)
 }
 
@@ -372,7 +372,7 @@ func (w *wild) arrive(q *lane) {
 	if _, ok := w.conns[q.conn]; !ok {
 		return
 	}
-	w.nodes[q.to].Deliver(w.now, q.conn, vote.SessionID{Node: q.from, Incarnation: w.lives[q.from]}, &p.m)
+	w.nodes[q.to].Deliver(w.now, q.conn, vote.SessionID{Node: q.from, Incarnation: w.incarnations[q.from]}, &p.m)
 	w.collect(q.to)
 }
 

@@ -63,8 +63,8 @@ func (x *explorer) take(s *state, st Step) string {
 		s.crashes--
 		x.crash(s, int(st.a))
 	case stepStart:
-		s.lives[st.a]++
-		return x.happen(s, occasion{kind: onStart, node: st.a, life: s.lives[st.a]})
+		s.incarnations[st.a]++
+		return x.happen(s, occasion{kind: onStart, node: st.a, incarnation: s.incarnations[st.a]})
 	case stepTick:
 		return x.passTime(s)
 	}
@@ -99,11 +99,11 @@ func (x *explorer) deliver(s *state, st Step) string {
 	client := uint8(x.node(int(st.a)))
 	if st.lane == toVoter || st.lane == toVoterUrgent {
 		return x.happen(s, occasion{
-			kind: onDeliver, node: st.b, peer: client, life: k.life, conn: connNumber(accepted, int(st.a), k.id), msg: m,
+			kind: onDeliver, node: st.b, peer: client, incarnation: k.incarnation, conn: connNumber(accepted, int(st.a), k.id), msg: m,
 		})
 	}
 	return x.happen(s, occasion{
-		kind: onDeliver, node: client, peer: st.b, life: k.voterLife, conn: connNumber(dialed, int(st.b), k.id), msg: m,
+		kind: onDeliver, node: client, peer: st.b, incarnation: k.voterIncarnation, conn: connNumber(dialed, int(st.b), k.id), msg: m,
 	})
 }
 
@@ -140,7 +140,7 @@ func (x *explorer) ask(s *state, st Step) string {
 	m := q.asked
 	q.asked, q.askedLate = 0, false
 	return x.happen(s, occasion{
-		kind: onDeliver, node: st.b, peer: st.a, life: s.lives[st.a], conn: connNumber(idleAccepted, int(st.a), 0), msg: m,
+		kind: onDeliver, node: st.b, peer: st.a, incarnation: s.incarnations[st.a], conn: connNumber(idleAccepted, int(st.a), 0), msg: m,
 	})
 }
 
@@ -150,6 +150,6 @@ func (x *explorer) tellAnswer(s *state, st Step) string {
 	q.told = rest
 	q.toldLate = q.toldLate && rest != 0
 	return x.happen(s, occasion{
-		kind: onDeliver, node: st.a, peer: st.b, life: s.lives[st.b], conn: connNumber(dialedByIdle, int(st.b), 0), msg: m,
+		kind: onDeliver, node: st.a, peer: st.b, incarnation: s.incarnations[st.b], conn: connNumber(dialedByIdle, int(st.b), 0), msg: m,
 	})
 }

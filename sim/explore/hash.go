@@ -21,7 +21,7 @@ func (x *explorer) features(s *state) (f features) {
 	n := x.o.Voters
 	for v := range n {
 		l := &x.locals.all[s.nodes[v]]
-		h := mix(l.main, uint64(s.lives[v]))
+		h := mix(l.main, uint64(s.incarnations[v]))
 		for c := range x.clients {
 			h = mix(h, x.locals.all[s.nodes[x.node(c)]].cols[v])
 			for slot := range s.conns[c][v] {
@@ -50,7 +50,7 @@ func (x *explorer) hash(s *state) uint64 {
 	}
 	for c := range x.clients {
 		node := x.node(c)
-		all = mix(mix(all, x.locals.all[s.nodes[node]].main), uint64(s.lives[node])<<8|uint64(s.locks[c]))
+		all = mix(mix(all, x.locals.all[s.nodes[node]].main), uint64(s.incarnations[node])<<8|uint64(s.locks[c]))
 	}
 	least := ^uint64(0)
 	for _, p := range x.perms {
@@ -82,7 +82,7 @@ func (x *explorer) ranks(s *state) (r [maxVoters]uint64) {
 }
 
 func (k *conn) hash(h uint64) uint64 {
-	h = mix(h, bit(k.client)|bit(k.voter)<<1|uint64(k.id)<<8|uint64(k.life)<<16|uint64(k.voterLife)<<24|uint64(k.late)<<32|bit(k.noticeLate)<<40)
+	h = mix(h, bit(k.client)|bit(k.voter)<<1|uint64(k.id)<<8|uint64(k.incarnation)<<16|uint64(k.voterIncarnation)<<24|uint64(k.late)<<32|bit(k.noticeLate)<<40)
 	h = mix(h, uint64(k.lanes[0])<<32|uint64(k.lanes[1]))
 	return mix(h, uint64(k.lanes[2])<<32|uint64(k.lanes[3]))
 }

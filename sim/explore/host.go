@@ -14,9 +14,9 @@ import (
 
 // host is an incarnation of a node, with the users of a client node: a user for each key.
 type host struct {
-	m     Machine
-	life  uint8
-	users [maxKeys]user
+	m           Machine
+	incarnation uint8
+	users       [maxKeys]user
 	// covers is until when each lease group is valid, as the node reported.
 	covers map[quorum.GroupID]vote.Instant
 }
@@ -61,18 +61,18 @@ func (x *explorer) act(h *host, o occasion) (after *host, out *outcome) {
 	switch o.kind {
 	case onStart:
 		m, err := x.o.Build(node.Config{
-			Name: x.names[o.node], Life: x.life(int(o.node), o.life), Voters: x.names[:x.o.Voters], TTL: ttl, MaxTTL: ttl, ToAll: true, Silent: true,
+			Name: x.names[o.node], Incarnation: x.incarnation(int(o.node), o.incarnation), Voters: x.names[:x.o.Voters], TTL: ttl, MaxTTL: ttl, ToAll: true, Silent: true,
 		}, now)
 		if err != nil {
 			panic(err)
 		}
-		h = &host{m: m, life: o.life, covers: map[quorum.GroupID]vote.Instant{}}
+		h = &host{m: m, incarnation: o.incarnation, covers: map[quorum.GroupID]vote.Instant{}}
 		after = h
 		x.linkIdle(h, now, int(o.node))
 	case onDeliver:
 		m := x.words.message(o.msg)
 		untidy(&m, now, x.now(int(o.peer), o.tick).Wall)
-		h.m.Deliver(now, o.conn, x.session(o.peer, o.life), &m)
+		h.m.Deliver(now, o.conn, x.session(o.peer, o.incarnation), &m)
 	case onTick:
 		h.m.Tick(now)
 	case onLock, onTry:
@@ -97,7 +97,7 @@ func (x *explorer) act(h *host, o occasion) (after *host, out *outcome) {
 		h.m.Release(now, ends.number)
 		*ends = claim{}
 	case onLink:
-		h.m.Link(now, o.conn, x.session(o.peer, o.life))
+		h.m.Link(now, o.conn, x.session(o.peer, o.incarnation))
 	case onUnlink:
 		h.m.Unlink(now, o.conn)
 	}

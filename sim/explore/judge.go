@@ -90,7 +90,7 @@ func (x *explorer) look(h *host, l *local) {
 // startup quarantine for longer. All clocks show the same time here.
 func (x *explorer) covered(s *state, k, c int, held *claim) string {
 	n := x.node(c)
-	owner := x.session(uint8(n), s.lives[n])
+	owner := x.session(uint8(n), s.incarnations[n])
 	behind := 0
 	for v := range x.o.Voters {
 		l := &x.locals.all[s.nodes[v]]

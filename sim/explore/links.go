@@ -99,9 +99,9 @@ func (x *explorer) link(s *state, st Step) string {
 	if pair[1].id == id {
 		id = 2
 	}
-	pair[0] = conn{client: true, voter: true, id: id, life: s.lives[client], voterLife: s.lives[st.b]}
+	pair[0] = conn{client: true, voter: true, id: id, incarnation: s.incarnations[client], voterIncarnation: s.incarnations[st.b]}
 	return x.happen(s, occasion{
-		kind: onLink, node: uint8(client), peer: st.b, life: s.lives[st.b], conn: connNumber(dialed, int(st.b), id),
+		kind: onLink, node: uint8(client), peer: st.b, incarnation: s.incarnations[st.b], conn: connNumber(dialed, int(st.b), id),
 	})
 }
 

@@ -43,14 +43,14 @@ const (
 
 // occasion is an input of a node. Occasions are comparable.
 type occasion struct {
-	kind occasionKind
-	key  uint8
-	node uint8
-	life uint8 // of the sender or linked peer; of the node itself when it starts
-	peer uint8
-	tick uint8
-	conn vote.Conn
-	msg  uint32
+	kind        occasionKind
+	key         uint8
+	node        uint8
+	incarnation uint8 // of the sender or linked peer; of the node itself when it starts
+	peer        uint8
+	tick        uint8
+	conn        vote.Conn
+	msg         uint32
 }
 
 // outcome is a node's reaction to an occasion.

@@ -44,7 +44,7 @@ func (p *packer) state(s *state, x *explorer) {
 	nodes, voters := len(x.names), x.o.Voters
 	for i := range nodes {
 		number(p, &s.nodes[i])
-		number(p, &s.lives[i])
+		number(p, &s.incarnations[i])
 	}
 	for c := range x.clients {
 		number(p, &s.locks[c])
@@ -73,7 +73,7 @@ func (p *packer) conn(k *conn) {
 	if !k.client && !k.voter {
 		return
 	}
-	for _, n := range []*uint8{&k.id, &k.life, &k.voterLife, &k.late} {
+	for _, n := range []*uint8{&k.id, &k.incarnation, &k.voterIncarnation, &k.late} {
 		number(p, n)
 	}
 	for l := range k.lanes {

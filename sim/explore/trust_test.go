@@ -89,7 +89,7 @@ type told struct {
 
 func newEarly(cfg node.Config, now vote.Now) (Machine, error) {
 	n, err := node.New(cfg, now)
-	return &early{Machine: n, life: cfg.Life, asked: map[vote.Conn]bool{}}, err
+	return &early{Machine: n, life: cfg.Incarnation, asked: map[vote.Conn]bool{}}, err
 }
 
 func (e *early) Link(now vote.Now, conn vote.Conn, voter vote.SessionID) {

@@ -21,13 +21,13 @@ const (
 // conn is a connection that a client dialed to a voter. When a connection breaks, one side knows
 // first; until the other side knows, this other side still receives the messages under way.
 type conn struct {
-	client, voter bool  // whether this side is up
-	id            uint8 // distinguishes the two connections of a pair
-	life          uint8 // the client's incarnation
-	voterLife     uint8
-	late          uint8 // the lanes that run late, as bits
-	noticeLate    bool  // the side still up doesn't know yet that the other is gone
-	lanes         [lanesPerConn]uint32
+	client, voter    bool  // whether this side is up
+	id               uint8 // distinguishes the two connections of a pair
+	incarnation      uint8 // the client's incarnation
+	voterIncarnation uint8
+	late             uint8 // the lanes that run late, as bits
+	noticeLate       bool  // the side still up doesn't know yet that the other is gone
+	lanes            [lanesPerConn]uint32
 }
 
 // question holds the messages between a restarted voter and a voter queried for tokens.
@@ -38,8 +38,8 @@ type question struct {
 
 // state is one state of the world. States are comparable.
 type state struct {
-	nodes [maxNodes]uint32
-	lives [maxNodes]uint8
+	nodes        [maxNodes]uint32
+	incarnations [maxNodes]uint8
 	// The newest connection, and an old connection considered open only by the voter.
 	conns [maxClients][maxVoters][2]conn
 	away  [maxClients][maxVoters]bool // the pair can't connect, for as long as the adversary likes
@@ -145,19 +145,19 @@ func (x *explorer) node(client int) int {
 	return client
 }
 
-func (x *explorer) session(node, life uint8) vote.SessionID {
-	return vote.SessionID{Node: x.names[node], Incarnation: x.life(int(node), life)}
+func (x *explorer) session(node, nth uint8) vote.SessionID {
+	return vote.SessionID{Node: x.names[node], Incarnation: x.incarnation(int(node), nth)}
 }
 
-// life returns an incarnation number for a node. Incarnations are random in production. Where keys
-// are shared, incarnations scatter slots and tokens that should not collide, so clients must differ
-// in their incarnations; with these numbers the second and the third client begin with the same
-// slot.
-func (x *explorer) life(node int, life uint8) vote.Incarnation {
+// incarnation returns an incarnation number for a node. Incarnations are random in production.
+// Where keys are shared, incarnations scatter slots and tokens that should not collide, so clients
+// must differ in their incarnations; with these numbers the second and the third client begin with
+// the same slot.
+func (x *explorer) incarnation(node int, nth uint8) vote.Incarnation {
 	if c := x.client(node); c >= 0 && x.sharing {
-		return vote.Incarnation(100*(c+1)) + vote.Incarnation(life)
+		return vote.Incarnation(100*(c+1)) + vote.Incarnation(nth)
 	}
-	return vote.Incarnation(life)
+	return vote.Incarnation(nth)
 }
 
 // now returns a node's clocks. All clocks run at one rate and are read at ticks only.

@@ -37,7 +37,7 @@ func (x *world) crashing(n *nodeState) {
 		} else {
 			x.w.Script.Crash(n.name)
 		}
-		n.life = nil
+		n.process = nil
 		x.w.At(x.exp(n.luck, back), func() {
 			x.w.Script.Start(n.name)
 			x.begin(n)
@@ -53,7 +53,7 @@ func (x *world) pausing(n *nodeState) {
 		return
 	}
 	x.w.At(x.exp(n.stops, p.Every), func() {
-		if n.life != nil {
+		if n.process != nil {
 			x.pauses++
 			x.w.Script.Stop(n.name)
 		}

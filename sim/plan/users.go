@@ -3,7 +3,7 @@ package plan
 import "time"
 
 // think makes a client of a process wait, request a key, hold and release the key, again and again.
-func (x *world) think(l *life) {
+func (x *world) think(l *process) {
 	n := l.node
 	x.w.AtNode(n.name, x.exp(n.users, x.s.Load.Think), func() {
 		k := x.load[n.users.IntN(len(x.load))]
@@ -22,7 +22,7 @@ func (x *world) think(l *life) {
 
 // stand makes a process request a post, hold the post for a while, hand the post over, and request
 // it again.
-func (x *world) stand(l *life, k *key) {
+func (x *world) stand(l *process, k *key) {
 	n := l.node
 	var i *wish
 	again := func() { x.w.AtNode(n.name, againAfter, func() { x.stand(l, k) }) }
@@ -59,7 +59,7 @@ func (x *world) probing(n *nodeState) {
 // probe makes one request. A crashed or stopped process makes none; if the process crashes
 // meanwhile, the probe isn't counted.
 func (x *world) probe(n *nodeState) {
-	l := n.life
+	l := n.process
 	if l == nil || x.w.Stopped(n.name) {
 		return
 	}
@@ -73,7 +73,7 @@ func (x *world) probe(n *nodeState) {
 		x.w.AtNode(n.name, 0, func() { x.release(i) })
 	}, nil)
 	x.w.At(time.Duration(x.s.Probe.Within), func() {
-		if over || n.life != l {
+		if over || n.process != l {
 			return
 		}
 		over = true

@@ -22,13 +22,13 @@ const (
 // world is one run of a scenario.
 type world struct {
 	*measures
-	s     *Scenario
-	w     *sim.World
-	nodes []*nodeState
-	names map[string]*nodeState
-	lives map[vote.SessionID]*life
-	load  []*key
-	posts []*key
+	s         *Scenario
+	w         *sim.World
+	nodes     []*nodeState
+	names     map[string]*nodeState
+	processes map[vote.SessionID]*process
+	load      []*key
+	posts     []*key
 
 	ready   bool // the nodes have come to rest, and events are counted
 	holding int  // leases that are held
@@ -39,10 +39,10 @@ type world struct {
 // nodeState is one node, across its incarnations.
 type nodeState struct {
 	place
-	i    int
-	life *life // nil while the node is down
-	safe bool  // the node doesn't crash; for tests
-	n    int   // incarnations so far
+	i       int
+	process *process // nil while the node is down
+	safe    bool     // the node doesn't crash; for tests
+	n       int      // incarnations so far
 
 	// Each concern draws from a stream of its own, so that removing a concern leaves the others
 	// unchanged.
@@ -51,8 +51,8 @@ type nodeState struct {
 	stops *rand.Rand
 }
 
-// life is one process: an incarnation of a node.
-type life struct {
+// process is one process: an incarnation of a node.
+type process struct {
 	node    *nodeState
 	classes []class // of all requests, by number
 	open    map[vote.Number]*wish
@@ -79,7 +79,7 @@ const (
 
 // wish is one request.
 type wish struct {
-	life      *life
+	process   *process
 	key       *key
 	r         *sim.Request
 	held      bool
@@ -140,7 +140,7 @@ func (s *Scenario) options(seed uint64) sim.Options {
 
 // newWorld starts a world and lets it come to rest: all nodes run, all voters count.
 func newWorld(s *Scenario, seed uint64, alter func(*sim.Options)) *world {
-	x := &world{s: s, measures: newMeasures(s), names: make(map[string]*nodeState), lives: make(map[vote.SessionID]*life)}
+	x := &world{s: s, measures: newMeasures(s), names: make(map[string]*nodeState), processes: make(map[vote.SessionID]*process)}
 	for i, p := range s.nodes() {
 		n := &nodeState{
 			place: p, i: i, users: stream(seed, streamUsers, i), luck: stream(seed, streamCrashes, i), stops: stream(seed, streamPauses, i),
@@ -189,11 +189,11 @@ func (x *world) begin(n *nodeState) {
 	x.up++
 	// A residual vote of a crashed incarnation's probe may stand for a TTL, so the next incarnation
 	// has a key of its own.
-	l := &life{node: n, open: make(map[vote.Number]*wish), probes: &key{name: fmt.Sprintf("probe/%s/%d", n.name, n.n%3), class: forProbe}}
+	l := &process{node: n, open: make(map[vote.Number]*wish), probes: &key{name: fmt.Sprintf("probe/%s/%d", n.name, n.n%3), class: forProbe}}
 	l.classes = append(l.classes, 0) // numbers begin with 1
 	n.n++
-	n.life = l
-	x.lives[x.w.Session(n.name)] = l
+	n.process = l
+	x.processes[x.w.Session(n.name)] = l
 	if !n.locks {
 		return
 	}
@@ -229,8 +229,8 @@ func (x *world) exp(r *rand.Rand, mean Duration) time.Duration {
 
 // lock requests a key on behalf of a running process. It calls then when the lease is granted, and
 // after when the request fails or the lease is lost.
-func (x *world) lock(l *life, k *key, then, after func()) *wish {
-	i := &wish{life: l, key: k, then: then, after: after}
+func (x *world) lock(l *process, k *key, then, after func()) *wish {
+	i := &wish{process: l, key: k, then: then, after: after}
 	k.waiting = append(k.waiting, i)
 	l.classes = append(l.classes, k.class)
 	l.open[vote.Number(len(l.classes)-1)] = i
@@ -272,7 +272,7 @@ func (x *world) unwait(i *wish) {
 
 // Granted implements sim.Observer.
 func (x *world) Granted(r *sim.Request) {
-	i := x.names[r.Node].life.open[r.Number]
+	i := x.names[r.Node].process.open[r.Number]
 	i.r = r
 	x.pass()
 	x.holding++
@@ -297,7 +297,7 @@ func (x *world) Granted(r *sim.Request) {
 
 // Ended implements sim.Observer.
 func (x *world) Ended(r *sim.Request) {
-	l := x.names[r.Node].life
+	l := x.names[r.Node].process
 	i := l.open[r.Number]
 	delete(l.open, r.Number)
 	x.unwait(i)
@@ -333,7 +333,7 @@ func (x *world) Sent(from, to vote.SessionID, m *vote.Message, between bool) {
 		}
 		return
 	}
-	l := x.lives[asker]
+	l := x.processes[asker]
 	if l == nil || int(m.Number) >= len(l.classes) {
 		return
 	}

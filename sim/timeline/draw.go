@@ -324,14 +324,14 @@ func (d *drawing) lane(t *track, leases []shownLease, waits []shownWait, keys []
 	spine := top + markHigh - 60
 	d.spines = append(d.spines, spine)
 	d.rect("down", picLeft, top, d.x(d.until)-picLeft, high, "", "")
-	for _, s := range t.lives {
+	for _, s := range t.running {
 		d.stretch("up", s, top, high, "runs as "+s.text)
 	}
 	for _, s := range t.quiet {
 		d.stretch("quiet", s, top, high, "quiet")
 	}
 	d.strip(t.host, top)
-	for _, s := range t.lives {
+	for _, s := range t.running {
 		d.line("life", d.x(s.from), spine, d.x(min(s.to, d.until)), spine, "", "")
 	}
 	d.text("node", 200, top+150, d.p.hosts[t.host].name)
@@ -362,7 +362,7 @@ func (d *drawing) lane(t *track, leases []shownLease, waits []shownWait, keys []
 	for _, s := range t.clocks {
 		d.step(d.x(s.from), spine, s.text)
 	}
-	for _, s := range t.lives {
+	for _, s := range t.running {
 		if s.from >= d.from {
 			d.start(d.x(s.from), spine, fmt.Sprintf("starts at %s as %s", d.seconds(s.from), s.text))
 		}

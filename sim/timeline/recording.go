@@ -53,16 +53,16 @@ type host struct {
 
 // track is the record of a host.
 type track struct {
-	host   int
-	lives  []stretch
-	quiet  []stretch
-	pauses []stretch
-	deaths []time.Duration
-	clocks []stretch // clock changes; from and to are equal
-	held   map[RequestID]Lease
-	waits  map[RequestID]wait
-	leases []shownLease
-	waited []shownWait
+	host    int
+	running []stretch
+	quiet   []stretch
+	pauses  []stretch
+	deaths  []time.Duration
+	clocks  []stretch // clock changes; from and to are equal
+	held    map[RequestID]Lease
+	waits   map[RequestID]wait
+	leases  []shownLease
+	waited  []shownWait
 }
 
 // wait is a request that waits.
@@ -175,7 +175,7 @@ func (p *Recording) end(list *[]stretch, at time.Duration) {
 // Started records the start of a process.
 func (p *Recording) Started(at time.Duration, host int, process string) {
 	if p != nil {
-		begin(&p.track(host).lives, at, process)
+		begin(&p.track(host).running, at, process)
 	}
 }
 
@@ -185,7 +185,7 @@ func (p *Recording) Died(at time.Duration, host int) {
 		return
 	}
 	t := p.track(host)
-	p.end(&t.lives, at)
+	p.end(&t.running, at)
 	p.end(&t.quiet, at)
 	p.end(&t.pauses, at)
 	if p.shows(at) {

@@ -133,7 +133,7 @@ func (x *explorer) act(h *host, o occasion, out *outcome) {
 	m := h.Machine
 	if o.kind == starts {
 		cfg := electorate.Config{Self: session(h.Node), MaxTTL: ttl}
-		cfg.Self.Incarnation = x.o.life(h.Node, int(o.gen))
+		cfg.Self.Incarnation = x.o.incarnation(h.Node, int(o.gen))
 		now := vote.Now{Fast: epoch, Slow: epoch}
 		h.Machine = x.o.Build(cfg, x.disks[o.arg], now)
 		// Gossip sees all nodes as alive, up or not, and no directories: so gossip has no node

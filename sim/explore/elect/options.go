@@ -22,7 +22,7 @@ const (
 	// before. Two steps are as long as a ballot may take, and still shorter than a drain, so that
 	// the clocks remain consistent with drains.
 	idle = ttl / 2
-	// maxCrashes bounds the number of a node's incarnations; see life.
+	// maxCrashes bounds the number of a node's incarnations; see incarnation.
 	maxCrashes = 6
 )
 
@@ -122,16 +122,16 @@ const founders = 3
 
 func nodeName(i int) vote.NodeID { return vote.NodeID('a' + rune(i)) }
 
-// life returns the number of a node's kth incarnation, from 1 on. All incarnations of all nodes
-// differ.
-func (o *Options) life(i, k int) vote.Incarnation {
+// incarnation returns the number of a node's kth incarnation, from 1 on. All incarnations of all
+// nodes differ.
+func (o *Options) incarnation(i, k int) vote.Incarnation {
 	if o.Descend {
-		k = lifeStride - k
+		k = incarnationStride - k
 	}
-	return vote.Incarnation(lifeStride*i + k)
+	return vote.Incarnation(incarnationStride*i + k)
 }
 
-const lifeStride = 2 * (maxCrashes + 2)
+const incarnationStride = 2 * (maxCrashes + 2)
 
 func elector(i int) vote.Elector { return vote.Elector{Name: nodeName(i), Dir: vote.Dir(i + 1)} }
 

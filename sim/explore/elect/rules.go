@@ -29,7 +29,7 @@ func init() {
 		// Old copies of directories aren't explored, so the write count of a state matters only
 		// between a save and the answers that wait for the save.
 		"vote.DiskState.Writes": skip, "electorate.held.writes": sinceWrites, "electorate.Machine.everStored": skip, "electorate.other.writes": skip,
-		"electorate.other.life": skip,
+		"electorate.other.incarnation": skip,
 
 		// The steps in which nodes send electorates and poll each other are independent of the
 		// machine, so the last recipients and the next poll don't matter.

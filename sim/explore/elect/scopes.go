@@ -21,8 +21,8 @@ func Scopes() (small, wide []Scope) {
 		{"three become two, a connection breaks", Options{Propose: []string{"a:ab"}, Conclude: a, Cuts: 1}},
 		{"three become two, a disk fails", Options{Propose: []string{"a:ab"}, Conclude: a, Failures: 1}},
 		{"one election, two proposers", Options{Propose: []string{"a:ab", "b:abcd"}, Conclude: none, Mute: true}},
-		{"one election, a proposer's two lives", Options{Propose: []string{"a:ab", "a:abcd"}, Conclude: none, Mute: true, Crashes: 1, Crash: a}},
-		{"one election, a proposer's two lives, the later one smaller", Options{
+		{"one election, a proposer's two incarnations", Options{Propose: []string{"a:ab", "a:abcd"}, Conclude: none, Mute: true, Crashes: 1, Crash: a}},
+		{"one election, a proposer's two incarnations, the later one smaller", Options{
 			Propose: []string{"a:ab", "a:abcd"}, Conclude: none, Mute: true, Crashes: 1, Crash: a, Descend: true,
 		}},
 		{"a joint electorate, and both ends of it", Options{Propose: []string{"a:ad"}, Begun: true, Conclude: []string{"a:bd", "b:c"}, Waits: 1, Attempts: 1}},
@@ -36,7 +36,7 @@ func Scopes() (small, wide []Scope) {
 		{"three become four, a disk fails", Options{Propose: []string{"a:abcd"}, Conclude: a, Failures: 1}},
 		{"three become two, two proposers", Options{Propose: []string{"a:ab", "b:ab"}, Conclude: a}},
 		{"one election, two proposers, all may crash", Options{Propose: []string{"a:ab", "b:abcd"}, Conclude: none, Mute: true, Crashes: 1}},
-		{"one election, a proposer's three lives", Options{Propose: []string{"a:ab", "a:abcd", "a:ac"}, Conclude: none, Mute: true, Crashes: 2, Crash: a}},
+		{"one election, a proposer's three incarnations", Options{Propose: []string{"a:ab", "a:abcd", "a:ac"}, Conclude: none, Mute: true, Crashes: 2, Crash: a}},
 		{"one election, an attempt is given up", Options{Propose: []string{"a:ab", "a:abcd", "b:ac"}, Conclude: none, Mute: true, Idles: 2, Idle: a}},
 		{"three become two, two crashes", Options{Propose: []string{"a:ab"}, Conclude: a, Crashes: 2, Crash: []string{"a", "b"}}},
 		{"one election, three proposers", Options{Propose: []string{"a:ab", "b:abcd", "c:bc"}, Conclude: none, Mute: true}},

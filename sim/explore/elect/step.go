@@ -110,7 +110,7 @@ func (x *explorer) between(w *world, i, j int, todo []step) []step {
 
 // generation numbers the connections between two nodes; the connections are new whenever either
 // node starts.
-func generation(w *world, i, j int) uint8 { return w.nodes[i].lives + w.nodes[j].lives }
+func generation(w *world, i, j int) uint8 { return w.nodes[i].incarnations + w.nodes[j].incarnations }
 
 // apply executes a step, and returns the violation; empty if there is none. apply returns
 // impossible if the step can't happen after all.
@@ -224,8 +224,8 @@ func (x *explorer) crash(w *world, i int, saved bool) (wrong string) {
 // dials them.
 func (x *explorer) start(w *world, i int) (wrong string) {
 	n := &w.nodes[i]
-	n.lives++
-	begins := occasion{kind: starts, gen: n.lives, arg: n.disk}
+	n.incarnations++
+	begins := occasion{kind: starts, gen: n.incarnations, arg: n.disk}
 	out := x.happens(begins, i)
 	if out.wrong != "" {
 		return out.wrong

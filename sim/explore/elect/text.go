@@ -114,11 +114,11 @@ func attemptText(a vote.Ballot) string {
 	if a.Counter == 0 {
 		return "none"
 	}
-	k := int(a.By) % lifeStride
-	if k = min(k, lifeStride-k); k == 1 {
-		return fmt.Sprintf("%d%s", a.Counter, nodeName(int(a.By)/lifeStride))
+	k := int(a.By) % incarnationStride
+	if k = min(k, incarnationStride-k); k == 1 {
+		return fmt.Sprintf("%d%s", a.Counter, nodeName(int(a.By)/incarnationStride))
 	}
-	return fmt.Sprintf("%d%s'%d", a.Counter, nodeName(int(a.By)/lifeStride), k)
+	return fmt.Sprintf("%d%s'%d", a.Counter, nodeName(int(a.By)/incarnationStride), k)
 }
 
 func diskText(s *vote.DiskState) string {

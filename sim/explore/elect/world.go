@@ -4,11 +4,11 @@ import "encoding/binary"
 
 // node is the part of a world about one node.
 type node struct {
-	local  uint32 // the state of the machine; 0 while the node is down
-	disk   uint32
-	before uint32 // the contents of the disk before the last save
-	lives  uint8
-	idles  uint8 // how often the node's clock has gone on by itself
+	local        uint32 // the state of the machine; 0 while the node is down
+	disk         uint32
+	before       uint32 // the contents of the disk before the last save
+	incarnations uint8
+	idles        uint8 // how often the node's clock has gone on by itself
 	// joined is since when the disk has had the joint electorate: 0 not yet, 1 since the last drain
 	// or later, 2 since before the last drain.
 	joined uint8
@@ -55,7 +55,7 @@ func (x *explorer) pack(w *world, b []byte) []byte {
 		n := &w.nodes[i]
 		b = binary.AppendUvarint(b, uint64(n.local))
 		b = binary.AppendUvarint(b, uint64(n.disk))
-		b = append(b, n.lives<<4|n.idles<<2|n.joined)
+		b = append(b, n.incarnations<<4|n.idles<<2|n.joined)
 		if x.o.lossy {
 			b = binary.AppendUvarint(b, uint64(n.before))
 		}
@@ -90,7 +90,7 @@ func (x *explorer) unpack(b []byte, w *world) {
 		n := &w.nodes[i]
 		n.local, n.disk = uint32(word()), uint32(word())
 		c := take(1)[0]
-		n.lives, n.idles, n.joined = c>>4, c>>2&3, c&3
+		n.incarnations, n.idles, n.joined = c>>4, c>>2&3, c&3
 		if x.o.lossy {
 			n.before = uint32(word())
 		}

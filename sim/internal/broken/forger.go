@@ -13,12 +13,12 @@ import (
 // voter receives its own voter's genuine answers.
 type forger struct {
 	*node.Node
-	keep    func(f *forger, e *vote.Entry, from vote.SessionID, answer *vote.Message) bool
-	streams map[vote.Conn]*forgedStream
-	lives   map[vote.NodeID]vote.Incarnation // of the last answers
-	gens    map[vote.SessionID]vote.Generation
-	tokens  map[votedFor]vote.Token // named by voters
-	hides   bool                    // see HidesQuiet
+	keep         func(f *forger, e *vote.Entry, from vote.SessionID, answer *vote.Message) bool
+	streams      map[vote.Conn]*forgedStream
+	incarnations map[vote.NodeID]vote.Incarnation // of the last answers
+	gens         map[vote.SessionID]vote.Generation
+	tokens       map[votedFor]vote.Token // named by voters
+	hides        bool                    // see HidesQuiet
 }
 
 type votedFor struct {
@@ -45,7 +45,7 @@ func newForger(
 ) (Machine, error) {
 	n, err := node.New(cfg, now)
 	return &forger{
-		Node: n, keep: keep, streams: map[vote.Conn]*forgedStream{}, lives: map[vote.NodeID]vote.Incarnation{},
+		Node: n, keep: keep, streams: map[vote.Conn]*forgedStream{}, incarnations: map[vote.NodeID]vote.Incarnation{},
 		gens: map[vote.SessionID]vote.Generation{}, tokens: map[votedFor]vote.Token{},
 	}, err
 }
@@ -75,7 +75,7 @@ func QuietCounts(cfg node.Config, now vote.Now) (Machine, error) {
 // KeepsVotes still counts the votes of a voter that has restarted.
 func KeepsVotes(cfg node.Config, now vote.Now) (Machine, error) {
 	return newForger(cfg, now, func(f *forger, e *vote.Entry, from vote.SessionID, _ *vote.Message) bool {
-		return e.Serial != 0 && f.lives[from.Node] != 0 && f.lives[from.Node] != from.Incarnation
+		return e.Serial != 0 && f.incarnations[from.Node] != 0 && f.incarnations[from.Node] != from.Incarnation
 	})
 }
 
@@ -165,5 +165,5 @@ func (f *forger) forge(s *forgedStream, from vote.SessionID, m *vote.Message) {
 	if f.hides {
 		m.Quiet = 0
 	}
-	f.lives[from.Node], f.gens[from] = from.Incarnation, m.Generation
+	f.incarnations[from.Node], f.gens[from] = from.Incarnation, m.Generation
 }
