@@ -31,8 +31,8 @@ func (v *Voter) Elect(now vote.Now, e vote.Electorate, member bool, out []vote.O
 	before, minToken := v.elected, v.tokens.min
 	was := before.member
 	v.setElectorate(e)
-	// The voter's own minimum token may be as large as the electorate's already, by a forgotten key,
-	// which bound no vote for another key.
+	// The voter's own minimum token may be as large as the electorate's already, by a forgotten
+	// key, which bound no vote for another key.
 	if v.tokens.min > minToken || e.MinToken > before.MinToken || before.unraised {
 		v.proposeAnew()
 	}

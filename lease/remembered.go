@@ -7,10 +7,10 @@ import (
 )
 
 // newsMax is how many of the newest events a voter remembers for watches, and how many older events
-// of watched keys. A watch that comes back later has missed events, and is told of a gap. The limits
-// are for bursts: a node's many leases may begin and end at once, and a watch far away receives the
-// events in messages of [vote.MaxViews], one in a round trip. At about 200 bytes each, the events
-// take at most 6.6 MB, in addition to the values.
+// of watched keys. A watch that comes back later has missed events, and is told of a gap. The
+// limits are for bursts: a node's many leases may begin and end at once, and a watch far away
+// receives the events in messages of [vote.MaxViews], one in a round trip. At about 200 bytes each,
+// the events take at most 6.6 MB, in addition to the values.
 const newsMax = 1 << 14
 
 // remembered has the events that watches may still need. Its size is bounded, whether the events

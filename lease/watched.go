@@ -28,8 +28,8 @@ type watched struct {
 // watching is how long an interest counts, and from where on.
 type watching struct {
 	until vote.Instant
-	// since is the number of an event: of the interest's events after it, all are remembered or lost
-	// (see remembered).
+	// since is the number of an event: of the interest's events after it, all are remembered or
+	// lost (see remembered).
 	since uint64
 }
 

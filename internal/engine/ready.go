@@ -119,8 +119,8 @@ func (l *loop) readiness(now vote.Now, op string) (answer error, known bool) {
 }
 
 // isUnbornAndRefused reports whether this process knows no electorate of its mesh with Expect, and
-// all other processes found refuse this one. The wait goes on: an address of another mesh, out of
-// date, must not fail the first start of a mesh.
+// a process refuses this one, and too few others for a birth are known. The wait goes on: an
+// address of another mesh, out of date, must not fail the first start of a mesh.
 func (l *loop) isUnbornAndRefused() bool {
 	return l.engine.IsBornByCount() && !l.node.Electorate().Known() && l.engine.finder.IsRefused()
 }
