@@ -112,7 +112,7 @@ func (c *Config) electorateStatus(v engine.ElectorateView) ElectorateStatus {
 	if s.Joint {
 		s.Old, s.New = engine.ElectorNames(e.Old), engine.ElectorNames(e.Voters)
 	}
-	for _, name := range st.StandBy {
+	for _, name := range st.Standby {
 		s.Standby = append(s.Standby, string(name))
 	}
 	slices.Sort(s.Standby)

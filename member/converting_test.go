@@ -9,7 +9,7 @@ import (
 // converting node as a fixed node.
 func TestGossipTakesAConvertingNodeForOneOfEitherKind(t *testing.T) {
 	terms := func(following, converting bool, maxTTL time.Duration) map[string]string {
-		return Terms{VersionMin: 1, VersionMax: 2, RhoPerMille: 5, MaxTTL: maxTTL, Following: following, Converting: converting}.tags(1)
+		return Terms{VersionMin: 1, VersionMax: 2, RhoPerMille: 5, MaxTTL: maxTTL, Dynamic: following, Converting: converting}.tags(1)
 	}
 	fixed, converting, dynamic := terms(false, false, time.Second), terms(false, true, time.Second), terms(true, false, time.Second)
 	earlier := terms(false, true, time.Second)

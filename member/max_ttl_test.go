@@ -14,7 +14,7 @@ func TestGossipTakesMembersWithAnotherMaxTTLWhereTheVotersDecideIt(t *testing.T)
 		t.Errorf("gossip takes wire version %d for the first with a decided maximum TTL; it is %d", decidedTTL, transport.DecidedTTLVersion)
 	}
 	terms := func(newest uint, dynamic bool, maxTTL time.Duration) map[string]string {
-		return Terms{VersionMin: 1, VersionMax: newest, RhoPerMille: 5, MaxTTL: maxTTL, Following: dynamic}.tags(1)
+		return Terms{VersionMin: 1, VersionMax: newest, RhoPerMille: 5, MaxTTL: maxTTL, Dynamic: dynamic}.tags(1)
 	}
 	for _, c := range []struct {
 		name         string

@@ -179,7 +179,7 @@ func TestThreeNodesSeeEachOther(t *testing.T) {
 func TestTheStateDirectoryIsToldWithEachLife(t *testing.T) {
 	inLab(t, func(l *lab) {
 		of := func(dir vote.Dir) func(*Config) {
-			return func(c *Config) { c.Dir, c.Terms.Following = dir, true }
+			return func(c *Config) { c.Dir, c.Terms.Dynamic = dir, true }
 		}
 		a, b := l.start("a", 1, addr(1), of(0xa)), l.start("b", 2, addr(2), of(1<<64-1))
 		l.within(5*time.Second, "they see each other", func() bool { return a.sees("a", "b") && b.sees("a", "b") })
@@ -370,7 +370,7 @@ func TestOtherTermsAreRefusedWithBothValuesInBothLogs(t *testing.T) {
 		{"MaxTTL", func(t *Terms) { t.MaxTTL = 20 * time.Second }, []string{"MaxTTL is 10s here and 20s there"}, []string{"MaxTTL is 20s here and 10s there"}},
 		{"voters", func(t *Terms) { t.Voters = []vote.NodeID{"a", "b"} }, []string{"is 3:", "here and 2:"}, []string{"is 2:", "here and 3:"}},
 		{
-			"electorate", func(t *Terms) { t.Following = true },
+			"electorate", func(t *Terms) { t.Dynamic = true },
 			[]string{"the electorate is fixed here and is dynamic there"}, []string{"the electorate is dynamic here and is fixed there"},
 		},
 		{"rho", func(t *Terms) { t.RhoPerMille = 1 }, []string{"is 5 here and 1 there"}, []string{"is 1 here and 5 there"}},

@@ -24,11 +24,11 @@ type Terms struct {
 	MaxTTL                 time.Duration
 	// the electorate, or its founders with dynamic membership; in any order
 	Voters []vote.NodeID
-	// Following says that the electorate has dynamic membership, and Voters are its founders;
+	// Dynamic says that the electorate has dynamic membership, and Voters are its founders;
 	// otherwise the electorate is fixed.
-	Following bool
+	Dynamic bool
 	// Converting says that the node is on its way from a fixed electorate to dynamic membership. It
-	// doesn't set Following, and accepts members of both kinds.
+	// doesn't set Dynamic, and accepts members of both kinds.
 	Converting bool
 	// Birth is set if the mesh is born by count; then there are no Voters.
 	Birth vote.Birth
@@ -76,7 +76,7 @@ func (t Terms) tags(incarnation vote.Incarnation) map[string]string {
 		tagVoters:      fingerprint(t.Voters),
 		tagFollow:      followNo,
 	}
-	if t.Following {
+	if t.Dynamic {
 		tags[tagFollow] = followYes
 	}
 	if t.Converting {

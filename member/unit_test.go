@@ -94,7 +94,7 @@ func TestDiffForgetsWhoIsGone(t *testing.T) {
 }
 
 func TestTagsFitForTheLargestElectorate(t *testing.T) {
-	terms := Terms{VersionMin: 1, VersionMax: 1<<32 - 1, RhoPerMille: 1000, MaxTTL: 1<<63 - 1, Following: true, Converting: true, Birth: vote.Birth{Expect: 63, MinVoters: 63}}
+	terms := Terms{VersionMin: 1, VersionMax: 1<<32 - 1, RhoPerMille: 1000, MaxTTL: 1<<63 - 1, Dynamic: true, Converting: true, Birth: vote.Birth{Expect: 63, MinVoters: 63}}
 	for range vote.MaxVoters {
 		terms.Voters = append(terms.Voters, vote.NodeID(strings.Repeat("v", vote.MaxNameLen)))
 	}
@@ -211,7 +211,7 @@ func TestFingerprintIgnoresOrderOnly(t *testing.T) {
 
 func TestBirthsAreComparedAndBothAreNamed(t *testing.T) {
 	tags := func(b vote.Birth) map[string]string {
-		return Terms{VersionMin: 1, VersionMax: 1, Following: true, Birth: b}.tags(1)
+		return Terms{VersionMin: 1, VersionMax: 1, Dynamic: true, Birth: b}.tags(1)
 	}
 	none, three, five, safer, alone := vote.Birth{}, vote.Birth{Expect: 3, MinVoters: 3}, vote.Birth{Expect: 5, MinVoters: 3},
 		vote.Birth{Expect: 5, MinVoters: 5}, vote.Birth{Expect: 1, MinVoters: 1}

@@ -130,7 +130,7 @@ var electingWords = [...]vote.Kind{
 // about the electorate.
 func (ft *faults) lieInWait(h *host, down time.Duration, r *rand.Rand, did func(bool)) {
 	words := ambushWords[:]
-	if ft.w.opt.Following != nil && r.IntN(2) == 0 {
+	if ft.w.opt.Dynamic != nil && r.IntN(2) == 0 {
 		words = electingWords[:]
 	}
 	b := &ambush{word: words[r.IntN(len(words))], says: r.IntN(2) == 0, after: r.IntN(2) == 0}

@@ -47,7 +47,7 @@ func (cc *coverCheck) checkCover(r *Request) {
 	if cc.w.opt.TokensOnly || cc.w.conversion.mayForfeit() {
 		return
 	}
-	if cc.w.opt.Following != nil {
+	if cc.w.opt.Dynamic != nil {
 		if !cc.w.dynamic.coveredFollowing(r) {
 			cc.w.judge.violate(checkCover, "%s's lease of %q with token %d lasts for %v, but no majority under any electorate is bound to it for so long:%s", r.Node,
 				r.Key, r.Token, r.p.left(cc.w.now, r.end), cc.bonds(r))

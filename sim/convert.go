@@ -25,7 +25,7 @@ const (
 func (s Stage) String() string { return [...]string{"fixed", "converting", "dynamic"}[s] }
 
 // Convert makes a world whose nodes are converted from a fixed list, the first Options.Voters
-// hosts, to dynamic membership. Options.Following must be set.
+// hosts, to dynamic membership. Options.Dynamic must be set.
 type Convert struct {
 	First map[string]Stage // of the hosts that don't start as fixed nodes
 	Steps []ConvertStep
@@ -68,7 +68,7 @@ func (cv *conversion) stageOf(h *host) Stage {
 	switch {
 	case cv.converts():
 		return cv.stages[h]
-	case cv.w.opt.Following != nil:
+	case cv.w.opt.Dynamic != nil:
 		return StageDynamic
 	}
 	return StageFixed
@@ -158,7 +158,7 @@ func (cv *conversion) becomeAll() {
 }
 
 // convertConfig completes the configuration of a host's next process: nil for a fixed one.
-func (cv *conversion) convertConfig(h *host, f *node.Following, list []vote.NodeID) *node.Following {
+func (cv *conversion) convertConfig(h *host, f *node.Dynamic, list []vote.NodeID) *node.Dynamic {
 	if !cv.converts() || cv.stages[h] == StageDynamic {
 		return f
 	}
@@ -271,7 +271,7 @@ func DrawConverting(seed uint64) Options {
 	o.MaxTTL, o.TTL = d.pick("max-ttl", 400*time.Millisecond, 600*time.Millisecond, time.Second), nil
 	o.Voters, o.Clients = d.pickInt("voters", 1, 2, 3, 3, 3, 3, 4, 5), d.intN("clients", 5)
 	o.Net = Net{Least: 100 * time.Microsecond, Most: d.pick("net", time.Millisecond, o.MaxTTL/100, o.MaxTTL/50), Jitter: 50, Spikes: d.pickInt("spikes", 0, 5)}
-	o.Following = &Following{
+	o.Dynamic = &Dynamic{
 		MaxVoters: d.pickInt("max-voters", 3, 5, 7), Unfounded: true, Brisk: true, Late: d.pick("late", 0, 5*o.MaxTTL), DiskMost: d.pick("disk", time.Millisecond, o.MaxTTL/50, o.MaxTTL/10),
 	}
 	o.Load.Mix.LengthLeast = o.lengthLeast()
@@ -351,7 +351,7 @@ func (o *Options) drawSteps(r *rand.Rand) {
 	if r.IntN(3) > 0 || o.MaxTTL/2 < vote.MinTTL {
 		return
 	}
-	o.Following.LeastTTL = o.MaxTTL / 2
+	o.Dynamic.LeastTTL = o.MaxTTL / 2
 	for i := range c.Steps {
 		if c.Steps[i].Stage == StageDynamic && r.IntN(2) == 0 {
 			c.Steps[i].MaxTTL = o.MaxTTL / 2

@@ -20,7 +20,7 @@ const conversionTTL = 2 * time.Second
 func convertingAs(stages map[string]Stage, names ...string) Options {
 	return Options{
 		Names: names, Voters: 3, Clients: len(names) - 3, MaxTTL: conversionTTL, Clocks: Clocks{Exact: true},
-		Following: &Following{MaxVoters: 7, Unfounded: true}, Convert: &Convert{First: stages, Unmet: true},
+		Dynamic: &Dynamic{MaxVoters: 7, Unfounded: true}, Convert: &Convert{First: stages, Unmet: true},
 	}
 }
 
@@ -45,10 +45,10 @@ type thawed struct {
 
 func thaws(parts bool) Builder {
 	return func(_ *World, cfg node.Config, now vote.Now) (Machine, error) {
-		if cfg.Following == nil || !cfg.Following.FromFixed {
+		if cfg.Dynamic == nil || !cfg.Dynamic.FromFixed {
 			return node.New(cfg, now)
 		}
-		cfg.Following.FromFixed = false
+		cfg.Dynamic.FromFixed = false
 		n, err := node.New(cfg, now)
 		return &thawed{Node: n, fixed: make(map[vote.Conn]vote.NodeID), parts: parts}, err
 	}
@@ -143,7 +143,7 @@ func heldByFixed(w *World) {
 // freshly has a converting voter of the list skip the startup quarantine because its directory is
 // new.
 func freshly(w *World, cfg node.Config, now vote.Now) (Machine, error) {
-	if f := cfg.Following; f != nil && f.FromFixed {
+	if f := cfg.Dynamic; f != nil && f.FromFixed {
 		f.Fresh = true
 		w.host(string(cfg.Name)).p.fresh = true
 	}
@@ -166,7 +166,7 @@ func grownWhileConverted(w *World) {
 // obliviousOnceConverting builds converting nodes that never learn that other nodes have another
 // list.
 func obliviousOnceConverting(w *World, cfg node.Config, now vote.Now) (Machine, error) {
-	if cfg.Following == nil {
+	if cfg.Dynamic == nil {
 		return node.New(cfg, now)
 	}
 	return oblivious(w, cfg, now)
@@ -210,7 +210,7 @@ type remembersAlways struct{ *node.Node }
 
 func recalls(_ *World, cfg node.Config, now vote.Now) (Machine, error) {
 	n, err := node.New(cfg, now)
-	if f := cfg.Following; f != nil && f.FromFixed {
+	if f := cfg.Dynamic; f != nil && f.FromFixed {
 		return remembersAlways{n}, err
 	}
 	return n, err
@@ -303,7 +303,7 @@ var conversionRules = []struct {
 	{
 		"no drain rests on a frozen node", func() Options {
 			o := convertingAs(map[string]Stage{"a": 1, "b": 1, "c": 1, "d": 2, "e": 2, "x": 2}, "a", "b", "c", "d", "e", "x")
-			o.Following.Absent = []string{"d", "e", "x"}
+			o.Dynamic.Absent = []string{"d", "e", "x"}
 			return o
 		}(), recalls, forgottenOnce, check.RuleExclusion,
 	},
@@ -331,7 +331,7 @@ var conversionRules = []struct {
 // longer list.
 func grownConverting() Options {
 	o := grownOptions()
-	o.MaxTTL, o.Following = conversionTTL, &Following{Unfounded: true}
+	o.MaxTTL, o.Dynamic = conversionTTL, &Dynamic{Unfounded: true}
 	o.Convert = &Convert{First: map[string]Stage{"d": StageConverting, "e": StageConverting}}
 	return o
 }

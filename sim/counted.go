@@ -14,7 +14,7 @@ import (
 
 // Counted makes the mesh one that is born by count (package electorate), of processes without
 // disks. A host is a place where processes run, one after the other; each has an identity of its
-// own. Options.Voters is the number of hosts, and Options.Following must be set.
+// own. Options.Voters is the number of hosts, and Options.Dynamic must be set.
 type Counted struct {
 	Expect    int
 	MinVoters int // zero: the default
@@ -273,7 +273,7 @@ func DrawCounted(seed uint64) Options {
 	o.MaxTTL, o.TTL = d.pick("max-ttl", 400*time.Millisecond, 600*time.Millisecond, time.Second), nil
 	o.Voters, o.Clients = c.Most+d.pickInt("hosts", 0, 1, 3), 0
 	o.Net = Net{Least: 100 * time.Microsecond, Most: d.pick("net", time.Millisecond, o.MaxTTL/100, o.MaxTTL/50), Jitter: 50, Spikes: d.pickInt("spikes", 0, 5)}
-	o.Following = &Following{MaxVoters: d.pickInt("max-voters", 5, 5, 7), Brisk: true}
+	o.Dynamic = &Dynamic{MaxVoters: d.pickInt("max-voters", 5, 5, 7), Brisk: true}
 	// The minimum token of a mesh is the wall clock, as when all voters have forgotten, so tokens
 	// rise as far as clocks agree: elsewhere clocks are hours apart, here they only drift.
 	o.Clocks = Clocks{}

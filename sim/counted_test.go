@@ -56,7 +56,7 @@ func TestFoundersWithAShorterMaxTTL(t *testing.T) {
 	for _, registered := range []bool{false, true} {
 		const long, short = 12 * time.Second, 4 * time.Second
 		o := counted(Counted{Expect: 3, Most: 4, First: 3})
-		o.MaxTTL, o.Following = long, &Following{MaxTTL: short, LeastTTL: short}
+		o.MaxTTL, o.Dynamic = long, &Dynamic{MaxTTL: short, LeastTTL: short}
 		if registered {
 			o.Counted.Register = 3 * long
 		}
@@ -99,7 +99,7 @@ const countedTTL = 6 * time.Second
 // counted returns the options of a scenario with processes on up to six hosts, a to f.
 func counted(c Counted) Options {
 	return Options{
-		Names: []string{"a", "b", "c", "d", "e", "f"}, Voters: 6, MaxTTL: countedTTL, Following: &Following{}, Counted: &c,
+		Names: []string{"a", "b", "c", "d", "e", "f"}, Voters: 6, MaxTTL: countedTTL, Dynamic: &Dynamic{}, Counted: &c,
 		Clocks: Clocks{PPM: make([]int64, 6), Wall: make([]time.Duration, 6)},
 	}
 }

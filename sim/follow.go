@@ -12,9 +12,9 @@ import (
 	"github.com/lockmesh/lockmesh/sim/fault"
 )
 
-// Following configures a world with dynamic membership: every host has a disk and may be voted in.
+// Dynamic configures a world with dynamic membership: every host has a disk and may be voted in.
 // The first Options.Voters hosts are the founders of the electorate.
-type Following struct {
+type Dynamic struct {
 	MaxVoters int // zero: the default of the library
 	// Most gives single hosts a MaxVoters of their own, from their next start on.
 	Most      map[string]int
@@ -81,8 +81,8 @@ func (fs *followers) setUpFollowing() {
 
 // followingConfig returns the directory for a new incarnation, and creates a directory if none
 // exists.
-func (fs *followers) followingConfig(h *host) *node.Following {
-	f := fs.w.opt.Following
+func (fs *followers) followingConfig(h *host) *node.Dynamic {
+	f := fs.w.opt.Dynamic
 	if f == nil {
 		return nil
 	}
@@ -102,7 +102,7 @@ func (fs *followers) followingConfig(h *host) *node.Following {
 	if own, ok := f.Most[h.alias]; ok {
 		most = own
 	}
-	return &node.Following{State: h.disk.state, Fresh: fresh, Found: found, MaxVoters: most}
+	return &node.Dynamic{State: h.disk.state, Fresh: fresh, Found: found, MaxVoters: most}
 }
 
 // follows takes a process's outputs other than messages: states to store, wanted connections, and
@@ -125,7 +125,7 @@ func (fs *followers) save(p *process, s vote.DiskState) {
 	h.disk.saving = &s
 	p.savingSince = fs.w.now + 1
 	fs.w.nemesis.strike(h, stepSaves, nil)
-	most := fs.w.opt.Following.DiskMost
+	most := fs.w.opt.Dynamic.DiskMost
 	if most == 0 {
 		most = 5 * time.Millisecond
 	}
@@ -341,7 +341,7 @@ func DrawFollowing(seed uint64) Options {
 	o.Net.Most = min(o.Net.Most, o.MaxTTL/50)
 	o.Net.Least = min(o.Net.Least, o.Net.Most)
 	o.Voters, o.Clients = d.pickInt("voters", 1, 2, 3, 3, 3, 4, 5), d.intN("clients", 5)
-	o.Following = &Following{MaxVoters: d.pickInt("max-voters", 3, 5, 7), Late: d.pick("late", 0, 5*o.MaxTTL, 20*o.MaxTTL), DiskMost: d.pick("disk", time.Millisecond, 20*time.Millisecond, o.MaxTTL/4)}
+	o.Dynamic = &Dynamic{MaxVoters: d.pickInt("max-voters", 3, 5, 7), Late: d.pick("late", 0, 5*o.MaxTTL, 20*o.MaxTTL), DiskMost: d.pick("disk", time.Millisecond, 20*time.Millisecond, o.MaxTTL/4)}
 	o.Load.Mix.LengthLeast = o.lengthLeast()
 	o.Load.Clients = min(o.Load.Clients, 3)
 	o.Faults.Every = d.pick("every", o.MaxTTL/2, o.MaxTTL, 3*o.MaxTTL, 10*o.MaxTTL)
@@ -386,8 +386,8 @@ func (o *Options) hostile() {
 	o.MaxTTL = d.pick("max-ttl", 400*time.Millisecond, 600*time.Millisecond, time.Second)
 	o.Voters = d.pickInt("voters", 1, 2, 3, 3, 3, 4)
 	o.Clients = 1 + d.intN("clients", 4)
-	o.Following.Late, o.Following.Brisk = 2*o.MaxTTL, true
-	o.Following.DiskMost = d.pick("disk", time.Millisecond, o.MaxTTL/50, o.MaxTTL/10)
+	o.Dynamic.Late, o.Dynamic.Brisk = 2*o.MaxTTL, true
+	o.Dynamic.DiskMost = d.pick("disk", time.Millisecond, o.MaxTTL/50, o.MaxTTL/10)
 	o.Net = Net{Least: 100 * time.Microsecond, Most: d.pick("net", time.Millisecond, o.MaxTTL/100, o.MaxTTL/50), Jitter: 50, Spikes: d.pickInt("spikes", 0, 5)}
 	o.Load.Mix.LengthLeast = o.lengthLeast()
 
@@ -405,17 +405,17 @@ func (o *Options) hostile() {
 	l.Think = d.pick("load/think", 20*time.Millisecond, 100*time.Millisecond, o.MaxTTL)
 	l.Hold = d.pick("load/hold", 20*time.Millisecond, o.MaxTTL, 2*o.MaxTTL)
 	l.Patience, l.Try, l.Long = 3*o.MaxTTL, d.pickInt("load/try", 0, 20), 0
-	o.Following.Aim = Aim(d.intN("aim", int(aims)))
-	switch o.Following.Aim {
+	o.Dynamic.Aim = Aim(d.intN("aim", int(aims)))
+	switch o.Dynamic.Aim {
 	case AimDrain: // a single client holds, and the others wait
 		l.Clients, l.Think, l.Hold, l.Patience, l.Forever, l.Try = 1, 20*time.Millisecond, 2*o.MaxTTL, 6*o.MaxTTL, 90, 0
 		o.Voters, o.Clients = d.pickInt("drain/voters", 1, 3, 3), d.pickInt("drain/clients", 3, 4)
 		// With slower disks or links a change takes longer than the rest of a lease.
-		o.Following.DiskMost, o.Net.Most = time.Millisecond, time.Millisecond
+		o.Dynamic.DiskMost, o.Net.Most = time.Millisecond, time.Millisecond
 	case AimElection: // the smaller the maximum TTL, the more elections
 		o.MaxTTL = 400 * time.Millisecond
-		o.Net.Most, o.Following.DiskMost = min(o.Net.Most, o.MaxTTL/50), min(o.Following.DiskMost, o.MaxTTL/20)
-		o.Following.Late = 2 * o.MaxTTL
+		o.Net.Most, o.Dynamic.DiskMost = min(o.Net.Most, o.MaxTTL/50), min(o.Dynamic.DiskMost, o.MaxTTL/20)
+		o.Dynamic.Late = 2 * o.MaxTTL
 		o.Load.Mix.LengthLeast = o.lengthLeast()
 		l.Clients, l.Think, l.Patience = 1, 2*o.MaxTTL, 3*o.MaxTTL
 	// The key rests during a change, so that new voters learn of its tokens only from the minimum
@@ -431,7 +431,7 @@ func (o *Options) hostile() {
 
 	o.Faults.Every = d.pick("every", o.MaxTTL/2, o.MaxTTL)
 	rare := 3
-	if o.Following.Aim != AimAll {
+	if o.Dynamic.Aim != AimAll {
 		rare = 6
 	}
 	for f := range fault.Gray { // see drawGray
@@ -448,11 +448,11 @@ func (o *Options) hostile() {
 		o.Faults.Weights[f] = 0
 	}
 	o.Faults.Weights[fault.Proposal], o.Faults.Weights[fault.Strike] = d.pickInt("weight/Proposal", 8, 16), d.pickInt("weight/Strike", 4, 8, 16)
-	if o.Following.Aim == AimElection { // ambushes propose by themselves
+	if o.Dynamic.Aim == AimElection { // ambushes propose by themselves
 		o.Faults.Weights[fault.Proposal], o.Faults.Weights[fault.Strike] = 1, 16
 		o.Voters, o.Clients = d.pickInt("election/voters", 3, 3, 5), 4
 	}
-	if o.Following.Aim == AimDrain {
+	if o.Dynamic.Aim == AimDrain {
 		o.Faults.Every, o.Faults.Weights[fault.Strike] = o.MaxTTL/2, 16
 	}
 	o.Faults.Weights[fault.Leave], o.Faults.Weights[fault.Wipe] = d.intN("leave", 3), d.intN("wipe", 3)
@@ -460,12 +460,12 @@ func (o *Options) hostile() {
 
 // isAbsent reports whether a scenario starts the host.
 func (fs *followers) isAbsent(h *host) bool {
-	return fs.w.opt.Following != nil && slices.Contains(fs.w.opt.Following.Absent, h.alias)
+	return fs.w.opt.Dynamic != nil && slices.Contains(fs.w.opt.Dynamic.Absent, h.alias)
 }
 
 // lateness draws the delay of a host's first start.
 func (fs *followers) lateness(h *host) time.Duration {
-	if f := fs.w.opt.Following; f != nil && !h.voter && f.Late > 0 {
+	if f := fs.w.opt.Dynamic; f != nil && !h.voter && f.Late > 0 {
 		return fault.Within(rand.New(fs.w.chance("late", h.alias)), f.Late)
 	}
 	return 0

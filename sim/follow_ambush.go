@@ -70,7 +70,7 @@ func (ne *nemesis) partsAtDrain(r *rand.Rand) {
 // crashes at the first saves. After the bootstrap, an expendable founder loses its directory and
 // comes back among the hosts still unaware of the electorate.
 func (ne *nemesis) harassFounding() {
-	if f := ne.w.opt.Following; f == nil || f.Aim != AimFound {
+	if f := ne.w.opt.Dynamic; f == nil || f.Aim != AimFound {
 		return
 	}
 	r, ttl := rand.New(ne.w.chance("founding")), ne.w.opt.MaxTTL

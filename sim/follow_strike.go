@@ -73,11 +73,11 @@ const lurksMost = 8
 // lurk adds a pending strike: when any node, or the given node, takes a step of a change, the
 // strike injects one of several faults to be survived by a change.
 func (ne *nemesis) lurk(h *host, down time.Duration, r *rand.Rand, did func(bool)) {
-	if ne.w.opt.Following.Aim == AimElection && r.IntN(3) > 0 {
+	if ne.w.opt.Dynamic.Aim == AimElection && r.IntN(3) > 0 {
 		ne.ambushElection(r, 6*ne.w.opt.MaxTTL, did)
 		return
 	}
-	if ne.w.opt.Following.Aim == AimMinToken && r.IntN(3) > 0 {
+	if ne.w.opt.Dynamic.Aim == AimMinToken && r.IntN(3) > 0 {
 		did(ne.ambushMinToken(r))
 		return
 	}
@@ -85,13 +85,13 @@ func (ne *nemesis) lurk(h *host, down time.Duration, r *rand.Rand, did func(bool
 		return
 	}
 	b := &lurk{step: strikeSteps[r.IntN(len(strikeSteps))], word: strikeWords[r.IntN(len(strikeWords))], joint: r.IntN(3) > 0}
-	switch ne.w.opt.Following.Aim {
+	switch ne.w.opt.Dynamic.Aim {
 	case AimDrain:
 		b.step, b.joint = stepKnows, true
 	case AimElection:
 		b.step = strikeSteps[r.IntN(4)]
 	}
-	if r.IntN(3) == 0 && ne.w.opt.Following.Aim != AimDrain {
+	if r.IntN(3) == 0 && ne.w.opt.Dynamic.Aim != AimDrain {
 		b.host = h
 	}
 	b.strike = func(h *host) {
@@ -204,7 +204,7 @@ func (ne *nemesis) harmChange(h *host, down time.Duration, r *rand.Rand) bool {
 
 // kindOfStrike draws the kind of fault by the world's aim.
 func (ne *nemesis) kindOfStrike(r *rand.Rand) int {
-	switch ne.w.opt.Following.Aim {
+	switch ne.w.opt.Dynamic.Aim {
 	case AimDrain:
 		return pickInt(r, 14, 14, 14, 5, 7, 10, 10, 9)
 	case AimElection:
@@ -367,14 +367,14 @@ func (ne *nemesis) someVoters(h *host, r *rand.Rand) []vote.Elector {
 	}
 	r.Shuffle(len(voters), func(i, j int) { voters[i], voters[j] = voters[j], voters[i] })
 	// Nodes that don't vote yet come first.
-	if e := ne.w.dynamic.decided[ne.w.dynamic.newest]; r.IntN(2) == 0 || ne.w.opt.Following.Aim == AimDrain || ne.w.opt.Following.Aim == AimMinToken {
+	if e := ne.w.dynamic.decided[ne.w.dynamic.newest]; r.IntN(2) == 0 || ne.w.opt.Dynamic.Aim == AimDrain || ne.w.opt.Dynamic.Aim == AimMinToken {
 		slices.SortStableFunc(voters, func(v, o vote.Elector) int { return bit(e.Has(v)) - bit(e.Has(o)) })
 	}
 	n := pickInt(r, 1, 2, 3, 3, 3, 4, 5)
-	if ne.w.opt.Following.Aim == AimElection && r.IntN(4) > 0 { // ambushes need three or five voters
+	if ne.w.opt.Dynamic.Aim == AimElection && r.IntN(4) > 0 { // ambushes need three or five voters
 		n = pickInt(r, 3, 3, 5)
 	}
-	if n = min(n, len(voters)); n == 4 && ne.w.opt.Following.Aim == AimElection {
+	if n = min(n, len(voters)); n == 4 && ne.w.opt.Dynamic.Aim == AimElection {
 		n = 3
 	}
 	return voters[:n]

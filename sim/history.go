@@ -58,7 +58,7 @@ func (hs *histories) isBehind(p *process) bool {
 	if hs.w.opt.Counted != nil {
 		return hs.w.population.isBehindCounted(p)
 	}
-	return hs.w.opt.Following != nil && p.knew < hs.w.dynamic.newest
+	return hs.w.opt.Dynamic != nil && p.knew < hs.w.dynamic.newest
 }
 
 // checkHistory searches for an order of all calls on each key.

@@ -154,7 +154,7 @@ func (ft *faults) Do(a Act) {
 		did(ft.twinFault(h, a.For, r))
 	case fault.Wipe, fault.Gone, fault.Leave, fault.Disk, fault.Accuse, fault.Proposal, fault.Strike,
 		fault.Gray:
-		if h != nil && ft.w.opt.Following != nil {
+		if h != nil && ft.w.opt.Dynamic != nil {
 			ft.w.nemesis.harmFollowing(h, &a, r, did)
 		}
 	case fault.Begin, fault.End, fault.Rollout, fault.Apart, fault.Zone:

@@ -39,7 +39,7 @@ type crowd struct {
 func newCrowd(alone bool, callers map[string]int) *crowd {
 	c := &crowd{by: make(map[string]int)}
 	c.w = New(Options{
-		Seed: 1, MaxTTL: 2 * time.Second, Alone: alone, Observe: c,
+		Seed: 1, MaxTTL: 2 * time.Second, NoLocalQueue: alone, Observe: c,
 		Net: Net{Least: time.Millisecond, Most: time.Millisecond, Jitter: -1}, Clocks: Clocks{Exact: true},
 	})
 	c.w.RunUntil(5*time.Second, func() bool { return c.w.host("a").p.m.Ready() })

@@ -27,7 +27,7 @@ type maxTTLs struct {
 }
 
 func (m *maxTTLs) setUpMaxTTLs() {
-	f := m.w.opt.Following
+	f := m.w.opt.Dynamic
 	if f == nil {
 		return
 	}
@@ -77,7 +77,7 @@ func (m *maxTTLs) grants(version uint64, d time.Duration) time.Duration {
 // leastTTL returns the least maximum TTL that may ever be decided in the world.
 func (o *Options) leastTTL() time.Duration {
 	least := o.MaxTTL
-	if f := o.Following; f != nil {
+	if f := o.Dynamic; f != nil {
 		least = min(least, cmp.Or(f.MaxTTL, least), cmp.Or(f.LeastTTL, least))
 		for _, c := range f.MaxTTLChanges {
 			least = min(least, c.MaxTTL)
@@ -99,7 +99,7 @@ func (o *Options) drawMaxTTLChanges() {
 	if o.MaxTTL/3 >= vote.MinTTL {
 		values = append(values, o.MaxTTL/3)
 	}
-	f := o.Following
+	f := o.Dynamic
 	f.MaxTTL = values[r.IntN(len(values))]
 	at := fault.Within(r, 6*o.MaxTTL)
 	for range 1 + r.IntN(4) {

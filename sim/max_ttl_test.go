@@ -43,7 +43,7 @@ func restartsOnceLowered(w *World) *Request {
 func TestALoweredMaxTTLIsDrainedForTheLonger(t *testing.T) {
 	run := func(build Builder) (*World, *Request) {
 		w := New(Options{
-			Names: []string{"a", "b", "c", "y", "z"}, Clients: 2, MaxTTL: longTTL, Build: build, Following: &Following{MaxVoters: 3, LeastTTL: shortTTL},
+			Names: []string{"a", "b", "c", "y", "z"}, Clients: 2, MaxTTL: longTTL, Build: build, Dynamic: &Dynamic{MaxVoters: 3, LeastTTL: shortTTL},
 			Clocks: Clocks{Exact: true},
 		})
 		z := restartsOnceLowered(w)

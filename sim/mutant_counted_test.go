@@ -236,8 +236,8 @@ func newIdentified(w *World, cfg node.Config, now vote.Now) (identified, error) 
 	h := w.hosts[slices.IndexFunc(w.hosts, func(h *host) bool { return h.name == cfg.Name })]
 	// Other processes take an identity with a restarted count of writes for an old copy, and refuse
 	// the identity.
-	cfg.Following.State.Writes = uint64(h.starts) << 32
-	cfg.Following.Fresh = true
+	cfg.Dynamic.State.Writes = uint64(h.starts) << 32
+	cfg.Dynamic.Fresh = true
 	n, err := node.New(cfg, now)
 	return identified{n, w, h}, err
 }

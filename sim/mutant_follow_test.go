@@ -14,7 +14,7 @@ import (
 // grows is a mesh founded by a, b and c; d and e start when the scenario starts them. y only locks:
 // four voters would be no better than three, and the electorate has at most five.
 var grows = Options{
-	Names: []string{"a", "b", "c", "d", "e", "y"}, Clients: 3, Following: &Following{MaxVoters: 5, Absent: []string{"d", "e"}},
+	Names: []string{"a", "b", "c", "d", "e", "y"}, Clients: 3, Dynamic: &Dynamic{MaxVoters: 5, Absent: []string{"d", "e"}},
 	Clocks: Clocks{PPM: make([]int64, 6), Wall: make([]time.Duration, 6)},
 }
 
@@ -30,7 +30,7 @@ var growsAhead = func() Options {
 var followMutants = []mutant{
 	{name: "no joint phase", build: changesAtOnce(func(*vote.Electorate) bool { return true }), scenario: joinsBehindABack, options: grows, draw: DrawFollowing},
 	{name: "one voter swapped for another without a joint phase", build: changesAtOnce(isSwap), scenario: swapsBehindABack, options: Options{
-		Names: []string{"a", "b", "c", "d"}, Clients: 1, Following: &Following{MaxVoters: 3},
+		Names: []string{"a", "b", "c", "d"}, Clients: 1, Dynamic: &Dynamic{MaxVoters: 3},
 	}, draw: DrawFollowing},
 	{name: "no drain", build: concludes(0), scenario: holdsFromTheOld, options: grows, draw: DrawFollowing},
 	{name: "a drain from when the change was decided", build: concludes(electorate.Drain(sceneTTL)), scenario: oldOnesHearLate, options: grows, draw: drawScene},
@@ -39,9 +39,9 @@ var followMutants = []mutant{
 	{name: "promises about electorates not stored", build: storesNoPromise, scenario: acceptsAndForgets, options: parts, draw: DrawFollowing},
 	{name: "a wiped founder trusted", build: keepsItsName, scenario: acceptsAndIsWiped, options: parts, draw: DrawFollowing},
 	{name: "a majority of the founders founds", build: foundsByCount, scenario: foundsTwice, options: Options{
-		Voters: 5, Following: &Following{Absent: []string{"a", "b", "c", "d", "e"}},
+		Voters: 5, Dynamic: &Dynamic{Absent: []string{"a", "b", "c", "d", "e"}},
 	}, draw: DrawFollowing},
-	{name: "gossip shrinks the majority", build: shrinks, scenario: bothSidesGossip, options: Options{Voters: 5, Following: &Following{}}, draw: DrawFollowing},
+	{name: "gossip shrinks the majority", build: shrinks, scenario: bothSidesGossip, options: Options{Voters: 5, Dynamic: &Dynamic{}}, draw: DrawFollowing},
 }
 
 // drawScene is DrawFollowing with the maximum TTL of the scenarios, for a mutant with a drain of
@@ -233,7 +233,7 @@ func concludes(after time.Duration) Builder {
 	return func(_ *World, cfg node.Config, now vote.Now) (Machine, error) {
 		n, err := node.New(cfg, now)
 		return &concluder{
-			Machine: n, ttl: cfg.MaxTTL, after: after, now: now, self: vote.Elector{Name: cfg.Name, Dir: cfg.Following.State.Dir}, conns: make(map[vote.NodeID]vote.Conn),
+			Machine: n, ttl: cfg.MaxTTL, after: after, now: now, self: vote.Elector{Name: cfg.Name, Dir: cfg.Dynamic.State.Dir}, conns: make(map[vote.NodeID]vote.Conn),
 		}, err
 	}
 }
@@ -350,7 +350,7 @@ func (v versionless) Deliver(now vote.Now, conn vote.Conn, from vote.SessionID, 
 // parts is a mesh for acceptsTwice: three founders, d and e on the side of a, and f on the side of
 // c.
 var parts = Options{
-	Names: []string{"a", "b", "c", "d", "e", "f", "y"}, Clients: 4, Following: &Following{MaxVoters: 5, Absent: []string{"d", "e", "f"}},
+	Names: []string{"a", "b", "c", "d", "e", "f", "y"}, Clients: 4, Dynamic: &Dynamic{MaxVoters: 5, Absent: []string{"d", "e", "f"}},
 }
 
 func acceptsAndForgets(w *World) { w.acceptsTwice(func() { w.Script.Start("b") }) }
@@ -418,7 +418,7 @@ func (f forgetfulDisk) Saves() []vote.DiskState {
 // keepsItsName has a node come back as the same voter, whatever has become of its directory.
 func keepsItsName(w *World, cfg node.Config, now vote.Now) (Machine, error) {
 	h := w.hosts[slices.IndexFunc(w.hosts, func(h *host) bool { return h.name == cfg.Name })]
-	if f := cfg.Following; f.Fresh && h.disk.made > 1 {
+	if f := cfg.Dynamic; f.Fresh && h.disk.made > 1 {
 		f.State.Dir = vote.Dir(rand.New(w.chance("dir", h.alias, 1)).Uint64() | 1)
 		f.Fresh = false
 		h.disk.state.Dir, h.p.dir, h.p.fresh = f.State.Dir, f.State.Dir, false

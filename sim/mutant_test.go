@@ -81,7 +81,7 @@ func (m *mutant) play(b Builder, deaf map[string]bool) error {
 		w := New(o)
 		w.judge.deaf = deaf
 		switch {
-		case o.Following != nil, o.Lists != nil: // the scenario starts the mesh
+		case o.Dynamic != nil, o.Lists != nil: // the scenario starts the mesh
 			m.scenario(w)
 		case w.Script.Awake():
 			m.scenario(w)

@@ -40,7 +40,7 @@ const (
 
 // brisk returns how long a time of connection management lasts in this world.
 func (nw *network) brisk(d time.Duration) time.Duration {
-	if f := nw.w.opt.Following; f == nil || !f.Brisk {
+	if f := nw.w.opt.Dynamic; f == nil || !f.Brisk {
 		return d
 	}
 	return max(time.Duration(int64(d)*int64(nw.w.opt.MaxTTL)/int64(usualTTL)), time.Millisecond)
@@ -208,7 +208,7 @@ func (nw *network) voterPlace(name vote.NodeID) int { return slices.Index(nw.w.v
 // dial starts a connection to a voter, unless there is a connection already, or none is wanted.
 func (nw *network) dial(p *process, voter int) {
 	d := &p.dials[voter]
-	if d.l != nil || nw.w.voters[voter] == p.host.name || !nw.w.listed(p, voter) || nw.w.opt.Following != nil && !d.wanted {
+	if d.l != nil || nw.w.voters[voter] == p.host.name || !nw.w.listed(p, voter) || nw.w.opt.Dynamic != nil && !d.wanted {
 		return
 	}
 	nw.lastN++

@@ -137,7 +137,7 @@ var registeredMutants = []struct {
 	scenario func(w *World)
 }{
 	{"a founding by pledges alone", 0, func(_ *World, cfg node.Config, now vote.Now) (Machine, error) {
-		cfg.Following.RegisterTerm = 0
+		cfg.Dynamic.RegisterTerm = 0
 		return node.New(cfg, now)
 	}, twoFleets},
 	// With this seed both foundings load the record before either stores.

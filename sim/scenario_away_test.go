@@ -32,8 +32,8 @@ func TestFault74OneAwayForLongThenAnother(t *testing.T) {
 		{"five voters, of which one is away, and another", 5, "b", []string{"e"}, nil, []string{"d"}},
 		{"five voters, of which two are away", 5, "b", []string{"e", "d"}, nil, nil},
 	} {
-		pause := func(f *Following) time.Duration {
-			s := stage(t, Options{Voters: row.voters, Following: f})
+		pause := func(f *Dynamic) time.Duration {
+			s := stage(t, Options{Voters: row.voters, Dynamic: f})
 			if f != nil {
 				s.founded()
 			}
@@ -55,7 +55,7 @@ func TestFault74OneAwayForLongThenAnother(t *testing.T) {
 			return x.pause
 		}
 		t.Run(row.name, func(t *testing.T) {
-			fixed, living := pause(nil), pause(&Following{})
+			fixed, living := pause(nil), pause(&Dynamic{})
 			if living > fixed+time.Second {
 				t.Errorf("a request waits for up to %v, where it is %v with a fixed list of voters", living, fixed)
 			}

@@ -21,7 +21,7 @@ import (
 func growing(t *testing.T) (s *scene, r *Request) {
 	w := New(Options{
 		Seed: 1, Voters: 3, Clients: 3, Names: []string{"a", "b", "c", "d", "e", "y"}, MaxTTL: sceneTTL, Clocks: Clocks{Exact: true},
-		Following: &Following{MaxVoters: 5, Absent: []string{"d", "e"}},
+		Dynamic: &Dynamic{MaxVoters: 5, Absent: []string{"d", "e"}},
 	})
 	s = &scene{t: t, World: w, scenario: w.Script}
 	s.founded()
@@ -184,7 +184,7 @@ func TestFault39TheProposerIsHarmedWhileTheJointElectorateDrains(t *testing.T) {
 // votes the other voters out, and the other side changes nothing, however many standbys are there.
 func TestFault38OnlyAMajorityOfTheOldOnesDecides(t *testing.T) {
 	t.Parallel()
-	s := mesh(t, 5, []string{"f", "g", "h", "i", "j"}, Following{MaxVoters: 5})
+	s := mesh(t, 5, []string{"f", "g", "h", "i", "j"}, Dynamic{MaxVoters: 5})
 	s.Run(2 * sceneTTL)
 	minority, majority := []string{"a", "b", "f", "g", "h"}, []string{"c", "d", "e", "i", "j"}
 	lost, kept := s.holds("a", "lost"), s.holds("c", "kept")
@@ -230,7 +230,7 @@ func TestFault38AChangeIsCutInTwo(t *testing.T) {
 		{[]string{"a", "b", "c", "d", "e"}, []string{"y", "x"}, 0}, // no voter is missing
 	} {
 		t.Run(fmt.Sprint(row.one, row.other), func(t *testing.T) {
-			s := mesh(t, 3, []string{"d", "e", "x", "y"}, Following{MaxVoters: 5}, "d", "e", "x")
+			s := mesh(t, 3, []string{"d", "e", "x", "y"}, Dynamic{MaxVoters: 5}, "d", "e", "x")
 			s.Run(2 * sceneTTL)
 			s.Start("d")
 			s.Start("e")
@@ -278,7 +278,7 @@ func TestFault40TwoChangesAtOnce(t *testing.T) {
 	for seed := uint64(1); seed <= 24; seed++ {
 		s := stage(t, Options{
 			Seed: seed, Voters: 3, Clients: 4, Names: []string{"a", "b", "c", "d", "e", "f", "g"},
-			Following: &Following{MaxVoters: 5, Absent: []string{"d", "e", "f", "g"}},
+			Dynamic: &Dynamic{MaxVoters: 5, Absent: []string{"d", "e", "f", "g"}},
 		})
 		s.founded()
 		s.Run(2 * sceneTTL)
@@ -328,7 +328,7 @@ func TestFault40TwoChangesAtOnce(t *testing.T) {
 // proposal. The others decide on this proposal, and not on changes of their own.
 func TestFault40AChangeThatWasAcceptedIsTakenUp(t *testing.T) {
 	t.Parallel()
-	s := mesh(t, 3, []string{"d", "e", "f", "g"}, Following{MaxVoters: 5}, "d", "e", "f", "g")
+	s := mesh(t, 3, []string{"d", "e", "f", "g"}, Dynamic{MaxVoters: 5}, "d", "e", "f", "g")
 	s.Run(2 * sceneTTL)
 	s.Cut("c", "a", "d", "e")
 	s.dynamic.when("b", true, vote.KindAccepted, func() {

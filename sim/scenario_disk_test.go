@@ -14,7 +14,7 @@ import (
 // writes notice: no message of c counts any more, c's operator is alarmed, and a standby takes c's
 // seat.
 func TestFault28AnOldCopyIsRefused(t *testing.T) {
-	s := mesh(t, 3, []string{"d"}, Following{MaxVoters: 3})
+	s := mesh(t, 3, []string{"d"}, Dynamic{MaxVoters: 3})
 	s.judge.deaf = map[string]bool{checkAlarm: true}
 	s.Run(2 * sceneTTL)
 	copied := s.dynamic.Writes("c")
@@ -56,7 +56,7 @@ func TestFault28AnOldCopyIsRefused(t *testing.T) {
 // TestFault28AnOldCopyThatNobodyKnowsBetter shows the limit of this protection: once all nodes that
 // know of later writes have restarted, the copy can't be told from the directory as c left it.
 func TestFault28AnOldCopyThatNobodyKnowsBetter(t *testing.T) {
-	s := mesh(t, 3, nil, Following{})
+	s := mesh(t, 3, nil, Dynamic{})
 	s.Run(2 * sceneTTL)
 	copied := s.dynamic.Writes("c")
 	s.Restart("c")
@@ -76,7 +76,7 @@ func TestFault28AnOldCopyThatNobodyKnowsBetter(t *testing.T) {
 // TestFault60ABrokenDisk breaks c's disk for writes. c goes on voting on locks under its stored
 // electorate, takes no part in changes, and is replaced after a while.
 func TestFault60ABrokenDisk(t *testing.T) {
-	s := mesh(t, 3, []string{"d"}, Following{MaxVoters: 3})
+	s := mesh(t, 3, []string{"d"}, Dynamic{MaxVoters: 3})
 	s.judge.deaf = map[string]bool{checkAlarm: true}
 	s.Run(2 * sceneTTL)
 	s.dynamic.BreakDisk("c")
@@ -104,7 +104,7 @@ func TestFault60ABrokenDisk(t *testing.T) {
 // TestFault60ABrokenDiskOnTime shows that if all other nodes are there, a standby replaces a voter
 // with a broken disk once FailAfter and a change have passed.
 func TestFault60ABrokenDiskOnTime(t *testing.T) {
-	s := mesh(t, 3, []string{"d"}, Following{MaxVoters: 3})
+	s := mesh(t, 3, []string{"d"}, Dynamic{MaxVoters: 3})
 	s.judge.deaf = map[string]bool{checkAlarm: true}
 	s.Run(2 * sceneTTL)
 	s.dynamic.BreakDisk("b")
@@ -116,7 +116,7 @@ func TestFault60ABrokenDiskOnTime(t *testing.T) {
 // TestFault60AllDisksAreFull fills all disks: the electorate doesn't change, and all nodes are
 // served.
 func TestFault60AllDisksAreFull(t *testing.T) {
-	s := mesh(t, 3, []string{"d", "e"}, Following{MaxVoters: 5}, "d", "e")
+	s := mesh(t, 3, []string{"d", "e"}, Dynamic{MaxVoters: 5}, "d", "e")
 	s.judge.deaf = map[string]bool{checkAlarm: true}
 	s.Run(2 * sceneTTL)
 	r := s.holds("a", "k")
@@ -139,7 +139,7 @@ func TestFault60AllDisksAreFull(t *testing.T) {
 // locks.
 func TestFault60ASlowDisk(t *testing.T) {
 	t.Parallel()
-	s := mesh(t, 3, []string{"d", "e"}, Following{MaxVoters: 5, DiskMost: sceneTTL / 4}, "d", "e")
+	s := mesh(t, 3, []string{"d", "e"}, Dynamic{MaxVoters: 5, DiskMost: sceneTTL / 4}, "d", "e")
 	s.Run(2 * sceneTTL)
 	r, x := s.holds("a", "k"), s.takes("b")
 	s.Start("d")
@@ -152,7 +152,7 @@ func TestFault60ASlowDisk(t *testing.T) {
 // TestFault76ADiskThatHangs has c's disk neither answer nor fail. Within a TTL the operator is
 // alarmed, and a standby takes c's seat as if c were gone; leases go on.
 func TestFault76ADiskThatHangs(t *testing.T) {
-	s := mesh(t, 3, []string{"d", "e", "f"}, Following{MaxVoters: 5}, "d", "e", "f")
+	s := mesh(t, 3, []string{"d", "e", "f"}, Dynamic{MaxVoters: 5}, "d", "e", "f")
 	s.judge.deaf = map[string]bool{checkAlarm: true}
 	s.Run(2 * sceneTTL)
 	r := s.holds("c", "k")
@@ -179,7 +179,7 @@ func TestFault76ADiskThatHangs(t *testing.T) {
 func TestFault35OneAccuserChangesNothing(t *testing.T) {
 	t.Parallel()
 	for _, accuser := range []string{"a", "b", "d"} {
-		s := mesh(t, 3, []string{"d"}, Following{MaxVoters: 3})
+		s := mesh(t, 3, []string{"d"}, Dynamic{MaxVoters: 3})
 		s.Run(2 * sceneTTL)
 		r := s.holds("d", "k")
 		s.dynamic.Accuse(accuser)
@@ -193,7 +193,7 @@ func TestFault35OneAccuserChangesNothing(t *testing.T) {
 // TestFault34AllAccuseAll has gossip report all other nodes as dead to every node. As long as
 // direct connections stand, no node is voted out or in.
 func TestFault34AllAccuseAll(t *testing.T) {
-	s := mesh(t, 3, []string{"d", "e"}, Following{MaxVoters: 5}, "d", "e")
+	s := mesh(t, 3, []string{"d", "e"}, Dynamic{MaxVoters: 5}, "d", "e")
 	s.Run(2 * sceneTTL)
 	r := s.holds("a", "k")
 	for _, n := range []string{"a", "b", "c", "d", "e"} {
@@ -216,7 +216,7 @@ func TestFault34AllAccuseAll(t *testing.T) {
 // forth.
 func TestFault34GossipThatFlaps(t *testing.T) {
 	t.Parallel()
-	s := mesh(t, 3, []string{"d", "e"}, Following{MaxVoters: 5})
+	s := mesh(t, 3, []string{"d", "e"}, Dynamic{MaxVoters: 5})
 	s.voting(10*sceneTTL, "a", "b", "c", "d", "e")
 	r := s.holds("d", "k")
 	version := s.dynamic.Electorate().Version

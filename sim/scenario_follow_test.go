@@ -16,7 +16,7 @@ import (
 
 // mesh makes a world of founders a, b, c…, and of other nodes with the given names, and waits until
 // the electorate is bootstrapped. Absent nodes start later.
-func mesh(t *testing.T, founders int, others []string, f Following, absent ...string) *scene {
+func mesh(t *testing.T, founders int, others []string, f Dynamic, absent ...string) *scene {
 	t.Helper()
 	s := uncalled(t, founders, others, f, absent...)
 	s.founded()
@@ -27,14 +27,14 @@ func mesh(t *testing.T, founders int, others []string, f Following, absent ...st
 	return s
 }
 
-func uncalled(t *testing.T, founders int, others []string, f Following, absent ...string) *scene {
+func uncalled(t *testing.T, founders int, others []string, f Dynamic, absent ...string) *scene {
 	t.Helper()
 	var names []string
 	for i := range founders {
 		names = append(names, string(rune('a'+i)))
 	}
 	f.Absent = absent
-	return stage(t, Options{Voters: founders, Clients: len(others), Names: append(names, others...), Following: &f})
+	return stage(t, Options{Voters: founders, Clients: len(others), Names: append(names, others...), Dynamic: &f})
 }
 
 // voting lets at most d pass until exactly the named nodes vote, and returns the time taken.
@@ -126,7 +126,7 @@ func replaceTime() time.Duration {
 // TestFollowGrowsAndShrinks grows an electorate from three voters to five. Two of the five die for
 // good, and the remaining three survive the next death.
 func TestFollowGrowsAndShrinks(t *testing.T) {
-	s := mesh(t, 3, []string{"d", "e"}, Following{}, "d", "e")
+	s := mesh(t, 3, []string{"d", "e"}, Dynamic{}, "d", "e")
 	held := s.holds("a", "k")
 	s.Start("d")
 	s.Run(3 * sceneTTL)
@@ -158,7 +158,7 @@ func TestFollowGrowsAndShrinks(t *testing.T) {
 func TestFollowALeaverIsVotedOut(t *testing.T) {
 	for _, leaver := range []string{"a", "b", "c"} {
 		t.Run(leaver, func(t *testing.T) {
-			s := mesh(t, 3, []string{"d"}, Following{})
+			s := mesh(t, 3, []string{"d"}, Dynamic{})
 			s.Run(2 * sceneTTL)
 			r := s.holds("d", "k")
 			s.dynamic.Leave(leaver)
@@ -175,7 +175,7 @@ func TestFollowALeaverIsVotedOut(t *testing.T) {
 		})
 	}
 	t.Run("without anybody in its place", func(t *testing.T) {
-		s := mesh(t, 3, nil, Following{})
+		s := mesh(t, 3, nil, Dynamic{})
 		s.dynamic.Leave("c")
 		s.voting(20*sceneTTL, "a", "b")
 		s.serves("a")
@@ -189,7 +189,7 @@ func TestFollowALeaverIsVotedOut(t *testing.T) {
 func TestFollowALostVoterIsReplaced(t *testing.T) {
 	for _, lost := range []string{"a", "b", "c"} {
 		t.Run(lost, func(t *testing.T) {
-			s := mesh(t, 3, []string{"d"}, Following{})
+			s := mesh(t, 3, []string{"d"}, Dynamic{})
 			s.Run(2 * sceneTTL)
 			r := s.holds("d", "k")
 			s.dynamic.Lose(lost)
@@ -210,7 +210,7 @@ func TestFollowALostVoterIsReplaced(t *testing.T) {
 // TestFollowARestartIsNoLoss shows that a voter back within FailAfter stays a voter, without a
 // decision.
 func TestFollowARestartIsNoLoss(t *testing.T) {
-	s := mesh(t, 3, []string{"d"}, Following{})
+	s := mesh(t, 3, []string{"d"}, Dynamic{})
 	s.Run(2 * sceneTTL)
 	r := s.holds("d", "k")
 	for _, v := range []string{"a", "b", "c"} {
@@ -241,7 +241,7 @@ func TestFollowSizes(t *testing.T) {
 				others = append(others, fmt.Sprintf("x%d", i))
 			}
 			t.Parallel()
-			s := mesh(t, row.founders, others, Following{MaxVoters: row.most})
+			s := mesh(t, row.founders, others, Dynamic{MaxVoters: row.most})
 			s.Run(12 * sceneTTL)
 			if e := s.dynamic.Electorate(); len(e.Voters) != row.want || e.Joint() {
 				t.Errorf("%+v; %d are to vote", e, row.want)
@@ -255,7 +255,7 @@ func TestFollowSizes(t *testing.T) {
 // TestFollowTwoVoters shows that nothing is decided while one of two voters is away, and everything
 // goes on when the voter is back.
 func TestFollowTwoVoters(t *testing.T) {
-	s := mesh(t, 2, nil, Following{})
+	s := mesh(t, 2, nil, Dynamic{})
 	s.PowerOff("b")
 	s.Run(sceneTTL)
 	s.serveNot(10*sceneTTL, "a")
@@ -340,7 +340,7 @@ func (x *taker) ends(most time.Duration) {
 func TestFollowLocksGoOnThroughTwentyChanges(t *testing.T) {
 	sampled.Computes(t)
 	t.Parallel()
-	s := mesh(t, 3, []string{"d", "e", "f", "x", "y"}, Following{MaxVoters: 5}, "d", "e", "f")
+	s := mesh(t, 3, []string{"d", "e", "f", "x", "y"}, Dynamic{MaxVoters: 5}, "d", "e", "f")
 	held, x := s.holds("x", "k"), s.takes("y")
 	// Each change has a joint version.
 	changes := func() uint64 { return s.dynamic.Electorate().Version / 2 }
@@ -388,7 +388,7 @@ func TestFollowLocksGoOnThroughTwentyChanges(t *testing.T) {
 // TestFollowAHolderOutlivesEachChange shows that a lease goes on when the mesh grows, when its
 // holder is voted in, and when all voters behind the lease are replaced.
 func TestFollowAHolderOutlivesEachChange(t *testing.T) {
-	s := mesh(t, 3, []string{"d", "e", "f", "g"}, Following{MaxVoters: 3}, "e", "f", "g")
+	s := mesh(t, 3, []string{"d", "e", "f", "g"}, Dynamic{MaxVoters: 3}, "e", "f", "g")
 	r := s.holds("d", "k")
 	other := s.Lock("a", "k")
 	for _, row := range []struct{ out, in string }{{"a", "d"}, {"b", "e"}, {"c", "f"}, {"d", "g"}} {
@@ -426,7 +426,7 @@ func TestFollowTokensRiseAcrossElectoratesWithoutAVoterInCommon(t *testing.T) {
 	names := []string{"a", "b", "c", "d", "e", "f"}
 	walls := []time.Duration{time.Hour, time.Hour, time.Hour, 0, 0, 0}
 	s := stage(t, Options{
-		Voters: 3, Clients: 3, Names: names, Clocks: Clocks{PPM: make([]int64, 6), Wall: walls}, Following: &Following{MaxVoters: 3},
+		Voters: 3, Clients: 3, Names: names, Clocks: Clocks{PPM: make([]int64, 6), Wall: walls}, Dynamic: &Dynamic{MaxVoters: 3},
 	})
 	s.founded()
 	last := s.holds("a", "k")
@@ -454,7 +454,7 @@ func (s *scene) alarmed(part string) bool {
 // power. No message reports that its connections are dead, and voters send a standby only messages
 // about electorates.
 func TestFollowAStandbyThatLostItsPowerComesBack(t *testing.T) {
-	s := mesh(t, 3, []string{"d"}, Following{MaxVoters: 3})
+	s := mesh(t, 3, []string{"d"}, Dynamic{MaxVoters: 3})
 	s.Run(3 * sceneTTL)
 	s.PowerOff("d")
 	s.Start("d")

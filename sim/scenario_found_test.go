@@ -33,7 +33,7 @@ func TestFault42FirstStartInTwoHalves(t *testing.T) {
 	} {
 		t.Run(fmt.Sprint(row.one, row.other), func(t *testing.T) {
 			all := append(append([]string{}, row.one...), row.other...)
-			s := uncalled(t, 5, []string{"x"}, Following{MaxVoters: 5}, all...)
+			s := uncalled(t, 5, []string{"x"}, Dynamic{MaxVoters: 5}, all...)
 			s.Split(row.one, row.other)
 			for _, n := range all {
 				s.Start(n)
@@ -57,7 +57,7 @@ func TestFault42FirstStartInTwoHalves(t *testing.T) {
 
 // TestFault42AFounderComesLate shows that the other founders wait for a late founder, however long.
 func TestFault42AFounderComesLate(t *testing.T) {
-	s := uncalled(t, 3, []string{"d", "e"}, Following{}, "c")
+	s := uncalled(t, 3, []string{"d", "e"}, Dynamic{}, "c")
 	s.serveNot(50*sceneTTL, "a", "b", "d")
 	if s.dynamic.Electorate().Version != 0 {
 		t.Fatalf("without c there is %+v", s.dynamic.Electorate())
@@ -73,7 +73,7 @@ func TestFault42FoundersDieAsTheyFound(t *testing.T) {
 	t.Parallel()
 	for _, victim := range []string{"a", "b", "c"} {
 		for at := 0; at < 200; at += 5 {
-			s := uncalled(t, 3, nil, Following{}, "a", "b", "c")
+			s := uncalled(t, 3, nil, Dynamic{}, "a", "b", "c")
 			for _, n := range []string{"a", "b", "c"} {
 				s.Start(n)
 			}
@@ -92,7 +92,7 @@ func TestFault42FoundersDieAsTheyFound(t *testing.T) {
 // hasn't stored the electorate. The stored pledge is enough to go on, as long as the node is
 // configured to bootstrap. (Seed 31200028.)
 func TestFault42AFounderAloneDiesAsItFounds(t *testing.T) {
-	s := uncalled(t, 1, nil, Following{}, "a")
+	s := uncalled(t, 1, nil, Dynamic{}, "a")
 	s.Start("a")
 	if !s.RunUntil(5*sceneTTL, func() bool { return s.dynamic.Electorate().Version == 1 }) {
 		t.Fatal("nothing is founded")
@@ -112,7 +112,7 @@ func TestFault42AFounderAloneDiesAsItFounds(t *testing.T) {
 // bootstrap as before, while the others carry on. The founder waits and is voted in.
 func TestFault65AWipedFounderIsVotedIn(t *testing.T) {
 	for _, victim := range []string{"a", "b", "c"} {
-		s := mesh(t, 3, []string{"d"}, Following{MaxVoters: 3})
+		s := mesh(t, 3, []string{"d"}, Dynamic{MaxVoters: 3})
 		s.Run(2 * sceneTTL)
 		r := s.holds("d", "k")
 		before := s.dynamic.Electorate()
@@ -137,7 +137,7 @@ func TestFault65AWipedFounderIsVotedIn(t *testing.T) {
 // TestFault65AWipedFounderIsNoVoter shows that with one of three founders dead and another wiped
 // there is no majority: no node is served until the dead founder is back.
 func TestFault65AWipedFounderIsNoVoter(t *testing.T) {
-	s := mesh(t, 3, nil, Following{})
+	s := mesh(t, 3, nil, Dynamic{})
 	s.PowerOff("c")
 	s.PowerOff("b")
 	s.dynamic.Wipe("b")
@@ -153,7 +153,7 @@ func TestFault65AWipedFounderIsNoVoter(t *testing.T) {
 // anew, and a lease goes on.
 func TestFault65AllFoundersAreWipedOneAfterTheOther(t *testing.T) {
 	t.Parallel()
-	s := mesh(t, 3, []string{"d", "e"}, Following{})
+	s := mesh(t, 3, []string{"d", "e"}, Dynamic{})
 	s.voting(10*sceneTTL, "a", "b", "c", "d", "e")
 	r, lineage := s.holds("d", "k"), s.dynamic.Electorate().Lineage
 	for _, v := range []string{"a", "b", "c"} {
@@ -175,7 +175,7 @@ func TestFault65AllFoundersAreWipedOneAfterTheOther(t *testing.T) {
 // seven voters, so the other four are a majority.
 func TestFault65AllFoundersComeBackEmptyAtOnce(t *testing.T) {
 	t.Parallel()
-	s := mesh(t, 3, []string{"d", "e", "f", "g"}, Following{})
+	s := mesh(t, 3, []string{"d", "e", "f", "g"}, Dynamic{})
 	s.voting(20*sceneTTL, "a", "b", "c", "d", "e", "f", "g")
 	r, lineage := s.holds("d", "k"), s.dynamic.Electorate().Lineage
 	for _, v := range []string{"a", "b", "c"} {
@@ -211,7 +211,7 @@ func TestFault41FoundersWithoutMemoryInAMinority(t *testing.T) {
 		{"one founder remembers, and all restart", []string{"a", "b", "c"}, []string{"b", "c"}},
 	} {
 		t.Run(row.name, func(t *testing.T) {
-			s := mesh(t, 3, []string{"d", "e", "f", "g"}, Following{})
+			s := mesh(t, 3, []string{"d", "e", "f", "g"}, Dynamic{})
 			s.voting(20*sceneTTL, "a", "b", "c", "d", "e", "f", "g")
 			s.Run(2 * sceneTTL)
 			r := s.holds("g", "k")
@@ -243,7 +243,7 @@ func TestFault41FoundersWithoutMemoryInAMinority(t *testing.T) {
 // a mesh can't be told from a new mesh, so two meshes result. The conflict is noticed as soon as
 // the meshes meet, and operators must be warned.
 func TestFault41AllFoundersWithoutMemoryAreAnotherMesh(t *testing.T) {
-	s := mesh(t, 3, []string{"d", "e", "f", "g"}, Following{})
+	s := mesh(t, 3, []string{"d", "e", "f", "g"}, Dynamic{})
 	s.judge.deaf = map[string]bool{checkElectorate: true, checkAlarm: true, checkBaseline: true}
 	s.voting(20*sceneTTL, "a", "b", "c", "d", "e", "f", "g")
 	s.Run(2 * sceneTTL)

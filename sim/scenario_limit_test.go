@@ -11,7 +11,7 @@ import (
 func TestFollowMaxVotersAloneChanges(t *testing.T) {
 	t.Parallel()
 	most := make(map[string]int)
-	s := mesh(t, 3, []string{"y"}, Following{MaxVoters: 3, Most: most})
+	s := mesh(t, 3, []string{"y"}, Dynamic{MaxVoters: 3, Most: most})
 	if e := s.dynamic.Electorate(); e.Most != 3 {
 		t.Fatalf("the founders have decided on %+v", e)
 	}
@@ -48,7 +48,7 @@ func TestFollowAChangeOfTheLimitOutlivesItsVoters(t *testing.T) {
 	t.Parallel()
 	for _, victim := range []string{"a", "b", "c"} {
 		most := make(map[string]int)
-		s := mesh(t, 3, []string{"y"}, Following{MaxVoters: 3, Most: most})
+		s := mesh(t, 3, []string{"y"}, Dynamic{MaxVoters: 3, Most: most})
 		s.Run(2 * sceneTTL)
 		for _, name := range []string{"a", "b"} {
 			s.PowerOff(name)

@@ -25,7 +25,7 @@ func swarm(t *testing.T, seeds int, draw func(seed uint64) Options, check func(*
 			w.Run(length)
 			if err := w.Settle(); err != nil {
 				t.Error(err)
-				if o.Following == nil { // other worlds can't be shrunk
+				if o.Dynamic == nil { // other worlds can't be shrunk
 					t.Logf("to shrink it: %s", ShrinkCommand(seed, length, flags...))
 				}
 			}

@@ -44,8 +44,8 @@ type Options struct {
 	// faults, with so many leases that the checks would take hours (sim/cmd/lockmesh-cost).
 	Unjudged bool
 
-	// Following, if not nil, makes the electorate follow the membership (dynamic membership).
-	Following *Following
+	// Dynamic, if not nil, makes membership dynamic: the electorate follows the members.
+	Dynamic *Dynamic
 
 	// Counted, if not nil, makes the mesh one that is born by count.
 	Counted *Counted
@@ -56,9 +56,9 @@ type Options struct {
 	// Convert, if not nil, has nodes converted from a fixed list to dynamic membership.
 	Convert *Convert
 
-	// Alone has nodes send each request to the voters and hand off no lease among their callers,
-	// for comparison.
-	Alone bool
+	// NoLocalQueue has nodes send each request to the voters and hand off no lease among their
+	// callers, for comparison.
+	NoLocalQueue bool
 
 	// Looks is the mean time between two inspections by each process; zero for no inspections.
 	Looks time.Duration
@@ -274,7 +274,7 @@ func New(opt Options) *World {
 	w.pic = opt.Picture
 	for i, name := range opt.NodeNames() {
 		h := &host{i: i, name: vote.NodeID(name), alias: name, voter: i < opt.Voters, ttl: opt.MaxTTL, least: opt.leastTTL()}
-		if h.voter || opt.Following != nil || opt.Lists != nil {
+		if h.voter || opt.Dynamic != nil || opt.Lists != nil {
 			w.voters = append(w.voters, h.name)
 		}
 		h.luck = rand.New(w.chance("host", name))
@@ -365,23 +365,23 @@ func (w *World) start(h *host) {
 	w.judge.bySession[p.id] = p
 	p.quiet = w.opt.MaxTTL
 	cfg := node.Config{
-		Name: h.name, Incarnation: p.id.Incarnation, Voters: w.voters, TTL: min(h.ttl, w.maxTTLs.configuredTTL(h)), MaxTTL: w.maxTTLs.configuredTTL(h), Alone: w.opt.Alone, Following: w.dynamic.followingConfig(h), Turn: w.opt.Turn,
+		Name: h.name, Incarnation: p.id.Incarnation, Voters: w.voters, TTL: min(h.ttl, w.maxTTLs.configuredTTL(h)), MaxTTL: w.maxTTLs.configuredTTL(h), NoLocalQueue: w.opt.NoLocalQueue, Dynamic: w.dynamic.followingConfig(h), Turn: w.opt.Turn,
 	}
-	if w.opt.Following != nil {
+	if w.opt.Dynamic != nil {
 		cfg.Voters, p.eyes = w.voters[:w.opt.Voters], make([]eyes, len(w.hosts))
 		w.dynamic.said[h] = false
 	}
 	if w.lists != nil {
 		cfg.Voters = w.lists.of[h]
 	}
-	cfg.Following = w.conversion.convertConfig(h, cfg.Following, cfg.Voters)
-	if f := cfg.Following; f != nil {
+	cfg.Dynamic = w.conversion.convertConfig(h, cfg.Dynamic, cfg.Voters)
+	if f := cfg.Dynamic; f != nil {
 		p.quiet = f.State.Electorate.QuietTime(cfg.MaxTTL)
 		p.dir, p.fresh = f.State.Dir, f.Fresh
 	}
 	if c := w.opt.Counted; c != nil {
 		cfg.Voters, cfg.Birth = nil, vote.Birth{Expect: c.Expect, MinVoters: c.leastVoters()}
-		cfg.Following.RegisterTerm = c.Register
+		cfg.Dynamic.RegisterTerm = c.Register
 	}
 	if w.lists != nil {
 		h.ttl = w.lists.most[h] // sessions last as long as this process allows
@@ -403,7 +403,7 @@ func (w *World) start(h *host) {
 	w.pic.Started(w.Now(), h.i, p.id.String())
 	w.picturesQuiet(p)
 	w.settle(p)
-	if w.opt.Following != nil {
+	if w.opt.Dynamic != nil {
 		w.dynamic.gossips(p)
 	}
 	if w.lists != nil {
@@ -412,7 +412,7 @@ func (w *World) start(h *host) {
 		w.conversion.started(p)
 	}
 	for v, name := range w.voters {
-		if name != h.name && w.opt.Following == nil && w.listed(p, v) {
+		if name != h.name && w.opt.Dynamic == nil && w.listed(p, v) {
 			w.push(event{at: w.now.Add(fault.Within(h.luck, 20*time.Millisecond)), kind: eventDial, p: p, n: uint64(v)})
 		}
 	}
@@ -580,7 +580,7 @@ func (w *World) settle(p *process) {
 	for more := true; more; {
 		for w.speaks(p) {
 		}
-		more = w.opt.Following != nil && w.dynamic.follows(p)
+		more = w.opt.Dynamic != nil && w.dynamic.follows(p)
 	}
 	w.arm(p)
 	w.picturesQuiet(p)

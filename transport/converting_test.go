@@ -14,7 +14,7 @@ import (
 func TestAConvertingNodeIsOfBothKinds(t *testing.T) {
 	fixed := func(*offer) {}
 	converting := func(o *offer) { o.terms.Converting = true }
-	dynamic := func(o *offer) { o.terms.Following, o.low = true, DecidedTTLVersion }
+	dynamic := func(o *offer) { o.terms.Dynamic, o.low = true, DecidedTTLVersion }
 	shorter := func(change func(*offer)) func(*offer) {
 		return func(o *offer) {
 			change(o)
@@ -35,14 +35,14 @@ func TestAConvertingNodeIsOfBothKinds(t *testing.T) {
 		{"converting and dynamic", converting, dynamic, 2, ""},
 		{"fixed and dynamic", fixed, dynamic, 2, "the electorate is fixed at a and is dynamic at b"},
 		{
-			"converting and dynamic of a build that doesn't know conversions", converting, func(o *offer) { o.terms.Following, o.unaware = true, true }, 2,
+			"converting and dynamic of a build that doesn't know conversions", converting, func(o *offer) { o.terms.Dynamic, o.unaware = true, true }, 2,
 			"the electorate is fixed at a and is dynamic at b",
 		},
 		{"converting and fixed of a build that doesn't know conversions", converting, func(o *offer) { o.unaware = true }, 2, ""},
 		{"fixed and converting, another MaxTTL", fixed, shorter(converting), 2, ttls},
 		{"both converting, another MaxTTL", converting, shorter(converting), 2, ttls},
 		{"converting and dynamic, another MaxTTL", converting, shorter(dynamic), 2, ""},
-		{"converting and dynamic without a decided MaxTTL", converting, shorter(func(o *offer) { o.terms.Following, o.high = true, OldestVersion }), 1, ttls},
+		{"converting and dynamic without a decided MaxTTL", converting, shorter(func(o *offer) { o.terms.Dynamic, o.high = true, OldestVersion }), 1, ttls},
 		{"another list", converting, func(o *offer) { converting(o); o.terms.Voters = []vote.NodeID{"a"} }, 2, "the list of voters is [a b c] at a and [a] at b"},
 	} {
 		a, b := offerOf("a"), offerOf("b")
@@ -85,7 +85,7 @@ func TestAConvertingNodeTellsFixedPeersApart(t *testing.T) {
 			}{{name: "a", fixed: true}, {name: "b", following: true, after: true}, {name: "d", converting: true, after: true}} {
 				converted.Store(false)
 				cfg, theirs := config(p.name, m.secret), make(met, 10)
-				cfg.Terms.Following, cfg.Terms.Converting, cfg.Met = p.following, p.converting, theirs.see
+				cfg.Terms.Dynamic, cfg.Terms.Converting, cfg.Met = p.following, p.converting, theirs.see
 				peer := open(t, cfg)
 				for _, d := range [][2]*side{{peer, c}, {c, peer}} {
 					if _, err := d[0].Dial(t.Context(), d[1].at, d[1].own.self.Node); err != nil {

@@ -90,9 +90,9 @@ func TestTermsThatDifferAreNamedInBothLogs(t *testing.T) {
 		{"mesh name", func(c *Config, _ *build) { c.Terms.Mesh = "test-bed" }, []string{"default", "test-bed"}},
 		{"MaxTTL", func(c *Config, _ *build) { c.Terms.MaxTTL = 7 * time.Second }, []string{"10s", "7s"}},
 		{"voters", func(c *Config, _ *build) { c.Terms.Voters = []vote.NodeID{"a", "b", "z"} }, []string{"[a b c]", "[a b z]"}},
-		{"electorate", func(c *Config, _ *build) { c.Terms.Following = true }, []string{"the electorate", "is fixed at a", "is dynamic at b"}},
+		{"electorate", func(c *Config, _ *build) { c.Terms.Dynamic = true }, []string{"the electorate", "is fixed at a", "is dynamic at b"}},
 		{"Expect", func(c *Config, _ *build) {
-			c.Terms.Voters, c.Terms.Following, c.Terms.Birth = nil, true, vote.Birth{Expect: 3, MinVoters: 3}
+			c.Terms.Voters, c.Terms.Dynamic, c.Terms.Birth = nil, true, vote.Birth{Expect: 3, MinVoters: 3}
 		}, []string{"Expect is 3 at b and not set at a"}},
 		{"rho", func(_ *Config, b *build) { b.rhoPerMille = 11 }, []string{"5 per mille", "11 per mille"}},
 		{"wire version", func(_ *Config, b *build) { b.low, b.high = 8, 9 }, []string{"version is", "8 to 9"}},
@@ -124,7 +124,7 @@ func TestAnElectorateThatIsFixedAndOneThatFollowsTheLivingRefuseEachOther(t *tes
 	for _, m := range modes {
 		t.Run(m.name, func(t *testing.T) {
 			following := config("b", m.secret)
-			following.Terms.Following = true
+			following.Terms.Dynamic = true
 			a, b := open(t, config("a", m.secret)), open(t, following)
 			for _, d := range []struct {
 				from, to *side
@@ -144,7 +144,7 @@ func TestAnElectorateThatIsFixedAndOneThatFollowsTheLivingRefuseEachOther(t *tes
 			}
 			// Two nodes with dynamic membership agree: the field arrives.
 			twin := config("c", m.secret)
-			twin.Terms.Following = true
+			twin.Terms.Dynamic = true
 			if _, err := open(t, twin).Dial(t.Context(), b.at, "b"); err != nil {
 				t.Error(err)
 			}
@@ -561,7 +561,7 @@ func TestTheDialerChecksTheTermsToo(t *testing.T) {
 		right func(error) bool
 	}{
 		{"other terms", func(w *welcome) { w.terms.MaxTTL = time.Second }, isTerms},
-		{"another kind of electorate", func(w *welcome) { w.terms.Following = true }, isTerms},
+		{"another kind of electorate", func(w *welcome) { w.terms.Dynamic = true }, isTerms},
 		{"no version in common", func(w *welcome) { w.low, w.high, w.version = 7, 7, 7 }, isTerms},
 		{"a version that wasn't agreed", func(w *welcome) { w.version = 1 }, isTerms},
 		{"another name", func(w *welcome) { w.self.Node = "z" }, func(err error) bool {

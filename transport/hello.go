@@ -174,7 +174,7 @@ func appendOffer(b []byte, o *offer) []byte {
 	for _, v := range o.terms.Voters {
 		b = appendString(b, string(v))
 	}
-	return appendBool(b, o.terms.Following)
+	return appendBool(b, o.terms.Dynamic)
 }
 
 // cut shortens a text to at most n bytes, between two characters, and appends an ellipsis.
@@ -329,7 +329,7 @@ func (p *parser) offer(o *offer) {
 	o.terms.MaxTTL = p.duration()
 	o.rhoPerMille = p.upTo(1000, "rho")
 	o.terms.Voters = p.voters()
-	o.terms.Following = p.bool()
+	o.terms.Dynamic = p.bool()
 }
 
 func (p *parser) voters() []vote.NodeID {

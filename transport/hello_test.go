@@ -28,7 +28,7 @@ func largest() hello {
 		Standing: vote.StandingLeaving, Counted: math.MaxInt64, Up: math.MaxInt64, Addr: strings.Repeat("h", maxAddr),
 	}, offer: offer{
 		self: vote.SessionID{Node: long(2), Incarnation: math.MaxUint64}, low: 255, high: 255, rhoPerMille: 1000,
-		terms: Terms{Mesh: strings.Repeat("m", MaxMeshLen), MaxTTL: math.MaxInt64, Following: true, Converting: true, Birth: vote.Birth{Expect: vote.MaxVoters, MinVoters: vote.MaxVoters}},
+		terms: Terms{Mesh: strings.Repeat("m", MaxMeshLen), MaxTTL: math.MaxInt64, Dynamic: true, Converting: true, Birth: vote.Birth{Expect: vote.MaxVoters, MinVoters: vote.MaxVoters}},
 	}}
 	for i := range vote.MaxVoters {
 		h.terms.Voters = append(h.terms.Voters, long(i))
@@ -126,7 +126,7 @@ func helloWords() []any {
 func TestLaterVersionsMayAddWords(t *testing.T) {
 	words := append(helloWords(), []any{"something", []any{"nested"}}, 17)
 	h, err := decodeHello(pack(t, words...))
-	if err != nil || h.self.Node != "a" || h.want != "b" || len(h.terms.Voters) != 2 || !h.terms.Following {
+	if err != nil || h.self.Node != "a" || h.want != "b" || len(h.terms.Voters) != 2 || !h.terms.Dynamic {
 		t.Fatalf("got %+v, error %v", h, err)
 	}
 	h, err = decodeHello(pack(t, append(helloWords(), 3, 1, 2, "h:1", 5, 3, true, true, []any{"later"}, "words")...))
@@ -230,9 +230,9 @@ func TestTermsAreComparedAndBothValuesNamed(t *testing.T) {
 		{"MaxTTL", func(o *offer) { o.terms.MaxTTL = 5 * time.Second }, []string{"10s at a", "5s at b"}},
 		{"rho", func(o *offer) { o.rhoPerMille = 9 }, []string{"5 per mille at a", "9 per mille at b"}},
 		{"the list of voters", func(o *offer) { o.terms.Voters = []vote.NodeID{"a", "b"} }, []string{"[a b c] at a", "[a b] at b"}},
-		{"electorate", func(o *offer) { o.terms.Following = true }, []string{"the electorate is fixed at a and is dynamic at b"}},
+		{"electorate", func(o *offer) { o.terms.Dynamic = true }, []string{"the electorate is fixed at a and is dynamic at b"}},
 		{"Expect", func(o *offer) {
-			o.terms.Birth, o.terms.Following, o.terms.Voters = vote.Birth{Expect: 3, MinVoters: 3}, true, nil
+			o.terms.Birth, o.terms.Dynamic, o.terms.Voters = vote.Birth{Expect: 3, MinVoters: 3}, true, nil
 		}, []string{"Expect is not set at a and 3 at b"}},
 		{"wire version", func(o *offer) { o.low, o.high = 3, 4 }, []string{"1 to 2 at a", "3 to 4 at b"}},
 	}
@@ -253,7 +253,7 @@ func TestTermsAreComparedAndBothValuesNamed(t *testing.T) {
 // From wire version 2 on, the voters of a dynamic electorate decide the maximum TTL. A node with an
 // electorate without a decided value offers version 1 only.
 func TestTheMaxTTLMayDifferWhereTheVotersDecideIt(t *testing.T) {
-	dynamic := func(o *offer) { o.terms.Following = true }
+	dynamic := func(o *offer) { o.terms.Dynamic = true }
 	for _, tt := range []struct {
 		name    string
 		a, b    func(*offer)
@@ -289,8 +289,8 @@ func TestBirthsByCountAreCompared(t *testing.T) {
 		{vote.Birth{Expect: 1, MinVoters: 1}, vote.Birth{Expect: 1, MinVoters: 1}, "Expect is 1 at a and at b, and a mesh of one process takes in no other"},
 	} {
 		a, b := offerOf("a"), offerOf("b")
-		a.terms.Following, a.terms.Voters, a.terms.Birth = true, nil, tt.a
-		b.terms.Following, b.terms.Voters, b.terms.Birth = true, nil, tt.b
+		a.terms.Dynamic, a.terms.Voters, a.terms.Birth = true, nil, tt.a
+		b.terms.Dynamic, b.terms.Voters, b.terms.Birth = true, nil, tt.b
 		if _, text := compare(&a, &b); text != tt.want {
 			t.Errorf("%q, want %q", text, tt.want)
 		}
@@ -309,7 +309,7 @@ func TestTheVotersOfAnElectorateThatFollowsTheLivingAreItsFounders(t *testing.T)
 		{false, true, "the electorate is fixed at a and is dynamic at b; the list of voters is " + list},
 	} {
 		a, b := offerOf("a"), offerOf("b")
-		a.terms.Following, b.terms.Following = tt.a, tt.b
+		a.terms.Dynamic, b.terms.Dynamic = tt.a, tt.b
 		b.terms.Voters = []vote.NodeID{"a", "b"}
 		if _, text := compare(&a, &b); text != tt.want {
 			t.Errorf("%q, want %q", text, tt.want)

@@ -19,7 +19,7 @@ func (p *Port) offer() offer {
 		o.low, o.high = p.versions()
 	}
 	if o.terms.Converting && p.converted != nil && p.converted() {
-		o.terms.Following, o.terms.Converting = true, false
+		o.terms.Dynamic, o.terms.Converting = true, false
 	}
 	return o
 }
@@ -50,7 +50,7 @@ func (p *Port) metRefused(no *refusal) {
 
 // common converts the terms to the type shared by all layers.
 func (t *Terms) common() vote.Terms {
-	return vote.Terms{Voters: t.Voters, MaxTTL: t.MaxTTL, Dynamic: t.Following, Birth: t.Birth}
+	return vote.Terms{Voters: t.Voters, MaxTTL: t.MaxTTL, Dynamic: t.Dynamic, Birth: t.Birth}
 }
 
 // isFixed reports whether this node is converting and the peer's electorate is fixed.

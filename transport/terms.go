@@ -19,12 +19,12 @@ type Terms struct {
 	// repetition don't matter.
 	Voters []vote.NodeID
 
-	// Following says that the electorate has dynamic membership, and that Voters are only its
+	// Dynamic says that the electorate has dynamic membership, and that Voters are only its
 	// founders. Otherwise the electorate is fixed.
-	Following bool
+	Dynamic bool
 
 	// Converting says that this node is on its way from a fixed electorate to dynamic membership.
-	// Such a node doesn't set Following, and links with nodes of both kinds, until
+	// Such a node doesn't set Dynamic, and links with nodes of both kinds, until
 	// Config.Converted.
 	Converting bool
 
@@ -93,13 +93,13 @@ func compare(a, b *offer) (version uint8, text string) {
 	if a.terms.Birth.Expect > 0 != (b.terms.Birth.Expect > 0) {
 		return version, strings.Join(points, "; ") // the kinds differ, and so does the rest
 	}
-	if a.terms.Following != b.terms.Following && !takes(a, b) && !takes(b, a) {
+	if a.terms.Dynamic != b.terms.Dynamic && !takes(a, b) && !takes(b, a) {
 		points = append(points, fmt.Sprintf("the electorate %s at %s and %s at %s", a.terms.kind(), a.self.Node, b.terms.kind(), b.self.Node))
 	}
 	// The lists come last: two long lists exceed the maximum text of a refusal, and its end is cut.
 	if !slices.Equal(a.terms.Voters, b.terms.Voters) {
 		list := "the list of voters"
-		if a.terms.Following && b.terms.Following {
+		if a.terms.Dynamic && b.terms.Dynamic {
 			list = "the list of founders"
 		}
 		differ(list, a.terms.Voters, b.terms.Voters)
@@ -115,16 +115,16 @@ func takes(a, b *offer) bool { return a.terms.Converting && !b.unaware }
 // of their electorates tell. Two converting nodes derive their first electorate from the configured
 // value.
 func bothDecide(a, b *Terms) bool {
-	knows := func(t *Terms) bool { return t.Following || t.Converting }
-	return knows(a) && knows(b) && (a.Following || b.Following)
+	knows := func(t *Terms) bool { return t.Dynamic || t.Converting }
+	return knows(a) && knows(b) && (a.Dynamic || b.Dynamic)
 }
 
 // isFixed reports whether the electorate is fixed, and stays so.
-func (t *Terms) isFixed() bool { return !t.Following && !t.Converting }
+func (t *Terms) isFixed() bool { return !t.Dynamic && !t.Converting }
 
 // kind describes the kind of electorate.
 func (t Terms) kind() string {
-	if t.Following {
+	if t.Dynamic {
 		return "is dynamic"
 	}
 	return "is fixed"

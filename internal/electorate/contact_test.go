@@ -58,7 +58,7 @@ func TestACandidateIsVotedInWhereAMajorityReachesIt(t *testing.T) {
 	l.apart("d e", "b c")
 	l.pass(6 * maxTTL)
 	l.want("a b c", "1: a, b, c")
-	if by := l.units["a"].m.Status(l.now).StandBy; len(by) > 0 {
+	if by := l.units["a"].m.Status(l.now).Standby; len(by) > 0 {
 		t.Errorf("%v could be voted in, a says", by)
 	}
 	for _, n := range nodes("d e") {

@@ -350,10 +350,10 @@ func TestStatus(t *testing.T) {
 	l.start("d", false)
 	l.pass(2 * maxTTL)
 	s := l.units["a"].m.Status(l.now)
-	if !s.Voter || s.Stored != 1 || s.Dir != 1 || !slices.Equal(s.StandBy, nodes("d")) || s.Change != "" || s.Trouble != "" || s.Lost != "" {
+	if !s.Voter || s.Stored != 1 || s.Dir != 1 || !slices.Equal(s.Standby, nodes("d")) || s.Change != "" || s.Trouble != "" || s.Lost != "" {
 		t.Errorf("all is well: %+v", s)
 	}
-	if s := l.units["d"].m.Status(l.now); s.Voter || text(&s.Electorate) != "1: a, b, c" || len(s.StandBy) > 0 || s.Lost != "" {
+	if s := l.units["d"].m.Status(l.now); s.Voter || text(&s.Electorate) != "1: a, b, c" || len(s.Standby) > 0 || s.Lost != "" {
 		t.Errorf("of one who stands by: %+v", s)
 	}
 	l.stop("b c")
@@ -434,7 +434,7 @@ func TestWhomToStayInTouchWith(t *testing.T) {
 
 // Nodes on standby get connections beside the voters of a large electorate. If the voters took all
 // the room, no node would ever be voted in.
-func TestVotersTakeNoRoomFromThoseWhoStandBy(t *testing.T) {
+func TestVotersTakeNoRoomFromNodesOnStandby(t *testing.T) {
 	voters, others := "a", "z"
 	for i := range wantedMost {
 		name := " " + string(rune('b'+i))

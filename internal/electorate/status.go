@@ -41,7 +41,7 @@ func (m *Machine) Status(now vote.Now) Status {
 	s := Status{Electorate: *e, Stored: m.stored.Electorate.Version, Dir: m.state.Dir, name: m.cfg.Self.Node, Voter: m.Trusted() && m.Votes()}
 	for _, o := range m.sorted() {
 		if m.member() && m.standby(o) && !e.Has(vote.Elector{Name: o.name, Dir: o.dir}) {
-			s.StandBy = append(s.StandBy, o.name)
+			s.Standby = append(s.Standby, o.name)
 		}
 	}
 	s.Change, s.Lost, s.Stays, s.Differs = m.change(), m.lost(), m.stays(), m.differs()

@@ -32,7 +32,7 @@ type electorateState struct {
 	recoveries   []recovery // answered once their version is stored
 }
 
-func newElectorateState(f *node.Following, now vote.Now) electorateState {
+func newElectorateState(f *node.Dynamic, now vote.Now) electorateState {
 	e := electorateState{
 		dynamic: true, self: vote.Elector{Name: f.State.Name, Dir: f.State.Dir}, version: f.State.Electorate.Version,
 		dialsStale: true, dialFailures: make(map[vote.NodeID]dialFailure),

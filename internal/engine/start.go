@@ -67,9 +67,9 @@ func Start(ctx context.Context, cfg Config, w world.World) (*Engine, error) {
 
 // open makes the parts of the node and listens. Apart from the parts' own goroutines nothing runs
 // yet: inputs wait in the mailbox.
-func (eng *Engine) open(ctx context.Context, w world.World, voters []vote.NodeID, dynamic *node.Following) error {
+func (eng *Engine) open(ctx context.Context, w world.World, voters []vote.NodeID, dynamic *node.Dynamic) error {
 	core, err := node.New(node.Config{
-		Name: eng.self.Node, Incarnation: eng.self.Incarnation, Voters: voters, TTL: eng.cfg.TTL, MaxTTL: eng.cfg.MaxTTL, Following: dynamic, Birth: eng.cfg.Birth,
+		Name: eng.self.Node, Incarnation: eng.self.Incarnation, Voters: voters, TTL: eng.cfg.TTL, MaxTTL: eng.cfg.MaxTTL, Dynamic: dynamic, Birth: eng.cfg.Birth,
 		Renewals: eng.cfg.Observer != nil && eng.cfg.Observer.Renewed != nil,
 	}, eng.clocks.Now())
 	if err != nil {
@@ -93,7 +93,7 @@ func (eng *Engine) open(ctx context.Context, w world.World, voters []vote.NodeID
 		Bind: eng.cfg.Bind, Advertise: eng.cfg.Advertise, Secrets: eng.cfg.Secrets,
 		Self: eng.self, Logger: eng.log,
 		Terms: transport.Terms{
-			Mesh: eng.cfg.Mesh, MaxTTL: eng.cfg.MaxTTL, Voters: voters, Following: following, Converting: eng.cfg.FromFixed, Birth: eng.cfg.Birth,
+			Mesh: eng.cfg.Mesh, MaxTTL: eng.cfg.MaxTTL, Voters: voters, Dynamic: following, Converting: eng.cfg.FromFixed, Birth: eng.cfg.Birth,
 		},
 		Handler: linkHandler{eng}, Account: eng.account, Versions: eng.versions, Met: eng.onMet, Bars: eng.linkRefusal, Converted: eng.isConverted,
 	})
@@ -111,7 +111,7 @@ func (eng *Engine) open(ctx context.Context, w world.World, voters []vote.NodeID
 	return nil
 }
 
-func (eng *Engine) startGossip(w world.World, voters []vote.NodeID, dynamic *node.Following) (member.Group, error) {
+func (eng *Engine) startGossip(w world.World, voters []vote.NodeID, dynamic *node.Dynamic) (member.Group, error) {
 	host, port, err := net.SplitHostPort(eng.links.AdvertiseAddr())
 	if err != nil {
 		return nil, err
@@ -130,14 +130,14 @@ func (eng *Engine) startGossip(w world.World, voters []vote.NodeID, dynamic *nod
 		Self: eng.self, Dir: dir, AdvertiseHost: host, AdvertisePort: number, Mesh: eng.cfg.Mesh,
 		Terms: member.Terms{
 			VersionMin: transport.OldestVersion, VersionMax: transport.WireVersion, RhoPerMille: vote.RhoPerMille, MaxTTL: eng.cfg.MaxTTL, Voters: voters,
-			Following: dynamic != nil && !dynamic.FromFixed, Converting: eng.cfg.FromFixed, Birth: eng.cfg.Birth,
+			Dynamic: dynamic != nil && !dynamic.FromFixed, Converting: eng.cfg.FromFixed, Birth: eng.cfg.Birth,
 		},
 		Peers: eng.gossipPeers(), Logger: eng.log, Handler: eng.finder.Gossip, Strange: eng.finder.Excluded, Greet: eng.links.Greet,
 	})
 }
 
 // logStart logs the start of this node, and warns of settings that may not be intended.
-func (eng *Engine) logStart(voters []vote.NodeID, dynamic *node.Following) {
+func (eng *Engine) logStart(voters []vote.NodeID, dynamic *node.Dynamic) {
 	if len(eng.cfg.Secrets) == 0 && eng.cfg.Insecure {
 		eng.log.Warn("no secret is set: any process that reaches the port becomes a member, " +
 			"and traffic is plain text")
@@ -184,7 +184,7 @@ func newIncarnation() vote.Incarnation {
 }
 
 // logDynamicStart logs the start of a node with dynamic membership.
-func (eng *Engine) logDynamicStart(f *node.Following) {
+func (eng *Engine) logDynamicStart(f *node.Dynamic) {
 	e := &f.State.Electorate
 	eng.log.Info("node started", "name", eng.self.Node, "mesh", eng.cfg.Mesh,
 		"incarnation", IncarnationText(eng.self.Incarnation), "addr", eng.links.AdvertiseAddr(),
@@ -225,7 +225,7 @@ func (eng *Engine) warnFromFixed() {
 }
 
 // logCountedStart logs the start of a node of a mesh that is born by count.
-func (eng *Engine) logCountedStart(f *node.Following) {
+func (eng *Engine) logCountedStart(f *node.Dynamic) {
 	b := eng.cfg.Birth
 	eng.log.Info("node started", "name", eng.self.Node, "mesh", eng.cfg.Mesh,
 		"incarnation", IncarnationText(eng.self.Incarnation), "addr", eng.links.AdvertiseAddr(),

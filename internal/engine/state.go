@@ -27,7 +27,7 @@ import (
 // Calls to a disk that doesn't answer can't be interrupted. So a separate goroutine makes the
 // calls, and ctx bounds how long openState waits for this goroutine. If ctx ends first, the
 // goroutine releases the directory and ends as soon as the disk answers.
-func (eng *Engine) openState(ctx context.Context, w world.World) (*node.Following, error) {
+func (eng *Engine) openState(ctx context.Context, w world.World) (*node.Dynamic, error) {
 	if eng.IsBornByCount() {
 		eng.dynamic = true
 		return eng.newProcess(), nil
@@ -67,15 +67,15 @@ func (eng *Engine) openState(ctx context.Context, w world.World) (*node.Followin
 
 // newProcess returns the state of a process without a directory: nothing of an earlier process is
 // known, and the identity is drawn at random.
-func (eng *Engine) newProcess() *node.Following {
+func (eng *Engine) newProcess() *node.Dynamic {
 	state := vote.DiskState{Mesh: eng.cfg.Mesh, Name: eng.self.Node, Dir: newDir()}
-	return &node.Following{State: state, Fresh: true, Found: !eng.cfg.NonVoting, MaxVoters: eng.cfg.MaxVoters, RegisterTerm: eng.cfg.RegisterTerm}
+	return &node.Dynamic{State: state, Fresh: true, Found: !eng.cfg.NonVoting, MaxVoters: eng.cfg.MaxVoters, RegisterTerm: eng.cfg.RegisterTerm}
 }
 
 // openedState is a state directory opened for this process alone, with its contents; or the error.
 type openedState struct {
 	dir     world.StateDir
-	dynamic *node.Following
+	dynamic *node.Dynamic
 	peers   []string
 	err     error
 }
@@ -101,7 +101,7 @@ func (eng *Engine) readState(w world.World) openedState {
 	}
 	// As a fixed node, a voter of the list may have promised anything.
 	promised := eng.cfg.FromFixed && slices.Contains(voters, eng.self.Node)
-	dynamic := &node.Following{
+	dynamic := &node.Dynamic{
 		State: state, Fresh: !found && !promised, Found: eng.cfg.Bootstrap, MaxVoters: eng.cfg.MaxVoters, FromFixed: eng.cfg.FromFixed,
 	}
 	return openedState{dir: dir, dynamic: dynamic, peers: dir.Peers()}

@@ -353,7 +353,7 @@ func TestDialing(t *testing.T) {
 }
 
 // following gives a node dynamic membership.
-func following(c *transport.Config) { c.Terms.Following = true }
+func following(c *transport.Config) { c.Terms.Dynamic = true }
 
 func TestAnElectorateThatFollowsTheLivingIsRefusedByOneThatIsFixedAndTheOtherWayRound(t *testing.T) {
 	run(t, 0, func(t *testing.T, n *Network, a, _ *box, _ vote.Conn) {

@@ -158,7 +158,7 @@ func (p *port) sighting(to *port) *vote.Sighting {
 	if p.differences(to) == "" {
 		t = to.cfg.Terms
 	}
-	s := &vote.Sighting{Peer: p.cfg.Self, Terms: vote.Terms{Voters: t.Voters, MaxTTL: t.MaxTTL, Dynamic: t.Following, Birth: t.Birth}}
+	s := &vote.Sighting{Peer: p.cfg.Self, Terms: vote.Terms{Voters: t.Voters, MaxTTL: t.MaxTTL, Dynamic: t.Dynamic, Birth: t.Birth}}
 	if p.cfg.Account != nil {
 		s.Account = p.cfg.Account()
 	}
@@ -215,7 +215,7 @@ func (p *port) differences(them *port) string {
 func (p *port) terms() transport.Terms {
 	t := p.cfg.Terms
 	if t.Converting && p.cfg.Converted != nil && p.cfg.Converted() {
-		t.Following, t.Converting = true, false
+		t.Dynamic, t.Converting = true, false
 	}
 	return t
 }
@@ -223,7 +223,7 @@ func (p *port) terms() transport.Terms {
 // isFixed reports whether this node is converting and another one's electorate is fixed.
 func (p *port) isFixed(them *port) bool {
 	t := &them.cfg.Terms
-	return p.cfg.Terms.Converting && !t.Following && !t.Converting
+	return p.cfg.Terms.Converting && !t.Dynamic && !t.Converting
 }
 
 // differences describes incompatible settings of two nodes that speak a wire version, with both
@@ -236,8 +236,8 @@ func differences(here, there transport.Terms, version uint8) string {
 	if here.Mesh != there.Mesh {
 		differ("mesh name", here.Mesh, there.Mesh)
 	}
-	knows := func(t *transport.Terms) bool { return t.Following || t.Converting }
-	decided := version >= transport.DecidedTTLVersion && knows(&here) && knows(&there) && (here.Following || there.Following)
+	knows := func(t *transport.Terms) bool { return t.Dynamic || t.Converting }
+	decided := version >= transport.DecidedTTLVersion && knows(&here) && knows(&there) && (here.Dynamic || there.Dynamic)
 	if here.MaxTTL != there.MaxTTL && !decided {
 		differ("MaxTTL", here.MaxTTL, there.MaxTTL)
 	}
@@ -246,17 +246,17 @@ func differences(here, there transport.Terms, version uint8) string {
 		return strings.Join(points, "; ")
 	}
 	kind := func(t transport.Terms) string {
-		if t.Following {
+		if t.Dynamic {
 			return "is dynamic"
 		}
 		return "is fixed"
 	}
-	if here.Following != there.Following && !here.Converting && !there.Converting {
+	if here.Dynamic != there.Dynamic && !here.Converting && !there.Converting {
 		points = append(points, fmt.Sprintf("the electorate %s here and %s there", kind(here), kind(there)))
 	}
 	if !slices.Equal(here.Voters, there.Voters) {
 		list := "the list of voters"
-		if here.Following && there.Following {
+		if here.Dynamic && there.Dynamic {
 			list = "the list of founders"
 		}
 		differ(list, here.Voters, there.Voters)

@@ -12,8 +12,8 @@ import (
 	"github.com/lockmesh/lockmesh/quorum"
 )
 
-// Following is the configuration of a node with dynamic membership.
-type Following struct {
+// Dynamic is the configuration of a node with dynamic membership.
+type Dynamic struct {
 	State vote.DiskState // the content of the state directory; at least Dir, Name and Mesh
 	Fresh bool           // the directory's identity was created at this start
 	// Found : if the directory is empty, the node bootstraps the electorate with the other
@@ -48,14 +48,14 @@ type dialed struct {
 }
 
 func (n *Node) follow(cfg *Config, now vote.Now) {
-	f := cfg.Following
+	f := cfg.Dynamic
 	n.links, n.trust, n.birth, n.converting = make(map[vote.NodeID]dialed), true, cfg.Birth, f.FromFixed
 	n.elect = electorate.New(electorate.Config{
 		Self: n.self, Founders: cfg.Voters, Found: f.Found, MaxVoters: f.MaxVoters, MaxTTL: cfg.MaxTTL,
 		Expect: cfg.Birth.Expect, MinVoters: cfg.Birth.MinVoters, RegisterTerm: f.RegisterTerm,
 		Frozen: f.FromFixed,
 	}, f.State, now)
-	n.req = quorum.New(quorum.Config{Self: n.self, Electorate: f.State.Electorate, Dynamic: true, TTL: cfg.TTL, MaxTTL: cfg.MaxTTL, NoLocalQueue: cfg.Alone, BroadcastAll: cfg.ToAll, NoReceipts: cfg.Silent, ReportRenewals: cfg.Renewals, Turn: cfg.Turn}, now)
+	n.req = quorum.New(quorum.Config{Self: n.self, Electorate: f.State.Electorate, Dynamic: true, TTL: cfg.TTL, MaxTTL: cfg.MaxTTL, NoLocalQueue: cfg.NoLocalQueue, BroadcastAll: cfg.BroadcastAll, NoReceipts: cfg.NoReceipts, ReportRenewals: cfg.Renewals, Turn: cfg.Turn}, now)
 	n.begin(now, lease.Config{Self: n.self, Dir: f.State.Dir, Electorate: f.State.Electorate, MaxTTL: cfg.MaxTTL, Fresh: f.Fresh})
 	n.guard = mismatch.New(n.self, cfg.terms(), now)
 	n.linkNew(now)

@@ -48,7 +48,7 @@ func (f *followers) up(list string, found bool) {
 		f.incarnations[name] = f.incarnation
 		n, err := New(Config{
 			Name: name, Incarnation: f.incarnations[name], Voters: f.founders, TTL: ttl, MaxTTL: ttl,
-			Following: &Following{State: *f.disks[name], Fresh: fresh, Found: found},
+			Dynamic: &Dynamic{State: *f.disks[name], Fresh: fresh, Found: found},
 		}, f.now)
 		if err != nil {
 			f.t.Fatal(err)
@@ -304,7 +304,7 @@ func TestRefoundingHasTheVotersWaitFirst(t *testing.T) {
 func TestANewNodeWaitsAfterRefoundingToo(t *testing.T) {
 	f := newFollowers(t, "a b c")
 	n, err := New(Config{
-		Name: "d", Incarnation: 1, Voters: f.founders, TTL: ttl, MaxTTL: ttl, Following: &Following{State: vote.DiskState{Mesh: "m", Name: "d", Dir: 4}, Fresh: true},
+		Name: "d", Incarnation: 1, Voters: f.founders, TTL: ttl, MaxTTL: ttl, Dynamic: &Dynamic{State: vote.DiskState{Mesh: "m", Name: "d", Dir: 4}, Fresh: true},
 	}, f.now)
 	if err != nil {
 		t.Fatal(err)

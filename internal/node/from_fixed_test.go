@@ -49,7 +49,7 @@ func (m *mixture) restart(list string, to stage) {
 		}
 		m.incarnation++
 		m.incarnations[name], m.stages[name] = m.incarnation, to
-		cfg := Config{Name: name, Incarnation: m.incarnation, Voters: m.founders, TTL: ttl, MaxTTL: ttl, Following: m.following(name, to)}
+		cfg := Config{Name: name, Incarnation: m.incarnation, Voters: m.founders, TTL: ttl, MaxTTL: ttl, Dynamic: m.following(name, to)}
 		n, err := New(cfg, m.now)
 		if err != nil {
 			m.t.Fatal(err)
@@ -67,7 +67,7 @@ func (m *mixture) restart(list string, to stage) {
 }
 
 // following returns the content of the directory of a node at a stage.
-func (m *mixture) following(name vote.NodeID, at stage) *Following {
+func (m *mixture) following(name vote.NodeID, at stage) *Dynamic {
 	if at == isFixed {
 		return nil
 	}
@@ -76,7 +76,7 @@ func (m *mixture) following(name vote.NodeID, at stage) *Following {
 		m.dirs++
 		m.disks[name] = &vote.DiskState{Mesh: "m", Name: name, Dir: m.dirs}
 	}
-	f := &Following{State: *m.disks[name], Fresh: !found}
+	f := &Dynamic{State: *m.disks[name], Fresh: !found}
 	if at == isConverting {
 		state, err := electorate.Convert(f.State, found, m.founders, ttl)
 		if err != nil {

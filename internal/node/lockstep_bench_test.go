@@ -30,7 +30,7 @@ func newLockstep(tb testing.TB, voters int, alone bool) *lockstep {
 		l.names = append(l.names, vote.NodeID("n"+strconv.Itoa(i)))
 	}
 	for i, name := range l.names {
-		n, err := New(Config{Name: name, Incarnation: vote.Incarnation(i + 1), Voters: l.names, TTL: 10 * time.Second, MaxTTL: 10 * time.Second, Alone: alone}, l.now)
+		n, err := New(Config{Name: name, Incarnation: vote.Incarnation(i + 1), Voters: l.names, TTL: 10 * time.Second, MaxTTL: 10 * time.Second, NoLocalQueue: alone}, l.now)
 		if err != nil {
 			tb.Fatal(err)
 		}

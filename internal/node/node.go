@@ -17,20 +17,20 @@ import (
 // Config is the configuration of a node. All nodes of a mesh agree on Voters, and in a fixed
 // electorate on MaxTTL.
 type Config struct {
-	Name        vote.NodeID
-	Incarnation vote.Incarnation // new at each start, never zero
-	Voters      []vote.NodeID    // all voters; under dynamic membership, the founders
-	TTL         time.Duration    // of this node's sessions
-	MaxTTL      time.Duration
-	Alone       bool // no lease is handed off between the callers of this node; for comparison
-	ToAll       bool // every request goes to all voters; see quorum.Config
-	Silent      bool // the node doesn't report received answers; see quorum.Config
+	Name         vote.NodeID
+	Incarnation  vote.Incarnation // new at each start, never zero
+	Voters       []vote.NodeID    // all voters; under dynamic membership, the founders
+	TTL          time.Duration    // of this node's sessions
+	MaxTTL       time.Duration
+	NoLocalQueue bool // no lease is handed off between the callers of this node; for comparison
+	BroadcastAll bool // every request goes to all voters; see quorum.Config
+	NoReceipts   bool // the node doesn't report received answers; see quorum.Config
 	// The node reports renewals; see quorum.Config.
 	Renewals bool
 	Turn     int // how much work in pieces is done in a Tick; see quorum.Config
 
-	Following *Following // nil if the electorate is fixed
-	Birth     vote.Birth // zero unless the mesh is born by count; then there are no Voters
+	Dynamic *Dynamic   // nil if the electorate is fixed
+	Birth   vote.Birth // zero unless the mesh is born by count; then there are no Voters
 }
 
 // Node is a node of the mesh. Its owner makes one call at a time; the node starts no goroutine,
@@ -76,11 +76,11 @@ func New(cfg Config, now vote.Now) (*Node, error) {
 		return nil, fmt.Errorf("TTL %v: it must be at least %v and at most the mesh's maximum of %v", cfg.TTL, vote.MinTTL, cfg.MaxTTL)
 	}
 	n := &Node{self: vote.SessionID{Node: cfg.Name, Incarnation: cfg.Incarnation}, guarded: guarded{started: now.Slow}}
-	if cfg.Following != nil {
+	if cfg.Dynamic != nil {
 		n.follow(&cfg, now)
 		return n, nil
 	}
-	n.req = quorum.New(quorum.Config{Self: n.self, Electorate: electorate, TTL: cfg.TTL, MaxTTL: cfg.MaxTTL, NoLocalQueue: cfg.Alone, BroadcastAll: cfg.ToAll, NoReceipts: cfg.Silent, ReportRenewals: cfg.Renewals, Turn: cfg.Turn}, now)
+	n.req = quorum.New(quorum.Config{Self: n.self, Electorate: electorate, TTL: cfg.TTL, MaxTTL: cfg.MaxTTL, NoLocalQueue: cfg.NoLocalQueue, BroadcastAll: cfg.BroadcastAll, NoReceipts: cfg.NoReceipts, ReportRenewals: cfg.Renewals, Turn: cfg.Turn}, now)
 	for _, v := range electorate.Voters {
 		if v.Name == cfg.Name {
 			n.voter = lease.New(lease.Config{Self: n.self, Electorate: electorate, MaxTTL: cfg.MaxTTL}, now)
@@ -94,7 +94,7 @@ func New(cfg Config, now vote.Now) (*Node, error) {
 
 // terms returns the part of the configuration required to be the same on all nodes.
 func (c *Config) terms() vote.Terms {
-	return vote.Terms{Voters: slices.Compact(slices.Sorted(slices.Values(c.Voters))), MaxTTL: c.MaxTTL, Dynamic: c.Following != nil && !c.Following.FromFixed, Birth: c.Birth}
+	return vote.Terms{Voters: slices.Compact(slices.Sorted(slices.Values(c.Voters))), MaxTTL: c.MaxTTL, Dynamic: c.Dynamic != nil && !c.Dynamic.FromFixed, Birth: c.Birth}
 }
 
 // Lock requests a key. An event with the returned number reports the outcome. The only error is

@@ -21,14 +21,14 @@ type disk struct {
 }
 
 // following returns the configuration of a starting node: the content of its disk.
-func (w *wild) following(name vote.NodeID) *Following {
+func (w *wild) following(name vote.NodeID) *Dynamic {
 	d := w.disks[name]
 	if d == nil {
 		d = &disk{state: vote.DiskState{Mesh: "m", Name: name, Dir: vote.Dir(name[0])}, fresh: true}
 		w.disks[name] = d
 	}
 	d.saves = nil // saves under way are lost
-	f := &Following{State: d.state, Fresh: d.fresh, Found: true}
+	f := &Dynamic{State: d.state, Fresh: d.fresh, Found: true}
 	d.fresh = false
 	return f
 }

@@ -144,7 +144,7 @@ func (w *wild) begin(name vote.NodeID) {
 	if w.how == follows {
 		cfg.Incarnation += vote.Incarnation(name[0]) << 32 // no two nodes have the same incarnation
 		w.incarnations[name] = cfg.Incarnation
-		cfg.Following = w.following(name)
+		cfg.Dynamic = w.following(name)
 	}
 	n, err := New(cfg, w.now)
 	if err != nil {

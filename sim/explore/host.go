@@ -61,7 +61,7 @@ func (x *explorer) act(h *host, o occasion) (after *host, out *outcome) {
 	switch o.kind {
 	case onStart:
 		m, err := x.o.Build(node.Config{
-			Name: x.names[o.node], Incarnation: x.incarnation(int(o.node), o.incarnation), Voters: x.names[:x.o.Voters], TTL: ttl, MaxTTL: ttl, ToAll: true, Silent: true,
+			Name: x.names[o.node], Incarnation: x.incarnation(int(o.node), o.incarnation), Voters: x.names[:x.o.Voters], TTL: ttl, MaxTTL: ttl, BroadcastAll: true, NoReceipts: true,
 		}, now)
 		if err != nil {
 			panic(err)

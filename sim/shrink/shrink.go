@@ -71,7 +71,7 @@ func Run(ctx context.Context, o sim.Options, length time.Duration, how Settings)
 	if how.Runs == 0 {
 		how.Runs = shrinkRuns
 	}
-	if o.Following != nil {
+	if o.Dynamic != nil {
 		return nil, errFollowing
 	}
 	o.Trace, o.Picture = nil, nil

@@ -190,7 +190,7 @@ func TestAFollowingWorld(t *testing.T) {
 	}
 	s.alter = func(o *sim.Options) {
 		o.Build = func(_ *sim.World, cfg node.Config, now vote.Now) (sim.Machine, error) {
-			cfg.Following.Fresh = true // no voter is quiet
+			cfg.Dynamic.Fresh = true // no voter is quiet
 			return node.New(cfg, now)
 		}
 	}
