@@ -155,7 +155,7 @@ var brokenRules = []brokenRule{
 	},
 	{
 		name: "answers to an earlier ballot count", file: paxosFile,
-		old: "|| e.Ballot != r.attempt ||", text: "|| !BROKEN && e.Ballot != r.attempt ||",
+		old: "|| e.Ballot != r.ballot ||", text: "|| !BROKEN && e.Ballot != r.ballot ||",
 	},
 	{
 		name: "promises count as acceptances", file: paxosFile,

@@ -161,7 +161,7 @@ func (ne *nemesis) interrupt(r *rand.Rand) (lasts time.Duration) {
 		return 0
 	}
 	d, version := 2*ne.w.opt.MaxTTL+fault.Within(r, ne.w.opt.MaxTTL), ne.w.dynamic.newest
-	ne.w.note(nil, "an attempt is to be interrupted: %s", aliases(voters))
+	ne.w.note(nil, "a ballot is to be interrupted: %s", aliases(voters))
 	first, second, third := voters[0], voters[1], voters[2]
 	if r.IntN(2) == 0 {
 		ne.slowDisk(first, fault.Within(r, ne.w.opt.MaxTTL/5), d)

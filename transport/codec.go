@@ -82,7 +82,7 @@ const (
 	voteWords    = 4  // elements of an entry of an answer
 	sightWords   = 16 // elements of a view entry
 
-	attemptWords = 2
+	ballotWords  = 2
 	electorWords = 2
 	// Of the last three elements, Most is encoded only where set, or MaxTTL is: nodes of before
 	// 2026-11-22 leave Most out. MaxTTL and OldMaxTTL are encoded only where set, from wire version

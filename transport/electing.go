@@ -53,9 +53,9 @@ func appendElecting(b []byte, e *vote.Consensus) []byte {
 		words -= 2
 	}
 	b = appendArray(b, words)
-	b = appendAttempt(b, e.Ballot)
-	b = appendAttempt(b, e.Promised)
-	b = appendAttempt(b, e.Accepted)
+	b = appendBallot(b, e.Ballot)
+	b = appendBallot(b, e.Promised)
+	b = appendBallot(b, e.Accepted)
 	b = appendElectorate(b, &e.Electorate)
 	b = appendUint(b, uint64(e.Dir))
 	b = appendUint(b, e.Writes)
@@ -72,8 +72,8 @@ func appendElecting(b []byte, e *vote.Consensus) []byte {
 	return b
 }
 
-func appendAttempt(b []byte, a vote.Ballot) []byte {
-	b = appendArray(b, attemptWords)
+func appendBallot(b []byte, a vote.Ballot) []byte {
+	b = appendArray(b, ballotWords)
 	b = appendUint(b, a.Counter)
 	return appendUint(b, uint64(a.By))
 }
@@ -115,7 +115,7 @@ func appendElectors(b []byte, all []vote.Elector) []byte {
 
 func (p *parser) electing() *vote.Consensus {
 	words := p.lastMayLack(electingWords, 2)
-	e := &vote.Consensus{Ballot: p.attempt(), Promised: p.attempt(), Accepted: p.attempt(), Electorate: p.electorate()}
+	e := &vote.Consensus{Ballot: p.ballot(), Promised: p.ballot(), Accepted: p.ballot(), Electorate: p.electorate()}
 	e.Dir = vote.Dir(p.uint())
 	e.Writes = p.uint()
 	e.MaxVoters = int(p.upTo(vote.MaxVoters, "size of an electorate"))
@@ -136,8 +136,8 @@ func (p *parser) electing() *vote.Consensus {
 	return e
 }
 
-func (p *parser) attempt() (a vote.Ballot) {
-	p.exactly(attemptWords)
+func (p *parser) ballot() (a vote.Ballot) {
+	p.exactly(ballotWords)
 	a.Counter = p.uint()
 	a.By = vote.Incarnation(p.uint())
 	return a

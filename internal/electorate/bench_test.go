@@ -122,7 +122,7 @@ func (b *bench) pass(d time.Duration) {
 	b.m.Tick(b.now)
 }
 
-func attempt(number uint64, by vote.Incarnation) vote.Ballot {
+func ballot(number uint64, by vote.Incarnation) vote.Ballot {
 	return vote.Ballot{Counter: number, By: by}
 }
 

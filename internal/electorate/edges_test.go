@@ -22,8 +22,8 @@ func TestOnlyTheVotersThatDecideAnswerAnAttempt(t *testing.T) {
 		{"3: b c d (a b c)", "4: b c d", true},
 	} {
 		b := newBench(t, row.electorate)
-		b.say("b", prepare(4, attempt(5, 7)))
-		b.say("b", accept(attempt(5, 7), row.next))
+		b.say("b", prepare(4, ballot(5, 7)))
+		b.say("b", accept(ballot(5, 7), row.next))
 		if saves := len(b.m.Saves()); (saves == 1) != row.answers {
 			t.Errorf("%s: %d saves of what was promised", row.electorate, saves)
 		}
@@ -36,7 +36,7 @@ func TestAPromiseForAnEarlierAttemptIsNotCounted(t *testing.T) {
 	b := newBench(t, "3: a b c")
 	promised := func(from vote.NodeID, version, number uint64) {
 		b.say(from, vote.Message{Kind: vote.KindPrepared, Version: version, Consensus: &vote.Consensus{
-			Ballot: attempt(number, 1), Promised: attempt(number, 1), Dir: vote.Dir(conn(from)),
+			Ballot: ballot(number, 1), Promised: ballot(number, 1), Dir: vote.Dir(conn(from)),
 		}})
 	}
 	b.m.run(electorate("4: a b (a b c)"))
@@ -61,12 +61,12 @@ func TestTheLastOfWhatWasAcceptedIsProposedInAnyOrder(t *testing.T) {
 	b.heard()
 	said := func(from vote.NodeID, accepted vote.Ballot, e string) {
 		b.say(from, vote.Message{Kind: vote.KindPrepared, Version: 4, Consensus: &vote.Consensus{
-			Ballot: attempt(1, 1), Promised: attempt(1, 1), Dir: vote.Dir(conn(from)),
+			Ballot: ballot(1, 1), Promised: ballot(1, 1), Dir: vote.Dir(conn(from)),
 			Accepted: accepted, Electorate: electorate(e),
 		}})
 	}
-	said("b", attempt(1, 0), "4: a b (a b c)") // of an earlier incarnation
-	said("c", attempt(1, 8), "4: a c (a b c)")
+	said("b", ballot(1, 0), "4: a b (a b c)") // of an earlier incarnation
+	said("c", ballot(1, 8), "4: a c (a b c)")
 	if got := b.heard(); !strings.HasPrefix(got, "a: accept 1/1 4: a, c (a, b, c)") {
 		t.Fatal(got)
 	}
@@ -78,7 +78,7 @@ func TestAnAnswerThatIsRepeatedIsKeptOnce(t *testing.T) {
 	b.m.run(electorate("4: a b (a b c)"))
 	for range 100 {
 		b.say("b", vote.Message{Kind: vote.KindPrepared, Version: 4, Consensus: &vote.Consensus{
-			Ballot: attempt(1, 1), Promised: attempt(1, 1), Dir: 2,
+			Ballot: ballot(1, 1), Promised: ballot(1, 1), Dir: 2,
 		}})
 	}
 	if n := len(b.m.race.with); n != 1 {
@@ -90,12 +90,12 @@ func TestAnAnswerThatIsRepeatedIsKeptOnce(t *testing.T) {
 // and not before.
 func TestAQuestionIsAnsweredThatComesWhileItsAnswerIsBeingStored(t *testing.T) {
 	b := newBench(t, "3: a b c")
-	b.say("b", prepare(4, attempt(5, 7)))
+	b.say("b", prepare(4, ballot(5, 7)))
 	under := b.m.Saves()
 	if len(under) != 1 {
 		t.Fatalf("%d saves", len(under))
 	}
-	b.say("b", prepare(4, attempt(5, 7)))
+	b.say("b", prepare(4, ballot(5, 7)))
 	b.expect("")
 	b.m.Saved(b.now, under[0].Writes, "")
 	b.expect("b: prepared 5/7; b: prepared 5/7")
@@ -106,12 +106,12 @@ func TestAQuestionIsAnsweredThatComesWhileItsAnswerIsBeingStored(t *testing.T) {
 func TestANodeThatHasAcceptedMakesNoAttemptMeanwhile(t *testing.T) {
 	b := newBench(t, "3: a b c")
 	b.m.run(electorate("4: a b (a b c)"))
-	b.say("b", accept(attempt(5, 7), "4: a b (a b c)"))
+	b.say("b", accept(ballot(5, 7), "4: a b (a b c)"))
 	if b.m.race != nil {
-		t.Error("its own attempt goes on")
+		t.Error("its own ballot goes on")
 	}
 	if b.m.raceAt < b.now.Slow.Add(b.m.raceTime()) {
-		t.Error("it makes the next attempt before the other's time is over")
+		t.Error("it makes the next ballot before the other's time is over")
 	}
 }
 
@@ -120,7 +120,7 @@ func TestANodeThatHasAcceptedMakesNoAttemptMeanwhile(t *testing.T) {
 func TestAnElectorateWithAnAbsurdFloorIsNotAccepted(t *testing.T) {
 	b := scene(t, "3: a b c", "b c")
 	b.m.Saves()
-	m := accept(attempt(5, 7), "4: a b (a b c)")
+	m := accept(ballot(5, 7), "4: a b (a b c)")
 	m.Consensus.Electorate.MinToken = vote.MaxMinToken
 	b.say("b", m)
 	if b.m.state.Accepted != (vote.Ballot{}) {
@@ -129,12 +129,12 @@ func TestAnElectorateWithAnAbsurdFloorIsNotAccepted(t *testing.T) {
 	if a := strings.Join(b.m.Alarms(), "\n"); !strings.Contains(a, `"b"`) || !strings.Contains(a, "minimum token of electorate 4") {
 		t.Errorf("alarms: %q", a)
 	}
-	b.say("b", prepare(4, attempt(6, 7)))
+	b.say("b", prepare(4, ballot(6, 7)))
 	if b.m.state.Promised != (vote.Ballot{}) {
-		t.Error("it heeds the next attempt of the same node at once")
+		t.Error("it heeds the next ballot of the same node at once")
 	}
-	b.say("c", accept(attempt(5, 8), "4: a b (a b c)"))
-	if b.m.state.Accepted != attempt(5, 8) {
+	b.say("c", accept(ballot(5, 8), "4: a b (a b c)"))
+	if b.m.state.Accepted != ballot(5, 8) {
 		t.Error("it doesn't accept what another node proposes")
 	}
 }

@@ -87,14 +87,14 @@ func TestLearning(t *testing.T) {
 
 func TestWhatWasPromisedForOneVersionDoesNotBindTheNext(t *testing.T) {
 	b := newBench(t, "3: a b c")
-	b.say("b", accept(attempt(9, 9), "4: a b (a b c)"))
+	b.say("b", accept(ballot(9, 9), "4: a b (a b c)"))
 	b.save("")
 	e := electorate("4: a b (a b c)")
 	b.say("b", vote.Message{Kind: vote.KindElectorate, Consensus: &vote.Consensus{Electorate: e}})
 	b.save("")
 	b.heard()
-	b.say("b", prepare(5, attempt(1, 7)))
-	if s := b.save(""); s.Promised != attempt(1, 7) || s.Accepted != (vote.Ballot{}) || s.Value.Version != 0 {
+	b.say("b", prepare(5, ballot(1, 7)))
+	if s := b.save(""); s.Promised != ballot(1, 7) || s.Accepted != (vote.Ballot{}) || s.Value.Version != 0 {
 		t.Fatalf("%+v", s)
 	}
 	b.expect("b: prepared 1/7")
@@ -121,7 +121,7 @@ func TestNonsenseIsIgnored(t *testing.T) {
 }
 
 func TestAttemptsOfNobodyAreIgnored(t *testing.T) {
-	for _, a := range []vote.Ballot{attempt(1<<64-1, 7), attempt(vote.MaxBallot+1, 7), attempt(5, 0), attempt(0, 7)} {
+	for _, a := range []vote.Ballot{ballot(1<<64-1, 7), ballot(vote.MaxBallot+1, 7), ballot(5, 0), ballot(0, 7)} {
 		b := newBench(t, "3: a b c")
 		b.say("b", prepare(4, a))
 		b.say("b", accept(a, "4: a b (a b c)"))
@@ -129,7 +129,7 @@ func TestAttemptsOfNobodyAreIgnored(t *testing.T) {
 			b.say("b", vote.Message{Kind: k, Version: 4, Consensus: &vote.Consensus{Promised: a}})
 		}
 		if b.m.number > 5 || b.m.state.Promised != (vote.Ballot{}) || len(b.m.Saves()) > 0 {
-			t.Errorf("%v: the next attempt has a number above %d, and %v was promised", a, b.m.number, b.m.state.Promised)
+			t.Errorf("%v: the next ballot has a number above %d, and %v was promised", a, b.m.number, b.m.state.Promised)
 		}
 	}
 }
@@ -137,7 +137,7 @@ func TestAttemptsOfNobodyAreIgnored(t *testing.T) {
 func TestTheLargestAttemptThereCanBeEndsNothing(t *testing.T) {
 	l := founded(t, "a b c")
 	l.start("d e", false)
-	l.mail = append(l.mail, letter{l.wires()[0], "b", "a", l.units["b"].self.Incarnation, prepare(2, attempt(1<<64-1, 7))})
+	l.mail = append(l.mail, letter{l.wires()[0], "b", "a", l.units["b"].self.Incarnation, prepare(2, ballot(1<<64-1, 7))})
 	l.pass(6 * maxTTL)
 	l.want("a b c d e", "3: a, b, c, d, e")
 }
@@ -219,7 +219,7 @@ func TestACrashDuringASaveIsNoOldCopy(t *testing.T) {
 			l.pass(50 * time.Millisecond)
 			c.slow = true
 			c.m.Hear(l.now, 0, vote.SessionID{Node: "a", Incarnation: 1}, &vote.Message{
-				Kind: vote.KindPrepare, Version: 2, Consensus: &vote.Consensus{Ballot: attempt(c.m.state.Promised.Counter+1, 1)},
+				Kind: vote.KindPrepare, Version: 2, Consensus: &vote.Consensus{Ballot: ballot(c.m.state.Promised.Counter+1, 1)},
 			})
 			l.collect(c)
 			if len(c.saves) != 1 {
@@ -331,7 +331,7 @@ func TestWhoCannotVoteIsNoVoterAfterRefounding(t *testing.T) {
 		}
 	}
 	b := scene(t, "3: a b c", "b=gone c=gone d")
-	b.say("d", prepare(4, attempt(5, 7)))
+	b.say("d", prepare(4, ballot(5, 7)))
 	b.save("no space")
 	if err := b.m.Refound(b.now, nodes("a d"), 0); err == nil || !strings.Contains(err.Error(), "no space") {
 		t.Errorf("with a full disk: %v", err)

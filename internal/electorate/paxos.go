@@ -89,7 +89,7 @@ func (m *Machine) yieldTo(a vote.Ballot) {
 	if a.By == m.cfg.Self.Incarnation {
 		return
 	}
-	if m.race != nil && m.race.attempt.Compare(a) < 0 {
+	if m.race != nil && m.race.ballot.Compare(a) < 0 {
 		m.race = nil
 	}
 	m.raceAt = max(m.raceAt, m.now.Slow.Add(m.raceTime()+m.turn()))
@@ -153,7 +153,7 @@ func isConclusion(e, next *vote.Electorate) bool {
 
 // race is this node's ballot to have an electorate decided.
 type race struct {
-	attempt vote.Ballot
+	ballot vote.Ballot
 	// value is the wanted electorate, or a value that an earlier ballot may have decided.
 	value     vote.Electorate
 	best      vote.Ballot // the ballot in which value was accepted; zero for our own value
@@ -182,8 +182,8 @@ func decides(e *vote.Electorate, some func(vote.Elector) bool) bool {
 // run starts a ballot to have an electorate decided.
 func (m *Machine) run(value vote.Electorate) {
 	m.number++
-	m.race = &race{attempt: vote.Ballot{Counter: m.number, By: m.cfg.Self.Incarnation}, value: value, until: m.now.Slow.Add(m.raceTime())}
-	m.ask(vote.KindPrepare, vote.Consensus{Ballot: m.race.attempt})
+	m.race = &race{ballot: vote.Ballot{Counter: m.number, By: m.cfg.Self.Incarnation}, value: value, until: m.now.Slow.Add(m.raceTime())}
+	m.ask(vote.KindPrepare, vote.Consensus{Ballot: m.race.ballot})
 }
 
 // ask sends a question to all deciding voters, this node included.
@@ -203,10 +203,10 @@ func (m *Machine) ask(kind vote.Kind, e vote.Consensus) {
 func (m *Machine) answers(from vote.NodeID, msg *vote.Message) bool {
 	r, e := m.race, msg.Consensus
 	m.number = max(m.number, e.Promised.Counter)
-	if r == nil || msg.Version != m.state.Electorate.Version+1 || e.Ballot != r.attempt || r.accepting != (msg.Kind == vote.KindAccepted) {
+	if r == nil || msg.Version != m.state.Electorate.Version+1 || e.Ballot != r.ballot || r.accepting != (msg.Kind == vote.KindAccepted) {
 		return false
 	}
-	if e.Promised.Compare(r.attempt) > 0 {
+	if e.Promised.Compare(r.ballot) > 0 {
 		// Another node has started a later ballot. The first node in the order of the voters goes
 		// on first.
 		m.race = nil
@@ -233,7 +233,7 @@ func (m *Machine) answers(from vote.NodeID, msg *vote.Message) bool {
 func (m *Machine) prepared(from vote.NodeID, msg *vote.Message) {
 	if m.answers(from, msg) {
 		m.race.accepting, m.race.with = true, nil
-		m.ask(vote.KindAccept, vote.Consensus{Ballot: m.race.attempt, Electorate: m.race.value})
+		m.ask(vote.KindAccept, vote.Consensus{Ballot: m.race.ballot, Electorate: m.race.value})
 	}
 }
 

@@ -13,30 +13,30 @@ import (
 
 func TestAPromiseIsAnsweredOnceItIsStored(t *testing.T) {
 	b := newBench(t, "3: a b c")
-	b.say("b", prepare(4, attempt(5, 7)))
+	b.say("b", prepare(4, ballot(5, 7)))
 	b.expect("")
-	if s := b.save(""); s.Promised != attempt(5, 7) || s.Writes != 12 {
+	if s := b.save(""); s.Promised != ballot(5, 7) || s.Writes != 12 {
 		t.Fatalf("stored %+v", s)
 	}
 	b.expect("b: prepared 5/7")
-	b.say("b", prepare(4, attempt(5, 7))) // repeated: the promise is stored
+	b.say("b", prepare(4, ballot(5, 7))) // repeated: the promise is stored
 	b.expect("b: prepared 5/7")
 
-	b.say("b", accept(attempt(5, 7), "4: a b (a b c)"))
+	b.say("b", accept(ballot(5, 7), "4: a b (a b c)"))
 	b.expect("")
-	if s := b.save(""); s.Accepted != attempt(5, 7) || text(&s.Value) != "4: a, b (a, b, c)" {
+	if s := b.save(""); s.Accepted != ballot(5, 7) || text(&s.Value) != "4: a, b (a, b, c)" {
 		t.Fatalf("stored %+v", s)
 	}
 	b.expect("b: accepted 5/7")
 
-	b.say("c", prepare(4, attempt(4, 9)))
+	b.say("c", prepare(4, ballot(4, 9)))
 	b.expect("c: prepared 4/9 promised 5/7")
-	b.say("c", accept(attempt(4, 9), "4: a c (a b c)"))
+	b.say("c", accept(ballot(4, 9), "4: a c (a b c)"))
 	b.expect("c: accepted 4/9 promised 5/7")
-	b.say("c", prepare(4, attempt(6, 9)))
+	b.say("c", prepare(4, ballot(6, 9)))
 	b.save("")
 	b.expect("c: prepared 6/9 accepted 5/7 4: a, b (a, b, c)")
-	b.say("b", accept(attempt(5, 7), "4: a b (a b c)")) // sent twice, or late
+	b.say("b", accept(ballot(5, 7), "4: a b (a b c)")) // sent twice, or late
 	b.expect("b: accepted 5/7 promised 6/9")
 	if len(b.m.Saves()) > 0 {
 		t.Fatal("a refusal is stored")
@@ -45,13 +45,13 @@ func TestAPromiseIsAnsweredOnceItIsStored(t *testing.T) {
 
 func TestAnAcceptanceWithoutAPromiseBefore(t *testing.T) {
 	b := newBench(t, "3: a b c")
-	b.say("b", accept(attempt(5, 7), "4: a b (a b c)"))
+	b.say("b", accept(ballot(5, 7), "4: a b (a b c)"))
 	b.save("")
 	b.expect("b: accepted 5/7")
-	b.say("c", prepare(4, attempt(5, 6)))
+	b.say("c", prepare(4, ballot(5, 6)))
 	b.expect("c: prepared 5/6 promised 5/7")
-	b.say("c", accept(attempt(5, 8), "4: a c (a b c)")) // the same number, and another ballot
-	if s := b.save(""); text(&s.Value) != "4: a, c (a, b, c)" || s.Accepted != attempt(5, 8) || s.Promised != attempt(5, 8) {
+	b.say("c", accept(ballot(5, 8), "4: a c (a b c)")) // the same number, and another ballot
+	if s := b.save(""); text(&s.Value) != "4: a, c (a, b, c)" || s.Accepted != ballot(5, 8) || s.Promised != ballot(5, 8) {
 		t.Fatalf("stored %+v", s)
 	}
 	b.expect("c: accepted 5/8")
@@ -59,17 +59,17 @@ func TestAnAcceptanceWithoutAPromiseBefore(t *testing.T) {
 
 func TestANewLifeGoesOnBeyondWhatItHasPromised(t *testing.T) {
 	b := newBench(t, "3: a b c")
-	b.say("b", prepare(4, attempt(5, 7)))
+	b.say("b", prepare(4, ballot(5, 7)))
 	b.restart(b.save(""), 2)
 	b.m.run(electorate("4: a b (a b c)"))
-	if a := b.m.race.attempt; a != attempt(6, 2) {
+	if a := b.m.race.ballot; a != ballot(6, 2) {
 		t.Fatalf("%+v", a)
 	}
 }
 
 func TestWhoeverHasPromisedLetsTheOtherComeToItsEnd(t *testing.T) {
 	b := scene(t, "3: a b c", "b c=left")
-	b.say("b", prepare(4, attempt(5, 7)))
+	b.say("b", prepare(4, ballot(5, 7)))
 	b.save("")
 	b.heard()
 	for end := b.now.Slow.Add(b.m.raceTime()); b.now.Slow < end-1; {
@@ -87,14 +87,14 @@ func TestWhoeverHasPromisedLetsTheOtherComeToItsEnd(t *testing.T) {
 
 func TestWhoeverCantStoreProposesNothing(t *testing.T) {
 	b := scene(t, "3: a b c", "b c=left")
-	b.say("b", prepare(4, attempt(5, 7)))
+	b.say("b", prepare(4, ballot(5, 7)))
 	b.save("no room")
 	b.heard()
 	for range 20 * 5 {
 		b.pass(b.m.pollEvery())
 		b.report("b", 0)
 		if b.m.race != nil {
-			t.Fatal("it makes an attempt")
+			t.Fatal("it makes an ballot")
 		}
 		for _, s := range b.m.Saves() {
 			b.m.Saved(b.now, s.Writes, "no room")
@@ -108,14 +108,14 @@ func TestWhoeverCantStoreProposesNothing(t *testing.T) {
 	b.pass(b.m.pollEvery())
 	b.report("b", 0)
 	if b.m.race == nil {
-		t.Fatal("its disk is well, and it makes no attempt")
+		t.Fatal("its disk is well, and it makes no ballot")
 	}
 }
 
 func TestAFailedSaveAnswersNothing(t *testing.T) {
 	b := newBench(t, "3: a b c")
 	for i := range 3 {
-		b.say("b", prepare(4, attempt(5, 7)))
+		b.say("b", prepare(4, ballot(5, 7)))
 		b.save("no room")
 		b.expect("")
 		if a := b.m.Alarms(); (len(a) > 0) != (i == 0) {
@@ -133,12 +133,12 @@ func TestAFailedSaveAnswersNothing(t *testing.T) {
 	b.expect("")
 	b.save("") // no answer waits for this save any more
 	b.expect("")
-	b.say("b", prepare(4, attempt(5, 7)))
+	b.say("b", prepare(4, ballot(5, 7)))
 	b.expect("b: prepared 5/7")
 	if s := b.m.Status(b.now).Trouble; s != "" {
 		t.Fatal(s)
 	}
-	b.say("b", prepare(4, attempt(6, 7)))
+	b.say("b", prepare(4, ballot(6, 7)))
 	b.save("no room")
 	if a := b.m.Alarms(); len(a) != 1 {
 		t.Fatalf("it is broken once more: alarms %q", a)
@@ -164,14 +164,14 @@ func TestWhoDoesNotVoteTriesItsDiskAgainToo(t *testing.T) {
 
 func TestAnswersWaitForTheSaveThatHasThem(t *testing.T) {
 	b := newBench(t, "3: a b c")
-	b.say("b", prepare(4, attempt(5, 7)))
+	b.say("b", prepare(4, ballot(5, 7)))
 	first := b.m.Saves()[0]
-	b.say("c", prepare(4, attempt(6, 9)))
+	b.say("c", prepare(4, ballot(6, 9)))
 	b.m.Saved(b.now, first.Writes+1, "") // an unknown save
 	b.expect("")
 	b.m.Saved(b.now, first.Writes, "")
 	b.expect("b: prepared 5/7")
-	if s := b.save(""); s.Promised != attempt(6, 9) {
+	if s := b.save(""); s.Promised != ballot(6, 9) {
 		t.Fatalf("%+v", s)
 	}
 	b.expect("c: prepared 6/9")
@@ -179,17 +179,17 @@ func TestAnswersWaitForTheSaveThatHasThem(t *testing.T) {
 
 func TestWhoDoesNotVoteSaysNothing(t *testing.T) {
 	b := newBench(t, "3: b c d")
-	b.say("b", prepare(4, attempt(5, 7)))
-	b.say("b", accept(attempt(5, 7), "4: b c (b c d)"))
-	b.say("b", prepare(9, attempt(5, 7)))
+	b.say("b", prepare(4, ballot(5, 7)))
+	b.say("b", accept(ballot(5, 7), "4: b c (b c d)"))
+	b.say("b", prepare(9, ballot(5, 7)))
 	b.expect("")
 	b = newBench(t, "3: a b c")
-	b.say("b", prepare(5, attempt(5, 7))) // a version still unknown to a
-	b.say("b", accept(attempt(5, 7), "4: a b"))
-	b.say("b", accept(attempt(5, 7), "4: a b (a b d)"))
+	b.say("b", prepare(5, ballot(5, 7))) // a version still unknown to a
+	b.say("b", accept(ballot(5, 7), "4: a b"))
+	b.say("b", accept(ballot(5, 7), "4: a b (a b d)"))
 	b.expect("")
 	b.m.Distrust(b.now, "c")
-	b.say("b", prepare(4, attempt(5, 7)))
+	b.say("b", prepare(4, ballot(5, 7)))
 	b.expect("")
 	if len(b.m.Saves()) > 0 {
 		t.Fatal("it takes part")
@@ -198,9 +198,9 @@ func TestWhoDoesNotVoteSaysNothing(t *testing.T) {
 
 func TestAnElectionThatIsOverIsAnsweredWithItsResult(t *testing.T) {
 	b := newBench(t, "3: a b c")
-	b.say("b", prepare(3, attempt(5, 7)))
+	b.say("b", prepare(3, ballot(5, 7)))
 	b.expect("b: electorate 3: a, b, c")
-	b.say("c", accept(attempt(5, 7), "2: a b c (a b)"))
+	b.say("c", accept(ballot(5, 7), "2: a b c (a b)"))
 	b.expect("c: electorate 3: a, b, c")
 }
 
@@ -209,7 +209,7 @@ func TestAProposerNeedsTwoMajorities(t *testing.T) {
 	b.m.run(electorate("4: a b (a b c)"))
 	b.expect("a: prepare 1/1; b: prepare 1/1; c: prepare 1/1")
 	promise := func(dir vote.Dir, accepted vote.Ballot, e string) vote.Message {
-		m := vote.Message{Kind: vote.KindPrepared, Version: 4, Consensus: &vote.Consensus{Ballot: attempt(1, 1), Promised: attempt(1, 1), Dir: dir, Accepted: accepted}}
+		m := vote.Message{Kind: vote.KindPrepared, Version: 4, Consensus: &vote.Consensus{Ballot: ballot(1, 1), Promised: ballot(1, 1), Dir: dir, Accepted: accepted}}
 		if e != "" {
 			m.Consensus.Electorate = electorate(e)
 		}
@@ -219,10 +219,10 @@ func TestAProposerNeedsTwoMajorities(t *testing.T) {
 	b.say("b", promise(2, vote.Ballot{}, "")) // a repeated promise counts once
 	b.say("c", promise(33, vote.Ballot{}, ""))
 	b.expect("") // another directory is no voter
-	b.say("c", promise(3, attempt(1, 0), "4: a c (a b c)"))
+	b.say("c", promise(3, ballot(1, 0), "4: a c (a b c)"))
 	b.expect("a: accept 1/1 4: a, c (a, b, c); b: accept 1/1 4: a, c (a, b, c); c: accept 1/1 4: a, c (a, b, c)")
 	accepted := func(dir vote.Dir) vote.Message {
-		return vote.Message{Kind: vote.KindAccepted, Version: 4, Consensus: &vote.Consensus{Ballot: attempt(1, 1), Promised: attempt(1, 1), Dir: dir}}
+		return vote.Message{Kind: vote.KindAccepted, Version: 4, Consensus: &vote.Consensus{Ballot: ballot(1, 1), Promised: ballot(1, 1), Dir: dir}}
 	}
 	b.say("b", accepted(2))
 	b.say("c", promise(3, vote.Ballot{}, "")) // a message of the phase before
@@ -237,8 +237,8 @@ func TestAProposerNeedsTwoMajorities(t *testing.T) {
 }
 
 func TestOfWhatWasAcceptedTheNewestCounts(t *testing.T) {
-	newer := func(say func(vote.NodeID, vote.Ballot, string)) { say("b", attempt(1, 0), "4: a b (a b c)") }
-	older := func(say func(vote.NodeID, vote.Ballot, string)) { say("c", attempt(0, 9), "4: a c (a b c)") }
+	newer := func(say func(vote.NodeID, vote.Ballot, string)) { say("b", ballot(1, 0), "4: a b (a b c)") }
+	older := func(say func(vote.NodeID, vote.Ballot, string)) { say("c", ballot(0, 9), "4: a c (a b c)") }
 	for _, order := range [][]func(func(vote.NodeID, vote.Ballot, string)){{newer, older}, {older, newer}} {
 		b := newBench(t, "3: a b c")
 		b.m.run(electorate("4: a b c d e (a b c)"))
@@ -246,7 +246,7 @@ func TestOfWhatWasAcceptedTheNewestCounts(t *testing.T) {
 		for _, said := range order {
 			said(func(from vote.NodeID, accepted vote.Ballot, e string) {
 				b.say(from, vote.Message{Kind: vote.KindPrepared, Version: 4, Consensus: &vote.Consensus{
-					Ballot: attempt(1, 1), Promised: attempt(1, 1), Dir: vote.Dir(conn(from)), Accepted: accepted, Electorate: electorate(e),
+					Ballot: ballot(1, 1), Promised: ballot(1, 1), Dir: vote.Dir(conn(from)), Accepted: accepted, Electorate: electorate(e),
 				}})
 			})
 		}
@@ -266,18 +266,18 @@ func TestPromisesForAnEarlierAttemptDoNotCount(t *testing.T) {
 	say := func(from vote.NodeID, kind vote.Kind, a vote.Ballot) {
 		b.say(from, vote.Message{Kind: kind, Version: 4, Consensus: &vote.Consensus{Ballot: a, Promised: a, Dir: vote.Dir(conn(from))}})
 	}
-	say("b", vote.KindPrepared, attempt(1, 1))
-	say("c", vote.KindPrepared, attempt(1, 1))
+	say("b", vote.KindPrepared, ballot(1, 1))
+	say("c", vote.KindPrepared, ballot(1, 1))
 	b.expect("")
-	say("b", vote.KindPrepared, attempt(2, 1))
-	say("c", vote.KindPrepared, attempt(2, 1))
+	say("b", vote.KindPrepared, ballot(2, 1))
+	say("c", vote.KindPrepared, ballot(2, 1))
 	if got := b.heard(); !strings.HasPrefix(got, "a: accept 2/1") {
 		t.Fatal(got)
 	}
-	say("b", vote.KindAccepted, attempt(1, 1))
-	say("c", vote.KindAccepted, attempt(1, 1))
+	say("b", vote.KindAccepted, ballot(1, 1))
+	say("c", vote.KindAccepted, ballot(1, 1))
 	if b.m.Known().Version != 3 {
-		t.Fatal("decided by what was accepted of an earlier attempt")
+		t.Fatal("decided by what was accepted of an earlier ballot")
 	}
 }
 
@@ -342,13 +342,13 @@ func TestAProposerGivesWayToALaterAttempt(t *testing.T) {
 	b := newBench(t, "3: a b c")
 	b.m.run(electorate("4: a b (a b c)"))
 	b.heard()
-	b.say("b", vote.Message{Kind: vote.KindPrepared, Version: 4, Consensus: &vote.Consensus{Ballot: attempt(1, 1), Promised: attempt(8, 7), Dir: 2}})
+	b.say("b", vote.Message{Kind: vote.KindPrepared, Version: 4, Consensus: &vote.Consensus{Ballot: ballot(1, 1), Promised: ballot(8, 7), Dir: 2}})
 	if b.m.race != nil {
 		t.Fatal("it goes on")
 	}
 	b.m.run(electorate("4: a b (a b c)"))
 	if got := b.heard(); !strings.HasPrefix(got, "a: prepare 9/1") {
-		t.Fatalf("its next attempt isn't later: %q", got)
+		t.Fatalf("its next ballot isn't later: %q", got)
 	}
 }
 
@@ -372,11 +372,11 @@ func TestTwoLivesOfADirectoryNeverUseOneAttempt(t *testing.T) {
 	b := newBench(t, "3: a b c")
 	disk := b.m.stored
 	b.m.run(electorate("4: a b (a b c)"))
-	first := b.m.race.attempt
+	first := b.m.race.ballot
 	b.restart(disk, 2) // nothing was stored
 	b.m.run(electorate("4: a c (a b c)"))
-	if second := b.m.race.attempt; second == first || second.Counter != first.Counter {
-		t.Fatalf("attempts %v and %v", first, second)
+	if second := b.m.race.ballot; second == first || second.Counter != first.Counter {
+		t.Fatalf("ballots %v and %v", first, second)
 	}
 }
 

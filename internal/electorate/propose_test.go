@@ -70,6 +70,6 @@ func TestTwoLivesNumberTheirAttemptsApart(t *testing.T) {
 		}
 	}
 	if len(told) != 2 {
-		t.Errorf("two lives, which know of no attempt, tell of %v, want two attempts", told)
+		t.Errorf("two incarnations, which know of no ballot, tell of %v, want two ballots", told)
 	}
 }

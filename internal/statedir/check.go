@@ -37,9 +37,9 @@ func nonsense(st *vote.DiskState) string {
 	case st.Writes == 0:
 		return "it was written, but writes is 0"
 	case st.Accepted.Compare(st.Promised) > 0:
-		return fmt.Sprintf("attempt %d was accepted, which is above %d, the one that was promised", st.Accepted.Counter, st.Promised.Counter)
+		return fmt.Sprintf("ballot %d was accepted, which is above %d, the one that was promised", st.Accepted.Counter, st.Promised.Counter)
 	case accepted && value.Version == 0:
-		return fmt.Sprintf("attempt %d was accepted, but not what it proposed", st.Accepted.Counter)
+		return fmt.Sprintf("ballot %d was accepted, but not what it proposed", st.Accepted.Counter)
 	case !accepted && value.Version != 0:
 		return fmt.Sprintf("the value of version %d was accepted with no ballot", value.Version)
 	case value.Version != 0 && value.Version != electorate.Version+1:
@@ -132,7 +132,7 @@ func badElectors(what string, es []vote.Elector) string {
 // number.
 func badAttempt(what string, a vote.Ballot) string {
 	if (a.Counter == 0) != (a.By == 0) {
-		return fmt.Sprintf("%s: attempt %d by incarnation %d; both are zero or none is", what,
+		return fmt.Sprintf("%s: ballot %d by incarnation %d; both are zero or none is", what,
 			a.Counter, a.By)
 	}
 	return ""

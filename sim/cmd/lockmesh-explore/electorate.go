@@ -78,7 +78,7 @@ func (r *session) runChanges(ctx context.Context) error {
 			}
 			return errViolated
 		}
-		_, err = fmt.Fprintf(r.stdout, "    the joint electorate is decided in %d states, the final one in %d, of which back to the old voters in %d; %d states weren't followed, since there were too many attempts\n",
+		_, err = fmt.Fprintf(r.stdout, "    the joint electorate is decided in %d states, the final one in %d, of which back to the old voters in %d; %d states weren't followed, since there were too many ballots\n",
 			rep.Joint, rep.Final, rep.Back, rep.Cut)
 		if err != nil {
 			return err

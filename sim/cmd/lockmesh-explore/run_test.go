@@ -82,7 +82,7 @@ func TestAChangeBeginsWithLocks(t *testing.T) {
 	if err := run(t.Context(), strings.Fields("-electorate -states 500"), &out, io.Discard); err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"one lock while a become abc, 0 crashes: 5", "three become four: 5", "an attempt is given up: 5"} {
+	for _, want := range []string{"one lock while a become abc, 0 crashes: 5", "three become four: 5", "a ballot is given up: 5"} {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("the report doesn't have %q:\n%s", want, &out)
 		}

@@ -92,7 +92,7 @@ var mutants = []struct {
 }{
 	{"a disk that loses what it said was stored", Options{Propose: []string{"a:ab", "b:ac"}, Conclude: []string{}, Mute: true, Crashes: 1, Crash: []string{"c"}}, true, "two electorates"},
 	{"answers before the promise is stored", Options{Propose: []string{"a:ab"}, Conclude: []string{}, Mute: true}, false, "its disk doesn't have it"},
-	{"numbers attempts by the directory", Options{
+	{"numbers ballots by the directory", Options{
 		Propose: []string{"a:ab", "a:abcd"}, Conclude: []string{}, Mute: true, Crashes: 1, Crash: []string{"a"},
 	}, false, "two electorates"},
 	{"accepts without comparing with its promise", Options{Propose: []string{"a:ab", "b:abcd"}, Conclude: []string{}, Mute: true}, false, "two electorates"},
@@ -149,7 +149,7 @@ type broken struct {
 }
 
 func (how mutation) build(cfg electorate.Config, state vote.DiskState, now vote.Now) Machine {
-	if how == "numbers attempts by the directory" {
+	if how == "numbers ballots by the directory" {
 		cfg.Self.Incarnation = vote.Incarnation(state.Dir)
 	}
 	return &broken{Genuine: genuine(cfg, state, now).(Genuine), How: how}

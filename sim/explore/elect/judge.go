@@ -106,9 +106,9 @@ func (x *explorer) judgeWord(w *world, i int, m *vote.Message) (wrong string) {
 	granted := e != nil && !x.o.lax && e.Promised == e.Ballot && d.Electorate.Version < m.Version
 	switch {
 	case m.Kind == vote.KindPrepared && granted && d.Promised.Compare(e.Ballot) < 0:
-		return fmt.Sprintf("%s says that it has promised attempt %d, and its disk doesn't have it", nodeName(i), e.Ballot.Counter)
+		return fmt.Sprintf("%s says that it has promised ballot %d, and its disk doesn't have it", nodeName(i), e.Ballot.Counter)
 	case m.Kind == vote.KindAccepted && granted && d.Accepted.Compare(e.Ballot) < 0:
-		return fmt.Sprintf("%s says that it has accepted attempt %d, and its disk doesn't have it", nodeName(i), e.Ballot.Counter)
+		return fmt.Sprintf("%s says that it has accepted ballot %d, and its disk doesn't have it", nodeName(i), e.Ballot.Counter)
 	case m.Kind == vote.KindAccept && m.Version == finalVersion:
 		before := w.decided[jointVersion]
 		if before != 0 && slices.Equal(e.Electorate.Voters, x.values[before].Old) {

@@ -28,7 +28,7 @@ type local struct {
 	stored    uint64 // the version
 	saving    uint32 // the disk after the save under way; 0 without a save
 	number    uint64 // of the newest ballot known
-	attempt   vote.Ballot
+	ballot    vote.Ballot
 	accepting bool
 }
 
@@ -270,8 +270,8 @@ func (x *explorer) local(h *host) uint32 {
 		l.saving = x.disk(*h.Saving)
 	}
 	if r := field(core, "race"); !r.IsNil() {
-		a := field(r.Elem(), "attempt")
-		l.attempt = vote.Ballot{Counter: field(a, "Counter").Uint(), By: vote.Incarnation(field(a, "By").Uint())}
+		a := field(r.Elem(), "ballot")
+		l.ballot = vote.Ballot{Counter: field(a, "Counter").Uint(), By: vote.Incarnation(field(a, "By").Uint())}
 		l.accepting = field(r.Elem(), "accepting").Bool()
 	}
 	n := uint32(len(x.locals))

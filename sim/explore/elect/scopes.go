@@ -37,7 +37,7 @@ func Scopes() (small, wide []Scope) {
 		{"three become two, two proposers", Options{Propose: []string{"a:ab", "b:ab"}, Conclude: a}},
 		{"one election, two proposers, all may crash", Options{Propose: []string{"a:ab", "b:abcd"}, Conclude: none, Mute: true, Crashes: 1}},
 		{"one election, a proposer's three incarnations", Options{Propose: []string{"a:ab", "a:abcd", "a:ac"}, Conclude: none, Mute: true, Crashes: 2, Crash: a}},
-		{"one election, an attempt is given up", Options{Propose: []string{"a:ab", "a:abcd", "b:ac"}, Conclude: none, Mute: true, Idles: 2, Idle: a}},
+		{"one election, a ballot is given up", Options{Propose: []string{"a:ab", "a:abcd", "b:ac"}, Conclude: none, Mute: true, Idles: 2, Idle: a}},
 		{"three become two, two crashes", Options{Propose: []string{"a:ab"}, Conclude: a, Crashes: 2, Crash: []string{"a", "b"}}},
 		{"one election, three proposers", Options{Propose: []string{"a:ab", "b:abcd", "c:bc"}, Conclude: none, Mute: true}},
 		{"a joint electorate, both ends and a crash", Options{Propose: []string{"a:ad"}, Begun: true, Conclude: []string{"a:bd", "b:c"}, Waits: 1, Attempts: 2, Crashes: 1, Crash: b}},

@@ -32,7 +32,7 @@ const (
 // steps appends all possible steps of a world.
 func (x *explorer) steps(w *world, todo []step) []step {
 	for i, p := range x.proposals {
-		if n := w.nodes[p.node]; n.local != 0 && w.proposed>>i&1 == 0 && x.locals[n.local].known.Version == firstVersion && x.locals[n.local].attempt.Counter == 0 {
+		if n := w.nodes[p.node]; n.local != 0 && w.proposed>>i&1 == 0 && x.locals[n.local].known.Version == firstVersion && x.locals[n.local].ballot.Counter == 0 {
 			todo = append(todo, step{stepPropose, uint8(p.node), 0, uint16(i)})
 		}
 	}
@@ -304,7 +304,7 @@ func (x *explorer) tidy(w *world) {
 				if to.known.Version >= finalVersion {
 					return true
 				}
-				return e.Promised.Counter <= to.number && (m.Version <= to.known.Version || e.Ballot != to.attempt || to.accepting && m.Kind == vote.KindPrepared)
+				return e.Promised.Counter <= to.number && (m.Version <= to.known.Version || e.Ballot != to.ballot || to.accepting && m.Kind == vote.KindPrepared)
 			}
 			w.tells[i][j] = x.without(w.tells[i][j], over)
 			w.asks[i][j] = x.without(w.asks[i][j], func(m *vote.Message) bool {

@@ -110,7 +110,7 @@ func electorateText(e *vote.Electorate) string {
 	return votersText(e.Voters)
 }
 
-func attemptText(a vote.Ballot) string {
+func ballotText(a vote.Ballot) string {
 	if a.Counter == 0 {
 		return "none"
 	}
@@ -122,21 +122,21 @@ func attemptText(a vote.Ballot) string {
 }
 
 func diskText(s *vote.DiskState) string {
-	text := fmt.Sprintf("electorate %d, promised %s", s.Electorate.Version, attemptText(s.Promised))
+	text := fmt.Sprintf("electorate %d, promised %s", s.Electorate.Version, ballotText(s.Promised))
 	if s.Accepted.Counter > 0 {
-		text += fmt.Sprintf(", accepted %s: %s", attemptText(s.Accepted), electorateText(&s.Value))
+		text += fmt.Sprintf(", accepted %s: %s", ballotText(s.Accepted), electorateText(&s.Value))
 	}
 	return text
 }
 
 func messageText(m *vote.Message) string {
 	e := m.Consensus
-	what := fmt.Sprintf("%s of electorate %d, attempt %s", m.Kind, m.Version, attemptText(e.Ballot))
+	what := fmt.Sprintf("%s of electorate %d, ballot %s", m.Kind, m.Version, ballotText(e.Ballot))
 	if e.Electorate.Version > 0 {
 		what += ": " + electorateText(&e.Electorate)
 	}
 	if e.Promised.Compare(e.Ballot) > 0 {
-		what += ", refused for " + attemptText(e.Promised)
+		what += ", refused for " + ballotText(e.Promised)
 	}
 	return what
 }
