@@ -110,9 +110,9 @@ func TestACrowdThatHasGoneLeavesNoRoomBehind(t *testing.T) {
 	o.pass()
 	q := o.q
 	if n := q.Open(); n != 1 || len(q.aliases) != 0 || len(q.fronts) != 1 || len(q.localQueues) != 0 || len(q.pending) != 0 {
-		t.Errorf("left: %d requests, %d seats, %d heads of lines, %d lines, %d pending", n, len(q.aliases), len(q.fronts), len(q.localQueues), len(q.pending))
+		t.Errorf("left: %d requests, %d aliases, %d fronts, %d local queues, %d pending", n, len(q.aliases), len(q.fronts), len(q.localQueues), len(q.pending))
 	}
-	if m := q.most; m.requests > roomyMap || m.seats > roomyMap || m.heads > roomyMap || m.lines > roomyMap {
+	if m := q.most; m.requests > roomyMap || m.aliases > roomyMap || m.fronts > roomyMap || m.localQueues > roomyMap {
 		t.Errorf("maps have room for %+v", m)
 	}
 	for _, g := range q.groups {

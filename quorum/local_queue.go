@@ -18,7 +18,7 @@ import (
 // the request was made, so older requests of other nodes are granted first, and no request is
 // overtaken because only one of the queue was known to the voters.
 //
-// Most local queues have nothing but a front: the request known to the voters, in Requester.heads.
+// Most local queues have nothing but a front: the request known to the voters, in Requester.fronts.
 // There is a line only if requests wait behind the front, or if its lease was handed off.
 type localQueue struct {
 	waiting  sliding[*request] // the requests behind the front, in order of their stamps
@@ -55,7 +55,7 @@ func (q *Requester) enqueueLocal(r *request) bool {
 	if front == nil {
 		r.inLocalQueue = true
 		q.fronts[r.key] = r
-		q.most.heads = max(q.most.heads, len(q.fronts))
+		q.most.fronts = max(q.most.fronts, len(q.fronts))
 		return false
 	}
 	if front.state == statePending && r.time < front.time {
@@ -85,7 +85,7 @@ func (q *Requester) localQueueOf(k vote.Key) *localQueue {
 			l = &localQueue{}
 		}
 		q.localQueues[k] = l
-		q.most.lines = max(q.most.lines, len(q.localQueues))
+		q.most.localQueues = max(q.most.localQueues, len(q.localQueues))
 	}
 	return l
 }
@@ -93,7 +93,7 @@ func (q *Requester) localQueueOf(k vote.Key) *localQueue {
 // dropLocalQueue forgets a line with nothing but a front.
 func (q *Requester) dropLocalQueue(k vote.Key, l *localQueue) {
 	if l.waiting.len() == 0 && l.handOffs == 0 {
-		q.localQueues = drop(q.localQueues, k, &q.most.lines)
+		q.localQueues = drop(q.localQueues, k, &q.most.localQueues)
 		if cap(l.waiting.room) <= roomyList {
 			q.free.localQueues.give(l)
 		}
@@ -154,7 +154,7 @@ func (q *Requester) handOff(r *request) bool {
 	r.caller = next.number
 	q.forgetUnsent(next)
 	q.aliases[r.caller] = r
-	q.most.seats = max(q.most.seats, len(q.aliases))
+	q.most.aliases = max(q.most.aliases, len(q.aliases))
 	e := q.emit(EventGranted, r.caller)
 	e.Token, e.Group = r.token.First()+l.handOffs, r.group.id
 	return true
@@ -202,7 +202,7 @@ func (q *Requester) leaveLocalQueue(r *request) {
 		l.handOffs = 0
 	}
 	if l == nil || l.waiting.len() == 0 {
-		q.fronts = drop(q.fronts, r.key, &q.most.heads)
+		q.fronts = drop(q.fronts, r.key, &q.most.fronts)
 		if l != nil {
 			q.dropLocalQueue(r.key, l)
 		}

@@ -149,7 +149,7 @@ func TestALeaseThatWasPassedOnIsItsNewHoldersInEveryWord(t *testing.T) {
 	b.granted(second, true)
 	b.q.Release(b.now, first) // the first caller has no lease any more
 	if b.last(EventReleased).Number != first || b.q.Alias(second) != first {
-		t.Fatalf("seat %d", b.q.Alias(second))
+		t.Fatalf("alias %d", b.q.Alias(second))
 	}
 	b.say("v0", vote.Message{Kind: vote.KindWanted, Number: first, Who: "x", Text: "why", Revoke: true})
 	if e := b.last(EventContended); e.Number != second {
@@ -164,7 +164,7 @@ func TestALeaseThatWasPassedOnIsItsNewHoldersInEveryWord(t *testing.T) {
 	}
 	b.pass(2 * ttl)
 	if b.q.Open() != 0 || len(b.q.aliases) != 0 || len(b.q.localQueues) != 0 {
-		t.Fatalf("left behind: %d requests, %d seats, %d lines", b.q.Open(), len(b.q.aliases), len(b.q.localQueues))
+		t.Fatalf("left behind: %d requests, %d aliases, %d local queues", b.q.Open(), len(b.q.aliases), len(b.q.localQueues))
 	}
 }
 

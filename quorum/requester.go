@@ -58,7 +58,7 @@ type Requester struct {
 	// Local queues with more than a front.
 	localQueues map[vote.Key]*localQueue
 	// Upper bounds of the sizes of these maps so far; see drop.
-	most      struct{ requests, seats, heads, lines int }
+	most      struct{ requests, aliases, fronts, localQueues int }
 	pending   []*request // in any order
 	last      vote.Number
 	seen      vote.Token // the largest token seen on any key
@@ -360,7 +360,7 @@ func (q *Requester) settleEnd(r *request) {
 func (q *Requester) forget(r *request) {
 	q.strike(r)
 	if len(q.aliases) > 0 {
-		q.aliases = drop(q.aliases, r.caller, &q.most.seats)
+		q.aliases = drop(q.aliases, r.caller, &q.most.aliases)
 	}
 	q.recycle(r)
 }

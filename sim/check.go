@@ -223,7 +223,7 @@ func (j *judge) grant(p *process, r *Request, e *quorum.Event) {
 	j.w.fig.Acquisitions++
 	j.tryInTime(r)
 	r.State, r.Token, r.Slot, r.Had = Granted, e.Token, e.Slot, j.w.Now()
-	j.w.tokens.seats(r)
+	j.w.tokens.setAlias(r)
 	r.fixed = p.clock.fastAt(j.w.now).Add(r.Ask.Length)
 	k.changed = j.w.now
 	j.w.note(p.host, "is granted request %d, %q with token %d", r.Number, k.name, e.Token)

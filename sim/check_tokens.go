@@ -10,11 +10,11 @@ import (
 // That tokens rise is demanded by [check.Tokens].
 type tokenCheck struct{ w *World }
 
-// seats records a lease's alias, the number under which voters know the lease, and the end of its
-// token block. A handed-off lease has the rest of the previous lease's block.
-func (tc *tokenCheck) seats(r *Request) {
+// setAlias records a lease's alias, the number under which voters know the lease, and the end of
+// its token block. A handed-off lease has the rest of the previous lease's block.
+func (tc *tokenCheck) setAlias(r *Request) {
 	p := r.p
-	r.Alias = p.m.Seat(r.Number)
+	r.Alias = p.m.Alias(r.Number)
 	if r.HandedOff() {
 		r.Last = p.runs[r.Alias]
 		tc.w.fig.PassedOn++

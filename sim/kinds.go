@@ -236,12 +236,12 @@ func (ld *load) share(r *Request) {
 		return
 	}
 	ld.w.note(r.p.host, "lets others in beside request %d", r.Number)
-	// seat is the request that the voters know, if the lease was handed off. Both modes change
+	// front is the request that the voters know, if the lease was handed off. Both modes change
 	// before Share, since the node's own voter may admit others at once.
-	seat := r.p.asked[r.Alias]
-	r.Mode, seat.Mode = vote.Shared, vote.Shared
+	front := r.p.asked[r.Alias]
+	r.Mode, front.Mode = vote.Shared, vote.Shared
 	if !r.p.m.Share(now, r.Number) {
-		r.Mode, seat.Mode = vote.Exclusive, vote.Exclusive // the lease just ended; an event follows
+		r.Mode, front.Mode = vote.Exclusive, vote.Exclusive // the lease just ended; an event follows
 		return
 	}
 	ld.w.histories.shared(r)

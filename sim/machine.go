@@ -15,7 +15,7 @@ import (
 // the clocks, moves the messages and decides nothing.
 type Machine interface {
 	Lock(now vote.Now, ask quorum.RequestOptions) (vote.Number, error)
-	Seat(n vote.Number) vote.Number
+	Alias(n vote.Number) vote.Number
 	Share(now vote.Now, n vote.Number) bool
 	Set(now vote.Now, n vote.Number, value []byte) uint64
 	Release(now vote.Now, num vote.Number)

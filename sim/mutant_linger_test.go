@@ -262,10 +262,10 @@ func (x repeating) Drain(out []vote.Outbound, ev []quorum.Event) ([]vote.Outboun
 	out, ev = x.Machine.Drain(out, ev)
 	for i := first; i < len(ev); i++ {
 		if e := &ev[i]; e.Kind == quorum.EventGranted {
-			if t := x.tokens[x.Seat(e.Number)]; t != 0 {
+			if t := x.tokens[x.Alias(e.Number)]; t != 0 {
 				e.Token = t
 			}
-			x.tokens[x.Seat(e.Number)] = e.Token
+			x.tokens[x.Alias(e.Number)] = e.Token
 		}
 	}
 	return out, ev

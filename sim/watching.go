@@ -45,7 +45,7 @@ type watchers struct{ w *World }
 // leaseID identifies a lease as voters do.
 type leaseID struct {
 	owner vote.SessionID
-	seat  vote.Number
+	alias vote.Number
 }
 
 // startWatching has a process watch all keys, in worlds with Options.Watches.
@@ -175,7 +175,7 @@ func (ws *watchers) tells(p *process, e *watchmerge.Event) {
 			case o == id, e.Previous != 0 && o.owner == s.Owner && h.View.Key == s.Key && h.View.Token == e.Previous:
 				delete(x.held, o)
 			case h.View.Key == s.Key && (h.View.Mode != s.Mode || s.Mode == vote.Exclusive || s.Mode == vote.Permit && s.Slot == h.View.Slot):
-				violate("%s tells of %s's lease #%d of %q while %s's #%d is held", p.host.alias, s.Owner.Node, s.Number, s.Key, o.owner.Node, o.seat)
+				violate("%s tells of %s's lease #%d of %q while %s's #%d is held", p.host.alias, s.Owner.Node, s.Number, s.Key, o.owner.Node, o.alias)
 			}
 		}
 		x.held[id] = *e
@@ -216,9 +216,9 @@ func (ws *watchers) checkState(p *process) {
 // leaseOf finds a lease by its alias, the number under which voters know the lease. held and
 // granted say whether its node holds the lease now and ever held the lease; givenBack says whether
 // the lease was given back in time.
-func (ws *watchers) leaseOf(p *process, seat vote.Number) (held, granted, givenBack bool) {
+func (ws *watchers) leaseOf(p *process, alias vote.Number) (held, granted, givenBack bool) {
 	for _, r := range p.asked[1:] {
-		if r.Had != 0 && r.Alias == seat {
+		if r.Had != 0 && r.Alias == alias {
 			granted = true
 			held = held || ws.w.judge.believes(r)
 			givenBack = (r.State == Released || r.State == Releasing) && !r.Expired
@@ -276,7 +276,7 @@ func (ws *watchers) checkWatches() {
 func (x *watching) stillHeld() string {
 	var all []string
 	for id := range x.held { // in any order
-		all = append(all, fmt.Sprintf(" %v #%d", id.owner, id.seat))
+		all = append(all, fmt.Sprintf(" %v #%d", id.owner, id.alias))
 	}
 	slices.Sort(all)
 	return strings.Join(all, ",")

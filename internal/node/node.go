@@ -370,9 +370,9 @@ func (n *Node) Quiet() time.Duration {
 	return n.voter.Quiet()
 }
 
-// Seat returns the number under which the voters know a caller's request; see
-// [quorum.Requester.Seat].
-func (n *Node) Seat(num vote.Number) vote.Number { return n.req.Alias(num) }
+// Alias returns the number under which the voters know a caller's request; see
+// [quorum.Requester.Alias].
+func (n *Node) Alias(num vote.Number) vote.Number { return n.req.Alias(num) }
 
 // Requester returns the node's requester, for checks and statistics.
 func (n *Node) Requester() *quorum.Requester { return n.req }

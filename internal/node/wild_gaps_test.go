@@ -95,9 +95,9 @@ func (w *wild) eroded() string {
 			if !reached || w.nodes[name].Quiet() > 0 {
 				continue
 			}
-			seat := w.nodes[h.node].Seat(h.number)
+			alias := w.nodes[h.node].Alias(h.number)
 			if votes := w.nodes[name].Voter().Votes(h.Key); !slices.ContainsFunc(votes, func(o lease.Vote) bool {
-				return o.Owner.Node == h.node && o.Number == seat && o.Slot == h.slot && !o.Residual
+				return o.Owner.Node == h.node && o.Number == alias && o.Slot == h.slot && !o.Residual
 			}) {
 				return fmt.Sprintf("%v of %q, slot %d, hasn't the vote of %s: %+v", h.wishID, h.Key, h.slot, name, votes)
 			}

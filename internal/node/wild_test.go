@@ -307,7 +307,7 @@ func (w *wild) granted(id wishID, e quorum.Event) {
 	if !ok {
 		w.t.Fatalf("%v is granted and wasn't asked for", id)
 	}
-	g := &held{id, ask.Spec, e.Slot, e.Token, w.nodes[id.node].Seat(id.number)}
+	g := &held{id, ask.Spec, e.Slot, e.Token, w.nodes[id.node].Alias(id.number)}
 	holders := 0
 	for _, h := range w.leases {
 		if h.Key != g.Key {
