@@ -162,7 +162,7 @@ func (m *Machine) applies(v vote.Elector, nonce uint64) bool {
 		return m.remembers() // the known electorate is stored: move concludes nothing before
 	}
 	o := m.others[v.Name]
-	return o != nil && o.firm && o.told.dir == v.Dir && o.copied != v.Dir && o.told.elected == m.state.Electorate.Version && o.told.counting &&
+	return o != nil && o.confirmed && o.told.dir == v.Dir && o.copied != v.Dir && o.told.elected == m.state.Electorate.Version && o.told.counting &&
 		o.told.nonce >= nonce && (nonce == 0 || m.recent(o))
 }
 

@@ -28,7 +28,7 @@ func scene(t *testing.T, e, others string) *bench {
 		name, how, _ := strings.Cut(f, "=")
 		dir := elector(name).Dir
 		o := b.m.other(vote.NodeID(name))
-		o.seen, o.dir, o.since, o.heard, o.firm = vote.Alive, dir, ago(longAgo), b.now.Slow, true
+		o.seen, o.dir, o.since, o.heard, o.confirmed = vote.Alive, dir, ago(longAgo), b.now.Slow, true
 		o.up, o.spoke, o.conn, o.incarnation = true, true, conn(o.name), 7
 		since[o.name] = longAgo
 		o.told = report{dir: dir, elected: s.Electorate.Version, counting: true, stuckSince: ago(longAgo)}
@@ -90,7 +90,7 @@ func scene(t *testing.T, e, others string) *bench {
 		case "justmet":
 			since[o.name] = SettleAfter(maxTTL) - 1
 		case "never": // has never sent a message
-			o.firm, o.spoke, o.told = false, false, report{}
+			o.confirmed, o.spoke, o.told = false, false, report{}
 		default:
 			t.Fatalf("what is %q?", how)
 		}

@@ -39,7 +39,7 @@ type other struct {
 	told report
 	// heard is when the report came; before the first report, when the node was first heard of.
 	heard        vote.Instant
-	firm         bool         // confirmed: a report has come
+	confirmed    bool         // a report has come
 	lagging      bool         // by the report, the node hasn't stored the electorate stored here
 	laggingSince vote.Instant // since when lagging has its value
 	writes       map[vote.Dir]written
@@ -261,7 +261,7 @@ func (m *Machine) reported(o *other, msg *vote.Message) {
 	if lagging := msg.Epoch < m.stored.Electorate.Version; lagging != o.lagging || was.dir != e.Dir {
 		o.lagging, o.laggingSince = lagging, m.now.Slow
 	}
-	o.heard, o.firm, o.spoke, o.unanswered = m.now.Slow, true, true, 0
+	o.heard, o.confirmed, o.spoke, o.unanswered = m.now.Slow, true, true, 0
 	m.heardOf(vote.Elector{Name: o.name, Dir: e.Dir}, true)
 	m.compareWrites(o, e)
 }

@@ -111,7 +111,7 @@ func TestNonsenseIsIgnored(t *testing.T) {
 		}
 	}
 	b.m.Hear(b.now, 99, vote.SessionID{Node: "b", Incarnation: 1}, &vote.Message{Kind: vote.KindReport, Consensus: &vote.Consensus{Dir: 66}})
-	if b.m.others["b"].firm {
+	if b.m.others["b"].confirmed {
 		t.Error("a report over another connection counts")
 	}
 	if len(b.m.Saves())+len(b.m.Alarms()) > 0 {

@@ -198,7 +198,7 @@ func (m *Machine) lost() string {
 			"until enough of them are back, or until this process, in %.1fs, gives the electorate "+
 			"up, and founds or joins another", vote.VersionNumber(e.Version), names(e.Deciding()), strings.Join(gone, ", "), left.Seconds())
 	}
-	if !slices.ContainsFunc(m.sorted(), func(o *other) bool { return o.firm }) {
+	if !slices.ContainsFunc(m.sorted(), func(o *other) bool { return o.confirmed }) {
 		return fmt.Sprintf("this node has reached no other node since it started, so no lock can "+
 			"be granted: check Peers, the network, and whether the other nodes run. Only if a "+
 			"majority of electorate %d (%s) is lost for good, an operator must name new voters "+

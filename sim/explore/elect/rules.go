@@ -37,7 +37,7 @@ func init() {
 		// A report counts as a report from before or from after the drain; see
 		// electorate.Machine.applies.
 		"electorate.Machine.nonce": skip, "electorate.drain.fresh": func(e *encoder, _, v reflect.Value) { e.flag(v.Uint() > 0) },
-		"electorate.other.told": told, "electorate.other.heard": skip, "electorate.other.firm": skip,
+		"electorate.other.told": told, "electorate.other.heard": skip, "electorate.other.confirmed": skip,
 		"electorate.other.since": skip, // gossip says nothing new
 		// A connection is given up after ten polls. An incarnation never sends so many here, since
 		// each poll takes time or an electorate. If there were ten, explorer.finish would complain.
@@ -151,7 +151,7 @@ func unordered(e *encoder, _, v reflect.Value) {
 // told encodes a report by its effect on decisions: the report matters to nodes that may end the
 // joint electorate.
 func told(e *encoder, in, v reflect.Value) {
-	if !joint(e) || !field(in, "firm").Bool() {
+	if !joint(e) || !field(in, "confirmed").Bool() {
 		e.num(0)
 		return
 	}
