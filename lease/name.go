@@ -15,7 +15,7 @@ import (
 func (v *Voter) admit(conn vote.Conn, from vote.SessionID, stream vote.Stream) (candidate, ok bool) {
 	if from.Node == v.cfg.Self.Node && from != v.cfg.Self {
 		// Another process uses this node's name. A probe is unnecessary: this process is alive.
-		v.alarmRival(v.cfg.Self, from)
+		v.alarmDuplicate(v.cfg.Self, from)
 		v.refuse(conn, stream, vote.ReasonNameTaken)
 		return false, false
 	}
@@ -66,7 +66,7 @@ func (v *Voter) alive(s *session) {
 	}
 	for _, c := range v.listed {
 		if c.id.Node == s.id.Node && c.candidate && c != s {
-			v.alarmRival(s.id, c.id)
+			v.alarmDuplicate(s.id, c.id)
 			v.refuse(c.conn, c.stream, vote.ReasonNameTaken)
 			v.remove(c)
 			return
@@ -98,13 +98,13 @@ func (v *Voter) takeOver(c *session) {
 	}
 }
 
-// alarmRival reports a duplicate name to the operator, unless the last report was about the same
-// refused incarnation.
-func (v *Voter) alarmRival(stays, goes vote.SessionID) {
-	if v.rival == goes {
+// alarmDuplicate reports a duplicate name to the operator, unless the last report was about the
+// same refused incarnation.
+func (v *Voter) alarmDuplicate(stays, goes vote.SessionID) {
+	if v.duplicateName == goes {
 		return
 	}
-	v.rival = goes
+	v.duplicateName = goes
 	v.alarm("two processes call themselves %q: incarnation %x continues, incarnation %x is "+
 		"refused; give one of them another name",
 		stays.Node, uint64(stays.Incarnation), uint64(goes.Incarnation))

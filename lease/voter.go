@@ -49,34 +49,34 @@ type Config struct {
 
 // Voter grants votes. Its zero value is not usable; see New.
 type Voter struct {
-	cfg       Config
-	now       vote.Now
-	out       []vote.Outbound // the messages that the current call sends
-	alarms    []string
-	rival     vote.SessionID // the newest incarnation refused as a duplicate name
-	lapsedAt  vote.Instant   // when a vote last ended without a message from its owner; see lapsed
-	broken    bool           // an invariant failed: the voter makes and extends no more promises
-	sessions  map[vote.SessionID]*session
-	listed    []*session // in order of creation, so that nothing depends on the order of a map
-	keys      table[vote.Key, *key]
-	serial    vote.Serial
-	lastGen   vote.Generation
-	quiet     quiet
-	elected   elected
-	tokens    knownTokens
-	trust     trust
-	residuals residualVotes
-	reminders reminders
-	news      news
-	idle      rests        // unused keys, roughly in order of their next check
-	due       vote.Instant // no timer fires before this instant of the slow clock
-	count     Counters
-	work      work
-	every     []*key // all keys, each at its index key.at, to be processed in pieces
-	catalog   catalog
-	lookers   map[vote.Conn]*looker
-	paused    []*looker
-	endings   int // how many tasks are of type ending
+	cfg           Config
+	now           vote.Now
+	out           []vote.Outbound // the messages that the current call sends
+	alarms        []string
+	duplicateName vote.SessionID // the newest incarnation refused as a duplicate name
+	lapsedAt      vote.Instant   // when a vote last ended without a message from its owner; see lapsed
+	broken        bool           // an invariant failed: the voter makes and extends no more promises
+	sessions      map[vote.SessionID]*session
+	listed        []*session // in order of creation, so that nothing depends on the order of a map
+	keys          table[vote.Key, *key]
+	serial        vote.Serial
+	lastGen       vote.Generation
+	quiet         quiet
+	elected       elected
+	tokens        knownTokens
+	trust         trust
+	residuals     residualVotes
+	reminders     reminders
+	news          news
+	idle          rests        // unused keys, roughly in order of their next check
+	due           vote.Instant // no timer fires before this instant of the slow clock
+	count         Counters
+	work          work
+	every         []*key // all keys, each at its index key.at, to be processed in pieces
+	catalog       catalog
+	lookers       map[vote.Conn]*looker
+	paused        []*looker
+	endings       int // how many tasks are of type ending
 
 	sessionsDue vote.Instant        // the earliest instant at which a session is due, unless moved
 	moved       bool                // a session may be due later than before

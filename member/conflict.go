@@ -21,7 +21,7 @@ const (
 	incarnationsMax = 64
 )
 
-// namesakes detects duplicate names: it investigates every sign of two processes with the same
+// duplicateNames detects duplicate names: it investigates every sign of two processes with the same
 // name.
 //
 // memberlist refuses a name returning with another address until memberlist has declared the old
@@ -39,7 +39,7 @@ const (
 // disabled.
 //
 // One goroutine calls run and owns the map; any goroutine may call note.
-type namesakes struct {
+type duplicateNames struct {
 	self vote.SessionID
 	// to be investigated; a sign is dropped when the channel is full, since more will come
 	signs   chan Member
@@ -57,8 +57,8 @@ type namesakes struct {
 	again map[vote.SessionID]time.Time // when a sign of the incarnation is next investigated
 }
 
-func newNamesakes(self vote.SessionID, log *slog.Logger) *namesakes {
-	return &namesakes{
+func newDuplicateNames(self vote.SessionID, log *slog.Logger) *duplicateNames {
+	return &duplicateNames{
 		self: self, log: log,
 		// usually one member restarts at a time, and each join repeats its sign
 		signs: make(chan Member, 16),
@@ -67,7 +67,7 @@ func newNamesakes(self vote.SessionID, log *slog.Logger) *namesakes {
 }
 
 // note queues a sign: m claims a name of another incarnation. note never blocks.
-func (n *namesakes) note(m Member) {
+func (n *duplicateNames) note(m Member) {
 	select {
 	case n.signs <- m:
 	default:
@@ -75,7 +75,7 @@ func (n *namesakes) note(m Member) {
 }
 
 // run investigates signs until ctx ends.
-func (n *namesakes) run(ctx context.Context) {
+func (n *duplicateNames) run(ctx context.Context) {
 	for {
 		select {
 		case <-ctx.Done():
@@ -88,7 +88,7 @@ func (n *namesakes) run(ctx context.Context) {
 	}
 }
 
-func (n *namesakes) look(ctx context.Context, m Member) {
+func (n *duplicateNames) look(ctx context.Context, m Member) {
 	elder, ours := m, m.Name == n.self.Node
 	if !ours {
 		var ok bool
@@ -130,7 +130,7 @@ func (n *namesakes) look(ctx context.Context, m Member) {
 }
 
 // isAlive reports whether a process answers within greetMax.
-func (n *namesakes) isAlive(ctx context.Context, m Member) bool {
+func (n *duplicateNames) isAlive(ctx context.Context, m Member) bool {
 	ctx, cancel := context.WithTimeout(ctx, greetMax)
 	defer cancel()
 	return n.answers(ctx, m)

@@ -54,8 +54,8 @@ const refusedMark = "lockmesh refuses member "
 // Serf is a group maintained by gossip. Its methods may be called from many goroutines.
 //
 // Its goroutines: drain (empties serf's event channel), tell (calls the Handler), join (see
-// joiner), look (see namesakes), watch (detects serf ending by itself) and the gate's feeds. All
-// have ended when Close returns, and so have serf's and memberlist's.
+// joiner), look (see duplicateNames), watch (detects serf ending by itself) and the gate's feeds.
+// All have ended when Close returns, and so have serf's and memberlist's.
 type Serf struct {
 	cfg  Config
 	size crowdSize // of the process's crowd when this group started, with this group
@@ -70,9 +70,9 @@ type Serf struct {
 	dir    vote.Dir
 	sent   [][]byte // the keys of which the ids are published
 
-	joiner    *joiner
-	namesakes *namesakes
-	rumours   rumours
+	joiner     *joiner
+	duplicates *duplicateNames
+	rumours    rumours
 	// reported maps each member reported to the Handler, other than this node, to its incarnation.
 	// The map is never changed, only replaced.
 	reported atomic.Pointer[map[vote.NodeID]vote.Incarnation]
@@ -137,7 +137,7 @@ func start(cfg Config, size crowdSize) (*Serf, error) {
 		gate: newGate(cfg.Transport, dialMax), cancel: cancel,
 		changed: make(chan struct{}, 1), direct: make(chan Event), events: make(chan serf.Event, eventsMax),
 		down: make(chan struct{}), ended: make(chan struct{}), say: make(paces),
-		namesakes: newNamesakes(cfg.Self, cfg.Logger),
+		duplicates: newDuplicateNames(cfg.Self, cfg.Logger),
 	}
 	s.serf, err = serf.Create(s.serfConfig(published))
 	if err != nil {
@@ -150,17 +150,17 @@ func start(cfg Config, size crowdSize) (*Serf, error) {
 		peers: newPeers(cfg.Peers), join: s.join, present: s.present, own: own,
 		jitter: cfg.Jitter, log: s.log, timing: cfg.Timing, announce: make(chan struct{}, 1),
 	}
-	s.namesakes.listed = s.listed
-	s.namesakes.answers = s.answers
-	s.namesakes.tell = func(e Event) { s.tellDirect(ctx, e) }
-	s.namesakes.stale = func() { poke(s.joiner.announce) }
-	s.namesakes.rumour = s.addRumour
+	s.duplicates.listed = s.listed
+	s.duplicates.answers = s.answers
+	s.duplicates.tell = func(e Event) { s.tellDirect(ctx, e) }
+	s.duplicates.stale = func() { poke(s.joiner.announce) }
+	s.duplicates.rumour = s.addRumour
 	s.gate.open()
 
 	s.work.Go(s.drain)
 	s.work.Go(func() { s.tell(ctx) })
 	s.work.Go(func() { s.joiner.run(ctx) })
-	s.work.Go(func() { s.namesakes.run(ctx) })
+	s.work.Go(func() { s.duplicates.run(ctx) })
 	s.work.Go(func() { s.watch(ctx) })
 	return s, nil
 }
@@ -541,10 +541,10 @@ func (a *admission) NotifyMerge(members []*serf.Member) error {
 			errs = append(errs, s.refuse(m, err))
 			continue
 		}
-		if !s.isNamesake(m) {
+		if !s.isDuplicateName(m) {
 			continue
 		}
-		s.namesakes.note(memberOf(m))
+		s.duplicates.note(memberOf(m))
 		if m.Name == string(s.cfg.Self.Node) && len(members) == 1 {
 			// A message about this node alone. memberlist would drop the message too, but with two
 			// errors in the log.
@@ -555,9 +555,9 @@ func (a *admission) NotifyMerge(members []*serf.Member) error {
 	return errors.Join(errs...)
 }
 
-// isNamesake reports whether a message that a member is alive may concern another process than the
-// current owner of the name.
-func (s *Serf) isNamesake(m *serf.Member) bool {
+// isDuplicateName reports whether a message that a member is alive may concern another process than
+// the current owner of the name.
+func (s *Serf) isDuplicateName(m *serf.Member) bool {
 	incarnation := incarnationOf(m.Tags)
 	if m.Name == string(s.cfg.Self.Node) {
 		// With our own address the message is about our previous incarnation: memberlist itself

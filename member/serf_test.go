@@ -272,7 +272,7 @@ func TestARestartedNodeIsSeenWithItsNewLife(t *testing.T) {
 				}
 				time.Sleep(10 * time.Second)
 				if again.told(NameConflict, "c", 3) {
-					t.Error("its own last life was taken for a namesake")
+					t.Error("its own last incarnation was taken for a duplicate name")
 				}
 				if a.member("c") != want {
 					t.Errorf("later a sees %v", a.member("c"))

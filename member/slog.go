@@ -79,7 +79,7 @@ var linePrefixes = []struct {
 // everyday lists harmless lines that memberlist logs as trouble; they are logged as Debug.
 var everyday = []string{
 	refusedMark, // our own refusals, repeated with every packet
-	// a node is back under another port; duplicate names are reported by namesakes
+	// a node is back under another port; duplicate names are reported by duplicateNames
 	"Conflicting address for",
 	// This node is back under the same name, and an old message about the node still circulates.
 	"Refuting an alive message",

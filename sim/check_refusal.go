@@ -46,7 +46,7 @@ func (rc *refusalCheck) checkGivenUp(r *Request, told quorum.Wait) {
 	}
 	switch told.Reason {
 	case quorum.WaitHeld:
-		if !rc.hadRival(r) {
+		if !rc.hadCompetitor(r) {
 			rc.w.judge.violate(checkRefusal, "%s gives up request %d of %q, asked for at %v, and is told that the key is held: no other request has been there",
 				r.Node, r.Number, r.Key, r.Asked)
 		}
@@ -67,9 +67,9 @@ func (rc *refusalCheck) checkGivenUp(r *Request, told quorum.Wait) {
 	}
 }
 
-// hadRival reports whether there is another request for a request's key, or was one that a voter
-// may still know of: a session, a delay, and the messages in flight.
-func (rc *refusalCheck) hadRival(r *Request) bool {
+// hadCompetitor reports whether there is another request for a request's key, or was one that a
+// voter may still know of: a session, a delay, and the messages in flight.
+func (rc *refusalCheck) hadCompetitor(r *Request) bool {
 	linger := rc.w.lingers()
 	for _, p := range rc.w.judge.bySession {
 		if slices.ContainsFunc(p.asked[1:], func(o *Request) bool {
