@@ -231,9 +231,9 @@ func (t *applying) tells(v *Voter, i int) {
 	case e.mode == vote.Shared && e.serial != 0:
 		v.tellsOne(e)
 	case e.held:
-		v.attend(e.key)
+		v.schedule(e.key)
 	default:
-		v.attendTo(e)
+		v.scheduleRequest(e)
 	}
 	if e.held && e.serial != 0 {
 		v.passOnUrge(e)
@@ -244,13 +244,13 @@ func (t *applying) tells(v *Voter, i int) {
 	v.reportWait(e)
 }
 
-// tellsOne is attend for a reader with a vote, to whose owner the voter may send messages again:
+// tellsOne is schedule for a reader with a vote, to whose owner the voter may send messages again:
 // the owner is asked for the vote, or told that another request waits. The key may have thousands
 // of other readers, and nothing has changed for them.
 func (v *Voter) tellsOne(e *entry) {
 	k := e.key
 	v.toil(len(k.queue.all()) / scanned)
-	if w := k.next(v.now.Slow); w != nil && !w.bears(e) {
+	if w := k.next(v.now.Slow); w != nil && !w.compatible(e) {
 		v.press(e, w)
 	}
 	if e.held && v.tellTaken(k) {

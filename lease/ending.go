@@ -172,7 +172,7 @@ func (v *Voter) clear(k *key) (done bool) {
 		}
 	}
 	v.forgetTaken(k)
-	v.attend(k)
+	v.schedule(k)
 	if k.idleNow() {
 		v.rest(k)
 	}

@@ -109,9 +109,9 @@ func (v *Voter) extra(e *entry) *extras {
 	return e.extras
 }
 
-// wishes stores the rarely used fields of a request's vote.Spec, limited to what this voter can
+// setSpec stores the rarely used fields of a request's vote.Spec, limited to what this voter can
 // promise.
-func (v *Voter) wishes(e *entry, w *vote.Spec) {
+func (v *Voter) setSpec(e *entry, w *vote.Spec) {
 	if w.Beside == 0 && w.Length <= 0 && w.Delay <= 0 && w.MinHold <= 0 && w.EndsAfter <= 0 {
 		return
 	}
@@ -227,9 +227,9 @@ func (e *entry) rank() int {
 // term returns when the proposal timeout of an entry's vote is over.
 func (e *entry) term() vote.Instant { return e.since.Add(e.proposalTimeout + e.rare().grace) }
 
-// bears reports whether e and f are compatible, so that both may have votes at the same time, slots
-// aside.
-func (e *entry) bears(f *entry) bool {
+// compatible reports whether e and f are compatible, so that both may have votes at the same time,
+// slots aside.
+func (e *entry) compatible(f *entry) bool {
 	if e.upgrades(f) || f.upgrades(e) {
 		return true
 	}

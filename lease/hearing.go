@@ -76,20 +76,20 @@ func (v *Voter) hearsUs(s *session) {
 		return
 	}
 	s.hearing.deaf = false
-	v.undertake(&attending{s, len(s.all)})
+	v.undertake(&scheduling{s, len(s.all)})
 }
 
-// attending is the task of scheduling the keys for which requests of a session wait: the session's
+// scheduling is the task of scheduling the keys for which requests of a session wait: the session's
 // owner receives answers again, or the voter's votes count now.
 //
 // The scan goes from the last request to the first, since the last request moves into the place of
 // a request that ends. Requests that arrive in the meantime are scheduled on arrival.
-type attending struct {
+type scheduling struct {
 	s    *session
 	left int // how many requests at the start of s.all are left
 }
 
-func (t *attending) run(v *Voter) (done bool) {
+func (t *scheduling) run(v *Voter) (done bool) {
 	for t.left > 0 && !t.s.leaves() {
 		if v.tired() {
 			return false
@@ -99,7 +99,7 @@ func (t *attending) run(v *Voter) (done bool) {
 			break
 		}
 		if e := t.s.all[t.left]; e != nil && e.key != nil && e.serial == 0 {
-			v.attendTo(e)
+			v.scheduleRequest(e)
 		}
 	}
 	return true

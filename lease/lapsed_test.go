@@ -25,7 +25,7 @@ func (b *booth) steadyFor() time.Duration {
 // here was lost.
 func TestAShowSaysSinceWhenNoVoteWasLost(t *testing.T) {
 	const a = 100 * time.Millisecond
-	wish := func(w vote.Spec) func(b *booth) {
+	spec := func(w vote.Spec) func(b *booth) {
 		return func(b *booth) {
 			c := b.sessions[0]
 			b.gather(c, "k", w, 1)
@@ -40,22 +40,22 @@ func TestAShowSaysSinceWhenNoVoteWasLost(t *testing.T) {
 		steps int // until the vote is over, in units of a
 		lost  bool
 	}{
-		{"a lease is given back", wish(held), func(b *booth) { b.giveBack(b.sessions[0], 1) }, 0, false},
-		{"a lease is lost, as its owner says", wish(held), func(b *booth) { b.say(b.sessions[0], vote.Message{Kind: vote.KindRelease, Number: 1, Lost: true}) }, 0, false},
-		{"a session falls silent", wish(held), func(b *booth) {}, 100, true},
-		{"a vote outlasts its length", wish(vote.Spec{Mode: vote.Exclusive, Length: 10 * a}), func(b *booth) {
+		{"a lease is given back", spec(held), func(b *booth) { b.giveBack(b.sessions[0], 1) }, 0, false},
+		{"a lease is lost, as its owner says", spec(held), func(b *booth) { b.say(b.sessions[0], vote.Message{Kind: vote.KindRelease, Number: 1, Lost: true}) }, 0, false},
+		{"a session falls silent", spec(held), func(b *booth) {}, 100, true},
+		{"a vote outlasts its length", spec(vote.Spec{Mode: vote.Exclusive, Length: 10 * a}), func(b *booth) {
 			b.say(b.sessions[0], vote.Message{Kind: vote.KindExtend, Number: 1, Serial: b.sessions[0].serial})
 			for range 10 {
 				b.pass(a)
 				b.refreshAll()
 			}
 		}, 1, true},
-		{"what kept a key after its lease is over", wish(vote.Spec{Mode: vote.Exclusive, MinHold: 10 * a}), func(b *booth) {
+		{"what kept a key after its lease is over", spec(vote.Spec{Mode: vote.Exclusive, MinHold: 10 * a}), func(b *booth) {
 			b.giveBack(b.sessions[0], 1)
 			b.pass(9 * a)
 			b.refreshAll()
 		}, 1, true},
-		{"a permit moves to another slot", wish(vote.Spec{Mode: vote.Permit, Permits: 2}), func(b *booth) {
+		{"a permit moves to another slot", spec(vote.Spec{Mode: vote.Permit, Permits: 2}), func(b *booth) {
 			b.say(b.sessions[0], vote.Message{Kind: vote.KindYield, Number: 1, Serial: b.sessions[0].serial, Slot: 2})
 		}, 0, true},
 		{"a request that hasn't won yields", func(b *booth) { b.ask(b.sessions[0], "k") }, func(b *booth) {

@@ -14,7 +14,7 @@ func (v *Voter) request(s *session, m *vote.Message) {
 		v.turnAway(s, &why)
 		return
 	}
-	v.attendTo(e)
+	v.scheduleRequest(e)
 	v.reportWait(e)
 }
 
@@ -62,7 +62,7 @@ func (v *Voter) enter(s *session, st *vote.Entry) (*entry, refusal) {
 		since:           v.now.Slow,
 		proposalTimeout: s.proposalTimeout,
 	}
-	v.wishes(e, &st.Spec)
+	v.setSpec(e, &st.Spec)
 	e.round = v.roundOf(e)
 	if e.held {
 		e.hold(v.now.Slow)
@@ -172,7 +172,7 @@ func (v *Voter) serve(k *key) {
 			continue
 		}
 		v.contend(k, e)
-		if e.want == 0 || !k.bearsAll(e) {
+		if e.want == 0 || !k.compatibleWithAll(e) {
 			return // no request overtakes e
 		}
 		spokenFor.add(e.want) // later requests may have the other slots
@@ -312,7 +312,7 @@ func (v *Voter) confirm(s *session, m *vote.Message) {
 		v.wins(e)
 		k.insert(e)
 		v.raise(k, m.Token)
-		v.attend(k)
+		v.schedule(k)
 		return
 	default:
 		// The report of the win crossed a promise of this voter. If the promise has another token
@@ -365,18 +365,18 @@ func (v *Voter) wins(e *entry) {
 	}
 }
 
-// attend serves a key and tells TryLocks which leases keep them from the key; then attend serves
-// the requests queued behind a TryLock that was told.
-func (v *Voter) attend(k *key) {
+// schedule serves a key and tells TryLocks which leases keep them from the key; then schedule
+// serves the requests queued behind a TryLock that was told.
+func (v *Voter) schedule(k *key) {
 	v.serve(k)
 	if v.tellTaken(k) {
 		v.serve(k)
 	}
 }
 
-// attendTo is attend where only one request has changed: it has come to wait, or its session has
-// become ready.
-func (v *Voter) attendTo(e *entry) {
+// scheduleRequest is schedule where only one request has changed: it has come to wait, or its
+// session has become ready.
+func (v *Voter) scheduleRequest(e *entry) {
 	v.serve(e.key)
 	if v.tellWaiting(e) {
 		v.serve(e.key)
@@ -394,9 +394,9 @@ func (v *Voter) yield(s *session, m *vote.Message) {
 	was := e.held
 	v.requeue(e, m.Slot)
 	if was {
-		v.attend(e.key)
+		v.schedule(e.key)
 	} else {
-		v.attendTo(e)
+		v.scheduleRequest(e)
 	}
 }
 
@@ -435,7 +435,7 @@ func (v *Voter) share(s *session, m *vote.Message) {
 			v.report(vote.Changed, e)
 		}
 		v.forgetTaken(e.key)
-		v.attend(e.key)
+		v.schedule(e.key)
 	}
 }
 
@@ -479,7 +479,7 @@ func (v *Voter) drop(e *entry, lapsed bool) {
 	v.depart(e)
 	if kept {
 		v.forgetTaken(k)
-		v.attend(k)
+		v.schedule(k)
 	} else {
 		v.serve(k)
 	}

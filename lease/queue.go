@@ -152,7 +152,7 @@ func (k *key) won(e *entry) (t vote.Token) {
 		if !f.held || f == e {
 			return
 		}
-		if e != nil && e.bears(f) {
+		if e != nil && e.compatible(f) {
 			if f.mode == vote.Permit {
 				slots, all = slots+1, max(all, f.token)
 			}

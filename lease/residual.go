@@ -194,7 +194,7 @@ func (v *Voter) takeBack(e *entry, spokenFor *slots) bool {
 		switch {
 		case f.residual && f.s.id == e.s.id && f.number == e.number && !spokenFor.has(f.slot):
 			own = f
-		case !e.bears(f):
+		case !e.compatible(f):
 			return false
 		}
 	}
@@ -249,7 +249,7 @@ func (v *Voter) expireResidual(g *entry) {
 		k.over = max(k.over, token)
 	}
 	v.forgetTaken(k)
-	v.attend(k)
+	v.schedule(k)
 	v.grace = 0
 	if k.idleNow() {
 		v.rest(k)
@@ -306,7 +306,7 @@ func (v *Voter) outlasted(e *entry) {
 	}
 	e.dormant = e.held // until the owner reports that the lease goes on
 	k.insert(e)
-	v.attend(k)
+	v.schedule(k)
 }
 
 // reminder schedules a check of a vote: at the end of the vote's proposal timeout, or of the vote.

@@ -23,9 +23,9 @@ func useful(want vote.Slot, permits uint16) vote.Slot {
 	return want
 }
 
-// bearsAll reports whether e is compatible with all present votes, slots aside. A request that
-// overtook an incompatible e would be asked for its vote at once.
-func (k *key) bearsAll(e *entry) bool { return k.excluding(e) == nil }
+// compatibleWithAll reports whether e is compatible with all present votes, slots aside. A request
+// that overtook an incompatible e would be asked for its vote at once.
+func (k *key) compatibleWithAll(e *entry) bool { return k.excluding(e) == nil }
 
 // excluding returns a vote with which e isn't compatible; nil if there is none.
 //
@@ -38,7 +38,7 @@ func (k *key) bearsAll(e *entry) bool { return k.excluding(e) == nil }
 func (k *key) excluding(e *entry) *entry {
 	votes := k.votes.all()
 	for _, f := range votes {
-		if !e.bears(f) {
+		if !e.compatible(f) {
 			return f
 		}
 		if !f.isOfRequest(votes[0]) {
@@ -54,7 +54,7 @@ func (e *entry) isOfRequest(f *entry) bool { return e.number == f.number && e.s.
 // room reports whether a vote could be promised to e beside the present votes, and in which slot.
 // Slots in spokenFor stay free.
 func (k *key) room(e *entry, spokenFor *slots) (slot vote.Slot, ok bool) {
-	if !k.bearsAll(e) {
+	if !k.compatibleWithAll(e) {
 		return 0, false
 	}
 	if e.mode != vote.Permit {
@@ -68,7 +68,7 @@ func (k *key) room(e *entry, spokenFor *slots) (slot vote.Slot, ok bool) {
 		switch f := k.inSlot(e.want); {
 		case f == nil && !spokenFor.has(e.want):
 			return e.want, true
-		case f != nil && e.awaits(f):
+		case f != nil && e.blockedBy(f):
 			return 0, false // f may have to give way
 		}
 		// A lease has the wanted slot, so the slot is of no use to e: any other slot will do, and
@@ -92,11 +92,12 @@ func (k *key) room(e *entry, spokenFor *slots) (slot vote.Slot, ok bool) {
 	return 0, false
 }
 
-// awaits reports whether e, which wants the slot that f has here, is blocked by f. e is blocked if
-// f hasn't won. e is also blocked if both have won, and f has won another slot: then this vote is
-// of no use to f, and f's owner asks for the right slot at each refresh. If e took a useless slot
-// in the meantime, f might wait for the slot taken by e, and the two would never change places.
-func (e *entry) awaits(f *entry) bool {
+// blockedBy reports whether e, which wants the slot that f has here, is blocked by f. e is blocked
+// if f hasn't won. e is also blocked if both have won, and f has won another slot: then this vote
+// is of no use to f, and f's owner asks for the right slot at each refresh. If e took a useless
+// slot in the meantime, f might wait for the slot taken by e, and the two would never change
+// places.
+func (e *entry) blockedBy(f *entry) bool {
 	return !f.held || e.held && !f.residual && f.has != 0 && f.has != f.slot
 }
 
@@ -114,7 +115,7 @@ func (k *key) inSlot(s vote.Slot) *entry {
 func (v *Voter) contend(k *key, w *entry) {
 	if w.mode == vote.Permit && w.want != 0 {
 		// If a lease has the wanted slot, any other slot will do.
-		if f := k.inSlot(w.want); f != nil && w.bears(f) && w.awaits(f) {
+		if f := k.inSlot(w.want); f != nil && w.compatible(f) && w.blockedBy(f) {
 			if !f.held {
 				v.press(f, w)
 			}
@@ -126,7 +127,7 @@ func (v *Voter) contend(k *key, w *entry) {
 	for _, f := range k.votes.all() {
 		switch {
 		case w.upgrades(f): // w replaces f
-		case !w.bears(f) || f.held:
+		case !w.compatible(f) || f.held:
 			v.press(f, w)
 		// f's owner can't be asked and won't answer: ask for another vote, rather than wait for the
 		// end of f's session
@@ -140,7 +141,7 @@ func (v *Voter) contend(k *key, w *entry) {
 	for _, f := range k.votes.all() {
 		// A single slot of those not won yet is enough. But each slot may be pinned by a request
 		// that reaches only a minority.
-		if w.bears(f) && !w.upgrades(f) && !f.held && (f == youngest || v.now.Slow >= f.term()) {
+		if w.compatible(f) && !w.upgrades(f) && !f.held && (f == youngest || v.now.Slow >= f.term()) {
 			v.press(f, w)
 		}
 	}

@@ -324,7 +324,7 @@ func (c *talk) speak(t *testing.T, who, verb string, args []string) {
 				case "slot":
 					e.Slot = vote.Slot(num(v))
 				default:
-					if wish(&e.Spec, k, v) {
+					if specOption(&e.Spec, k, v) {
 						continue
 					}
 					t.Fatalf("%q", w)
@@ -338,10 +338,10 @@ func (c *talk) speak(t *testing.T, who, verb string, args []string) {
 	case "asks":
 		m.Kind, m.Time, m.Bid, m.Mode = vote.KindRequest, vote.Micros(num(opt["at"])), vote.Token(num(opt["bid"])), vote.Exclusive
 		for k, v := range opt {
-			wish(&m.Spec, k, v)
+			specOption(&m.Spec, k, v)
 		}
 		for _, w := range words {
-			wish(&m.Spec, w, "")
+			specOption(&m.Spec, w, "")
 		}
 	case "extends":
 		m.Kind = vote.KindExtend
@@ -382,8 +382,8 @@ func (c *talk) speak(t *testing.T, who, verb string, args []string) {
 	c.hear(c.v.Step(c.now, conn, from, &m, nil))
 }
 
-// wish reads an option of a request; false for any other option.
-func wish(w *vote.Spec, k, v string) bool {
+// specOption reads an option of a request; false for any other option.
+func specOption(w *vote.Spec, k, v string) bool {
 	n := func() uint64 { n, _ := strconv.ParseUint(v, 10, 64); return n }
 	d := func() time.Duration { d, _ := time.ParseDuration(v); return d }
 	switch k {

@@ -11,7 +11,7 @@ import (
 // crowds are the kinds of requests that a session has waiting for one key, or holds.
 var crowds = []struct {
 	name string
-	wish vote.Spec
+	spec vote.Spec
 }{
 	{"semaphore", vote.Spec{Mode: vote.Permit, Permits: 4}},
 	{"exclusive", vote.Spec{Mode: vote.Exclusive}},
@@ -21,11 +21,11 @@ var crowds = []struct {
 }
 
 // gather has a session send n requests for one key, which another session holds.
-func (b *booth) gather(c *caller, key vote.Key, wish vote.Spec, n int) {
-	wish.Key = key
+func (b *booth) gather(c *caller, key vote.Key, spec vote.Spec, n int) {
+	spec.Key = key
 	for i := range n {
 		c.number++
-		b.say(c, vote.Message{Kind: vote.KindRequest, Number: c.number, Spec: wish, Time: b.now.Wall})
+		b.say(c, vote.Message{Kind: vote.KindRequest, Number: c.number, Spec: spec, Time: b.now.Wall})
 		if i%5000 == 0 {
 			b.refreshAll()
 		}
@@ -65,13 +65,13 @@ func TestTheEndOfASessionIsLinearInWhatItHas(t *testing.T) {
 		t.Run(crowd.name, func(t *testing.T) {
 			var each [2]float64
 			size := 2000
-			if crowd.wish.Try {
+			if crowd.spec.Try {
 				size = 400 // each new TryLock looks at all the others
 			}
 			for i, n := range []int{size, 10 * size} {
 				b := newBooth(t, 3)
 				holder, gone, next := b.sessions[0], b.sessions[1], b.sessions[2]
-				w := crowd.wish
+				w := crowd.spec
 				w.Try = false
 				for range max(1, w.Permits) {
 					b.gather(holder, "k", w, 1)
@@ -80,7 +80,7 @@ func TestTheEndOfASessionIsLinearInWhatItHas(t *testing.T) {
 				if w.Mode == vote.Shared {
 					b.gather(next, "k", vote.Spec{Mode: vote.Exclusive}, 1)
 				}
-				b.gather(gone, "k", crowd.wish, n)
+				b.gather(gone, "k", crowd.spec, n)
 				if w.Mode != vote.Shared {
 					b.gather(next, "k", w, 1)
 				}
@@ -271,7 +271,7 @@ func TestAStatementWaitsForTheEndOfTheSessionBefore(t *testing.T) {
 func BenchmarkWork(b *testing.B) {
 	for _, crowd := range crowds {
 		for _, n := range []int{1000, 10_000, 100_000} {
-			if crowd.wish.Try && n > 1000 {
+			if crowd.spec.Try && n > 1000 {
 				continue // to gather them takes too long
 			}
 			b.Run(fmt.Sprintf("end/%s/waiters=%d", crowd.name, n), func(b *testing.B) {
@@ -281,7 +281,7 @@ func BenchmarkWork(b *testing.B) {
 					t := newBooth(b, 2)
 					t.gather(t.sessions[0], "k", vote.Spec{Mode: vote.Exclusive}, 1) // so that all others wait
 					t.win(t.sessions[0])
-					t.gather(t.sessions[1], "k", crowd.wish, n)
+					t.gather(t.sessions[1], "k", crowd.spec, n)
 					b.StartTimer()
 					_, all := t.end(t.sessions[1])
 					units += all
@@ -303,8 +303,8 @@ func TestTryLocksOnOneKeyCostNothingToEachOther(t *testing.T) {
 	b.gather(holder, "k", vote.Spec{Mode: vote.Exclusive}, 1)
 	b.win(holder)
 	b.gather(crowd, "k", vote.Spec{Mode: vote.Exclusive, Try: true}, n)
-	wish := vote.Spec{Mode: vote.Exclusive, Try: true}
-	if cost := b.cost(func() { b.gather(crowd, "k", wish, 1) }); cost > 8 {
+	spec := vote.Spec{Mode: vote.Exclusive, Try: true}
+	if cost := b.cost(func() { b.gather(crowd, "k", spec, 1) }); cost > 8 {
 		t.Errorf("one more TryLock beside %d others costs %d units", n, cost)
 	}
 	if cost := b.cost(func() { b.giveBack(crowd, 1) }); cost > 8 {
@@ -340,7 +340,7 @@ func TestAPassOverAKeyIsCounted(t *testing.T) {
 	const waiting = 4096
 	for _, pass := range []struct {
 		name   string
-		wish   vote.Spec
+		spec   vote.Spec
 		before func(b *booth, c *caller)
 		passes int
 	}{
@@ -370,9 +370,9 @@ func TestAPassOverAKeyIsCounted(t *testing.T) {
 				pass.before(b, asker)
 			}
 			asker.number++
-			wish := pass.wish
-			wish.Key = "k"
-			m := vote.Message{Kind: vote.KindRequest, Number: asker.number, Spec: wish, Time: b.now.Wall}
+			spec := pass.spec
+			spec.Key = "k"
+			m := vote.Message{Kind: vote.KindRequest, Number: asker.number, Spec: spec, Time: b.now.Wall}
 			if got := b.cost(func() { b.say(asker, m) }); got < pass.passes*waiting/scanned {
 				t.Errorf("%d passes over %d requests count as %d units", pass.passes, waiting, got)
 			}

@@ -97,8 +97,8 @@ func TestASyncInPiecesListsARequestBeforeItChanges(t *testing.T) {
 	b.q.Release(b.now, held[4])
 	b.q.Share(b.now, held[3])
 	// A request with a lock-delay is sent to all voters at once.
-	wish := vote.Spec{Key: "late", Mode: vote.Exclusive, Delay: time.Millisecond}
-	late, err := b.q.Lock(b.now, RequestOptions{Spec: wish})
+	spec := vote.Spec{Key: "late", Mode: vote.Exclusive, Delay: time.Millisecond}
+	late, err := b.q.Lock(b.now, RequestOptions{Spec: spec})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -88,7 +88,7 @@ func TestASlotThatIsNotGivenIsBarredForAWhile(t *testing.T) {
 	b.granted(n, true)
 }
 
-func TestAWishForASlotIsStated(t *testing.T) {
+func TestTheWantedSlotIsInTheSync(t *testing.T) {
 	b := newBench(t, 3)
 	b.all()
 	n := b.permit(2)

@@ -41,8 +41,8 @@ const (
 	Permit    = vote.Permit
 )
 
-// wish returns the request spec for the node.
-func (a *Ask) wish(beside vote.Number) quorum.RequestOptions {
+// spec returns the request spec for the node.
+func (a *Ask) spec(beside vote.Number) quorum.RequestOptions {
 	q := quorum.Exclusive(vote.Key(a.Key), a.Try)
 	if a.Mode != 0 {
 		q.Mode = a.Mode

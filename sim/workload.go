@@ -178,10 +178,10 @@ func (ld *load) ask(p *process, a Ask, base *Request) *Request {
 	if base != nil {
 		beside = base.Number
 	}
-	wish := a.wish(beside)
+	spec := a.spec(beside)
 	r := &Request{
 		Lease: check.Lease{
-			Node: p.host.alias, Key: a.Key, Mode: wish.Mode, Try: a.Try, Number: vote.Number(len(p.asked)), Asked: ld.w.Now(), Owner: p.id, Host: p.host.i,
+			Node: p.host.alias, Key: a.Key, Mode: spec.Mode, Try: a.Try, Number: vote.Number(len(p.asked)), Asked: ld.w.Now(), Owner: p.id, Host: p.host.i,
 			Permits: a.Permits, Delay: a.Delay, MinHold: a.MinHold, Length: a.Length,
 		},
 		Ask: a, p: p, key: k, client: -1, asked: now.Fast, stops: p.stops, base: base,
@@ -194,7 +194,7 @@ func (ld *load) ask(p *process, a Ask, base *Request) *Request {
 		r.set = 1
 	}
 	p.asked = append(p.asked, r)
-	n, err := p.m.Lock(now, wish)
+	n, err := p.m.Lock(now, spec)
 	if err != nil {
 		p.asked = p.asked[:len(p.asked)-1]
 		ld.w.note(p.host, "is refused %q: %v", k.name, err)

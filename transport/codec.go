@@ -220,7 +220,7 @@ func check(m *vote.Message, has fields) error {
 	case has&hasWho != 0 && !validName(m.Who):
 		return fmt.Errorf("%w: a node name of %d bytes", ErrMalformed, len(m.Who))
 	case has&hasSpec != 0:
-		return checkWish(&m.Spec)
+		return checkSpec(&m.Spec)
 	case has&(hasRequests|hasVotes) != 0:
 		return checkEntries(m.Entries, has)
 	case has&hasSights != 0:
@@ -231,7 +231,7 @@ func check(m *vote.Message, has fields) error {
 	return nil
 }
 
-func checkWish(w *vote.Spec) error {
+func checkSpec(w *vote.Spec) error {
 	switch {
 	case !validKey(w.Key):
 		return badKey(w.Key)
@@ -260,7 +260,7 @@ func checkEntries(entries []vote.Entry, has fields) error {
 		if has&hasVotes != 0 {
 			continue
 		}
-		if err := checkWish(&e.Spec); err != nil {
+		if err := checkSpec(&e.Spec); err != nil {
 			return err
 		}
 	}

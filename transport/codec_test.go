@@ -178,8 +178,8 @@ func TestWhatWasAddedLaterIsLeftOutWhereItSaysNothing(t *testing.T) {
 	}
 }
 
-// TestAWishWithoutAnEndIsAWordShorter shows that a request without an end doesn't carry the field.
-func TestAWishWithoutAnEndIsAWordShorter(t *testing.T) {
+// TestASpecWithoutAnEndIsAWordShorter shows that a request without an end doesn't carry the field.
+func TestASpecWithoutAnEndIsAWordShorter(t *testing.T) {
 	m := vote.Message{Kind: vote.KindRequest, Number: 1, Spec: vote.Spec{Key: "k", Mode: vote.Exclusive}}
 	short := encode(t, m)
 	m.EndsAfter = 1
@@ -519,18 +519,18 @@ func pack(t testing.TB, values ...any) []byte {
 	return b.Bytes()
 }
 
-// wishOf is a request spec as encoded by the library: Key Mode Try Permits Beside Length Delay
+// specOf is a request spec as encoded by the library: Key Mode Try Permits Beside Length Delay
 // MinHold.
-func wishOf(key, mode any) []any { return []any{key, mode, false, 0, 0, 7, 0, 0} }
+func specOf(key, mode any) []any { return []any{key, mode, false, 0, 0, 7, 0, 0} }
 
 func TestDecodeReadsWhatTheLibraryWrites(t *testing.T) {
-	frame := pack(t, int(vote.KindRequest), uint64(3), 17, int64(-5), 100, 200, wishOf("key", 1))
+	frame := pack(t, int(vote.KindRequest), uint64(3), 17, int64(-5), 100, 200, specOf("key", 1))
 	// Request: Stream Number Time Bid Spec; so 200 is in the place of the spec.
 	var m vote.Message
 	if err := Decode(frame, &m); err == nil {
 		t.Fatal("a word too many was taken")
 	}
-	frame = pack(t, int(vote.KindRequest), uint64(3), 17, int64(-5), 100, wishOf("key", 1))
+	frame = pack(t, int(vote.KindRequest), uint64(3), 17, int64(-5), 100, specOf("key", 1))
 	if err := Decode(frame, &m); err != nil {
 		t.Fatal(err)
 	}
@@ -544,7 +544,7 @@ func TestDecodeReadsWhatTheLibraryWrites(t *testing.T) {
 
 func TestIncomingBytesBeyondALimitAreErrors(t *testing.T) {
 	const request, sync, answer = int(vote.KindRequest), int(vote.KindSync), int(vote.KindAnswer)
-	entry := func(key any, bid, mode, token any) []any { return []any{wishOf(key, mode), 1, 0, bid, 0, 0, 0, token} }
+	entry := func(key any, bid, mode, token any) []any { return []any{specOf(key, mode), 1, 0, bid, 0, 0, 0, token} }
 	many := make([]any, vote.MaxEntries+1)
 	for i := range many {
 		many[i] = entry("k", 1, 1, 1)
@@ -573,21 +573,21 @@ func TestIncomingBytesBeyondALimitAreErrors(t *testing.T) {
 		{"a stream that is a string", pack(t, int(vote.KindProbe), "1")},
 		{"a float", pack(t, int(vote.KindProbe), 1.5)},
 		{"a nested array", pack(t, int(vote.KindProbe), []any{[]any{1}})},
-		{"an empty key", pack(t, request, 1, 1, 0, 0, wishOf("", 1))},
-		{"a key too long", pack(t, request, 1, 1, 0, 0, wishOf(strings.Repeat("x", vote.MaxKeyLen+1), 1))},
-		{"a key that isn't UTF-8", pack(t, request, 1, 1, 0, 0, wishOf("\xff\xfe", 1))},
-		{"a key that is nil", pack(t, request, 1, 1, 0, 0, wishOf(nil, 1))},
-		{"a key that is bytes", pack(t, request, 1, 1, 0, 0, wishOf([]byte("key"), 1))},
+		{"an empty key", pack(t, request, 1, 1, 0, 0, specOf("", 1))},
+		{"a key too long", pack(t, request, 1, 1, 0, 0, specOf(strings.Repeat("x", vote.MaxKeyLen+1), 1))},
+		{"a key that isn't UTF-8", pack(t, request, 1, 1, 0, 0, specOf("\xff\xfe", 1))},
+		{"a key that is nil", pack(t, request, 1, 1, 0, 0, specOf(nil, 1))},
+		{"a key that is bytes", pack(t, request, 1, 1, 0, 0, specOf([]byte("key"), 1))},
 		{"a key longer than the frame", []byte{0x96, byte(request), 1, 1, 0, 0, 0x98, 0xda, 0x02, 0x00, 'x'}},
 		{"a key of four gigabytes", []byte{0x96, byte(request), 1, 1, 0, 0, 0x98, 0xdb, 0xff, 0xff, 0xff, 0xff}},
-		{"a time beyond 63 bits", pack(t, request, 1, 1, uint64(1<<63), 0, wishOf("k", 1))},
-		{"a bid beyond 63 bits", pack(t, request, 1, 1, 0, uint64(1<<63), wishOf("k", 1))},
-		{"a mode nobody speaks", pack(t, request, 1, 1, 0, 0, wishOf("k", 4))},
-		{"a mode that wraps round to a known one", pack(t, request, 1, 1, 0, 0, wishOf("k", 257))},
+		{"a time beyond 63 bits", pack(t, request, 1, 1, uint64(1<<63), 0, specOf("k", 1))},
+		{"a bid beyond 63 bits", pack(t, request, 1, 1, 0, uint64(1<<63), specOf("k", 1))},
+		{"a mode nobody speaks", pack(t, request, 1, 1, 0, 0, specOf("k", 4))},
+		{"a mode that wraps round to a known one", pack(t, request, 1, 1, 0, 0, specOf("k", 257))},
 		{"permits of a lock", pack(t, request, 1, 1, 0, 0, []any{"k", 1, false, 3, 0, 0, 0, 0})},
 		{"a semaphore without permits", pack(t, request, 1, 1, 0, 0, []any{"k", 3, false, 0, 0, 0, 0, 0})},
 		{"too many permits", pack(t, request, 1, 1, 0, 0, []any{"k", 3, false, 1025, 0, 0, 0, 0})},
-		{"a wish of too few words", pack(t, request, 1, 1, 0, 0, []any{"k", 1, false, 0, 0, 0, 0})},
+		{"a spec of too few words", pack(t, request, 1, 1, 0, 0, []any{"k", 1, false, 0, 0, 0, 0})},
 		{"a negative delay", pack(t, request, 1, 1, 0, 0, []any{"k", 1, false, 0, 0, 0, -1, 0})},
 		{"a value too long", pack(t, int(vote.KindSet), 1, 1, 1, make([]byte, vote.MaxValueLen+1))},
 		{"a value that is a string", pack(t, int(vote.KindSet), 1, 1, 1, "v")},

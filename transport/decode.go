@@ -87,7 +87,7 @@ func (p *parser) fields(m *vote.Message, has fields) {
 		m.Token = p.token()
 	}
 	if has&hasSpec != 0 {
-		p.wish(&m.Spec)
+		p.spec(&m.Spec)
 	}
 	if has&hasSlot != 0 {
 		m.Slot = p.slot()
@@ -243,7 +243,7 @@ func (p *parser) votes() []vote.Entry {
 	return entries
 }
 
-func (p *parser) wish(w *vote.Spec) {
+func (p *parser) spec(w *vote.Spec) {
 	words := p.array(specWords)
 	if p.err == nil && words < specWords-1 {
 		p.fail("an array of %d elements where %d or %d belong", words, specWords-1, specWords)
@@ -269,7 +269,7 @@ func (p *parser) wish(w *vote.Spec) {
 
 func (p *parser) request(e *vote.Entry) {
 	p.exactly(requestWords)
-	p.wish(&e.Spec)
+	p.spec(&e.Spec)
 	e.Number = vote.Number(p.uint())
 	e.Time = vote.Micros(p.int())
 	e.Bid = p.token()

@@ -38,7 +38,7 @@ func appendFields(b []byte, m *vote.Message, has fields) []byte {
 		b = appendUint(b, uint64(m.Token))
 	}
 	if has&hasSpec != 0 {
-		b = appendWish(b, &m.Spec)
+		b = appendSpec(b, &m.Spec)
 	}
 	if has&hasSlot != 0 {
 		b = appendUint(b, uint64(m.Slot))
@@ -170,7 +170,7 @@ func appendFields(b []byte, m *vote.Message, has fields) []byte {
 	return b
 }
 
-func appendWish(b []byte, w *vote.Spec) []byte {
+func appendSpec(b []byte, w *vote.Spec) []byte {
 	words := specWords
 	if w.EndsAfter == 0 {
 		words--
@@ -192,7 +192,7 @@ func appendWish(b []byte, w *vote.Spec) []byte {
 
 func appendRequest(b []byte, e *vote.Entry) []byte {
 	b = appendArray(b, requestWords)
-	b = appendWish(b, &e.Spec)
+	b = appendSpec(b, &e.Spec)
 	b = appendUint(b, uint64(e.Number))
 	b = appendInt(b, int64(e.Time))
 	b = appendUint(b, uint64(e.Bid))

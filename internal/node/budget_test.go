@@ -249,10 +249,10 @@ func (c *crew) pass(d time.Duration) {
 }
 
 // ask has a node make n requests, and lets time pass meanwhile.
-func (c *crew) ask(i, n int, wish func(j int) vote.Spec) {
+func (c *crew) ask(i, n int, spec func(j int) vote.Spec) {
 	for j := range n {
 		c.step(i, "lock", func(n *Node) {
-			if _, err := n.Lock(c.now, quorum.RequestOptions{Spec: wish(j)}); err != nil {
+			if _, err := n.Lock(c.now, quorum.RequestOptions{Spec: spec(j)}); err != nil {
 				c.t.Fatal(err)
 			}
 		})

@@ -122,11 +122,11 @@ func TestASemaphoreInAnyOrder(t *testing.T) {
 		for seed := range uint64(16) {
 			t.Run(fmt.Sprintf("%d/seed=%d", permits, seed), func(t *testing.T) {
 				w := newWild(t, calm, seed, 3, 5)
-				var asked []wishID
+				var asked []requestID
 				for round := range 4 {
 					for _, name := range w.names {
 						ask := quorum.RequestOptions{Spec: vote.Spec{Key: "p", Mode: vote.Permit, Permits: permits}}
-						asked = append(asked, wishID{name, w.lock(name, ask)})
+						asked = append(asked, requestID{name, w.lock(name, ask)})
 						for range w.rng.IntN(20) {
 							w.deliver()
 						}
@@ -152,7 +152,7 @@ func TestASemaphoreInAnyOrder(t *testing.T) {
 					most = max(most, len(w.leases))
 					for _, h := range append([]*held(nil), w.leases...) {
 						if w.rng.IntN(2) == 0 {
-							w.release(h.wishID)
+							w.release(h.requestID)
 						}
 					}
 					w.pass(time.Duration(w.rng.IntN(200)) * time.Millisecond)
@@ -175,10 +175,10 @@ func TestReadersAtOnceHaveTokensOfTheirOwn(t *testing.T) {
 	confirmed := 0
 	for seed := range uint64(24) {
 		w := newWild(t, calm, seed, 3, 5)
-		var asked []wishID
+		var asked []requestID
 		for range 4 {
 			for _, name := range w.names {
-				asked = append(asked, wishID{name, w.lock(name, shared("s"))})
+				asked = append(asked, requestID{name, w.lock(name, shared("s"))})
 			}
 			for range w.rng.IntN(30) {
 				w.deliver()

@@ -38,13 +38,13 @@ func (w *wild) dies(name vote.NodeID) {
 }
 
 // standing returns the standing leases of a key and the requests waiting for the key.
-func (w *wild) standing(k vote.Key) (leases []*held, waits []wishID) {
+func (w *wild) standing(k vote.Key) (leases []*held, waits []requestID) {
 	for _, h := range w.leases {
 		if h.Key == k {
 			leases = append(leases, h)
 		}
 	}
-	for id, ask := range w.wishes {
+	for id, ask := range w.specs {
 		if ask.Key == k && w.served[id].Kind == quorum.EventNone {
 			waits = append(waits, id)
 		}
@@ -60,13 +60,13 @@ func (w *wild) unserved(k vote.Key) string {
 	}
 	free := len(leases) == 0
 	for _, id := range waits {
-		ask := w.wishes[id]
-		free = free || ask.Beside != 0 && len(leases) == 1 && leases[0].wishID == wishID{id.node, ask.Beside}
+		ask := w.specs[id]
+		free = free || ask.Beside != 0 && len(leases) == 1 && leases[0].requestID == requestID{id.node, ask.Beside}
 	}
 	for _, m := range []vote.Mode{vote.Shared, vote.Permit} {
 		other := slices.ContainsFunc(leases, func(h *held) bool { return h.Mode != m }) ||
-			slices.ContainsFunc(waits, func(id wishID) bool { return w.wishes[id].Mode != m })
-		free = free || !other && (m == vote.Shared || len(leases) < int(w.wishes[waits[0]].Permits))
+			slices.ContainsFunc(waits, func(id requestID) bool { return w.specs[id].Mode != m })
+		free = free || !other && (m == vote.Shared || len(leases) < int(w.specs[waits[0]].Permits))
 	}
 	if !free {
 		return ""
@@ -77,7 +77,7 @@ func (w *wild) unserved(k vote.Key) string {
 // eroded describes a lease without the vote of a voter reached by the lease's node.
 func (w *wild) eroded() string {
 	for _, h := range w.leases {
-		if w.wishes[h.wishID].Fixed {
+		if w.specs[h.requestID].Fixed {
 			continue
 		}
 		names := w.voters
@@ -99,7 +99,7 @@ func (w *wild) eroded() string {
 			if votes := w.nodes[name].Voter().Votes(h.Key); !slices.ContainsFunc(votes, func(o lease.Vote) bool {
 				return o.Owner.Node == h.node && o.Number == alias && o.Slot == h.slot && !o.Residual
 			}) {
-				return fmt.Sprintf("%v of %q, slot %d, hasn't the vote of %s: %+v", h.wishID, h.Key, h.slot, name, votes)
+				return fmt.Sprintf("%v of %q, slot %d, hasn't the vote of %s: %+v", h.requestID, h.Key, h.slot, name, votes)
 			}
 		}
 	}
@@ -190,7 +190,7 @@ func (w *wild) use(k vote.Key) {
 	w.t.Helper()
 	for _, try := range []bool{true, false} {
 		name := w.names[w.rng.IntN(len(w.names))]
-		id := wishID{name, w.lock(name, quorum.Exclusive(k, try))}
+		id := requestID{name, w.lock(name, quorum.Exclusive(k, try))}
 		w.idle(time.Second)
 		if e := w.served[id]; e.Kind != quorum.EventGranted {
 			w.t.Fatalf("%q is free, and %v doesn't get it: %+v", k, id, e)

@@ -29,9 +29,9 @@ type wild struct {
 	under        []*lane
 	slow         time.Duration // how long a message may be under way
 	leases       []*held       // the standing leases
-	wishes       map[wishID]quorum.RequestOptions
-	served       map[wishID]quorum.Event // the outcome of each wish
-	past         map[vote.Key][]*held    // all leases so far
+	specs        map[requestID]quorum.RequestOptions
+	served       map[requestID]quorum.Event // the outcome of each request
+	past         map[vote.Key][]*held       // all leases so far
 	noise        []string
 	calls        int      // messages sent or received by voters at this instant
 	tail         []string // the newest of these messages
@@ -45,13 +45,13 @@ type wild struct {
 	most         int                                 // the largest number of open requests
 }
 
-type wishID struct {
+type requestID struct {
 	node   vote.NodeID
 	number vote.Number
 }
 
 type held struct {
-	wishID
+	requestID
 	vote.Spec
 	slot  vote.Slot
 	token vote.Token  // the first of its token block
@@ -103,7 +103,7 @@ func newWildInPieces(t *testing.T, how manner, seed uint64, voters, nodes, turn 
 	w := &wild{
 		t: t, rng: rand.New(rand.NewPCG(seed, 1)), now: vote.Now{Fast: 1e9, Slow: 1e9, Wall: 1_700_000_000_000_000},
 		nodes: map[vote.NodeID]*Node{}, conns: map[vote.Conn]link{}, slow: []time.Duration{30e6, 100e6, 300e6, 3e6}[seed%4],
-		wishes: map[wishID]quorum.RequestOptions{}, served: map[wishID]quorum.Event{}, past: map[vote.Key][]*held{},
+		specs: map[requestID]quorum.RequestOptions{}, served: map[requestID]quorum.Event{}, past: map[vote.Key][]*held{},
 		kinds: map[vote.Kind]int{}, how: how, incarnations: map[vote.NodeID]vote.Incarnation{},
 		mute: func(vote.NodeID, link) bool { return false }, turn: turn, most: 14,
 	}
@@ -184,9 +184,9 @@ func (w *wild) restart(name vote.NodeID) {
 // forget drops all requests and leases of a node.
 func (w *wild) forget(name vote.NodeID) {
 	w.leases = slices.DeleteFunc(w.leases, func(h *held) bool { return h.node == name })
-	for id := range w.wishes {
+	for id := range w.specs {
 		if id.node == name {
-			delete(w.wishes, id)
+			delete(w.specs, id)
 			delete(w.served, id)
 		}
 	}
@@ -279,7 +279,7 @@ func (w *wild) collect(name vote.NodeID) {
 }
 
 func (w *wild) happened(name vote.NodeID, e quorum.Event) {
-	id := wishID{name, e.Number}
+	id := requestID{name, e.Number}
 	switch e.Kind {
 	case quorum.EventAlarm, quorum.EventDrift:
 		if w.how == follows && strings.HasPrefix(e.Text, "the state directory can't be written") {
@@ -297,13 +297,13 @@ func (w *wild) happened(name vote.NodeID, e quorum.Event) {
 	}
 }
 
-func (w *wild) over(id wishID) {
-	w.leases = slices.DeleteFunc(w.leases, func(h *held) bool { return h.wishID == id })
+func (w *wild) over(id requestID) {
+	w.leases = slices.DeleteFunc(w.leases, func(h *held) bool { return h.requestID == id })
 }
 
 // granted checks a new lease against all others.
-func (w *wild) granted(id wishID, e quorum.Event) {
-	ask, ok := w.wishes[id]
+func (w *wild) granted(id requestID, e quorum.Event) {
+	ask, ok := w.specs[id]
 	if !ok {
 		w.t.Fatalf("%v is granted and wasn't asked for", id)
 	}
@@ -319,19 +319,19 @@ func (w *wild) granted(id wishID, e quorum.Event) {
 		case g.Mode == vote.Permit && h.Mode == vote.Permit && g.slot != h.slot:
 		case g.Beside != 0 && h.number == g.Beside && h.node == g.node && h.Mode == vote.Shared:
 		default:
-			w.t.Fatalf("%v %+v is granted (slot %d) while %v %+v stands (slot %d)", g.wishID, g.Spec, g.slot, h.wishID, h.Spec, h.slot)
+			w.t.Fatalf("%v %+v is granted (slot %d) while %v %+v stands (slot %d)", g.requestID, g.Spec, g.slot, h.requestID, h.Spec, h.slot)
 		}
 	}
 	if g.Mode == vote.Permit && (holders >= int(g.Permits) || g.slot == 0 || int(g.slot) > int(g.Permits)) {
-		w.t.Fatalf("%v is granted slot %d of %d beside %d holders", g.wishID, g.slot, g.Permits, holders)
+		w.t.Fatalf("%v is granted slot %d of %d beside %d holders", g.requestID, g.slot, g.Permits, holders)
 	}
 	for _, h := range w.past[g.Key] {
 		sameRun := g.node == h.node && g.seat == h.seat // a hand-off
 		if g.token == h.token || !sameRun && g.token < h.token+vote.BlockSize && h.token < g.token+vote.BlockSize {
-			w.t.Fatalf("%v has tokens from %d on, and %v from %d", g.wishID, g.token, h.wishID, h.token)
+			w.t.Fatalf("%v has tokens from %d on, and %v from %d", g.requestID, g.token, h.requestID, h.token)
 		}
 		if g.token < h.token && (g.Mode == vote.Exclusive || h.Mode == vote.Exclusive) && h.Beside == 0 {
-			w.t.Fatalf("%v %v has tokens from %d on, the earlier %v %v from %d", g.wishID, g.Mode, g.token, h.wishID, h.Mode, h.token)
+			w.t.Fatalf("%v %v has tokens from %d on, the earlier %v %v from %d", g.requestID, g.Mode, g.token, h.requestID, h.Mode, h.token)
 		}
 	}
 	w.leases = append(w.leases, g)
@@ -341,7 +341,7 @@ func (w *wild) granted(id wishID, e quorum.Event) {
 func (w *wild) lock(name vote.NodeID, ask quorum.RequestOptions) vote.Number {
 	// A node may be granted a key during the call, so the request is recorded first.
 	next := vote.Number(w.nodes[name].Requester().Counters().Requests + 1)
-	w.wishes[wishID{name, next}] = ask
+	w.specs[requestID{name, next}] = ask
 	n, err := w.nodes[name].Lock(w.now, ask)
 	if err != nil || n != next {
 		w.t.Fatalf("number %d, %v", n, err)
@@ -350,7 +350,7 @@ func (w *wild) lock(name vote.NodeID, ask quorum.RequestOptions) vote.Number {
 	return n
 }
 
-func (w *wild) release(id wishID) {
+func (w *wild) release(id requestID) {
 	w.over(id)
 	w.nodes[id.node].Release(w.now, id.number)
 	w.collect(id.node)
@@ -458,14 +458,14 @@ var wildKeys = []vote.Key{"k", "s", "p", "l"}
 
 // monkey takes a number of random steps.
 func (w *wild) monkey(steps int, asks func(name vote.NodeID) (quorum.RequestOptions, bool)) {
-	open := func() []wishID { // in an order that depends on the seed alone
-		var all []wishID
-		for id := range w.wishes {
+	open := func() []requestID { // in an order that depends on the seed alone
+		var all []requestID
+		for id := range w.specs {
 			if k := w.served[id].Kind; k == quorum.EventNone || k == quorum.EventGranted {
 				all = append(all, id)
 			}
 		}
-		slices.SortFunc(all, func(a, b wishID) int {
+		slices.SortFunc(all, func(a, b requestID) int {
 			if a.node != b.node {
 				return int(a.node[0]) - int(b.node[0])
 			}
@@ -549,8 +549,8 @@ func (w *wild) monkey(steps int, asks func(name vote.NodeID) (quorum.RequestOpti
 		}
 		// An upgrade replaces the shared lease beside.
 		for _, h := range slices.Clone(w.leases) {
-			if h.Beside != 0 && w.served[wishID{h.node, h.Beside}].Kind == quorum.EventGranted {
-				w.release(wishID{h.node, h.Beside})
+			if h.Beside != 0 && w.served[requestID{h.node, h.Beside}].Kind == quorum.EventGranted {
+				w.release(requestID{h.node, h.Beside})
 			}
 		}
 	}

@@ -76,11 +76,11 @@ func (x *explorer) act(h *host, o occasion) (after *host, out *outcome) {
 	case onTick:
 		h.m.Tick(now)
 	case onLock, onTry:
-		wish := vote.Spec{Key: keyNames[o.key], Mode: x.o.Modes[x.client(int(o.node))], Try: o.kind == onTry}
-		if wish.Mode == vote.Permit {
-			wish.Permits = uint16(x.o.Permits)
+		spec := vote.Spec{Key: keyNames[o.key], Mode: x.o.Modes[x.client(int(o.node))], Try: o.kind == onTry}
+		if spec.Mode == vote.Permit {
+			spec.Permits = uint16(x.o.Permits)
 		}
-		h.users[o.key].claim = x.lock(h, now, wish)
+		h.users[o.key].claim = x.lock(h, now, spec)
 	case onUpgrade:
 		u := &h.users[o.key]
 		u.up = x.lock(h, now, vote.Spec{Key: keyNames[o.key], Mode: vote.Exclusive, Beside: u.number})
@@ -107,13 +107,13 @@ func (x *explorer) act(h *host, o occasion) (after *host, out *outcome) {
 	return after, out
 }
 
-func (x *explorer) lock(h *host, now vote.Now, wish vote.Spec) claim {
-	wish.Length, wish.Delay, wish.MinHold = x.o.Length, x.o.Delay, x.o.MinHold
-	n, err := h.m.Lock(now, quorum.RequestOptions{Spec: wish})
+func (x *explorer) lock(h *host, now vote.Now, spec vote.Spec) claim {
+	spec.Length, spec.Delay, spec.MinHold = x.o.Length, x.o.Delay, x.o.MinHold
+	n, err := h.m.Lock(now, quorum.RequestOptions{Spec: spec})
 	if err != nil {
 		panic(err)
 	}
-	return claim{state: waiting, mode: wish.Mode, number: n}
+	return claim{state: waiting, mode: spec.Mode, number: n}
 }
 
 // roundTrip replaces every measured round trip. Round trips are hints: they decide how long a

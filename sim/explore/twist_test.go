@@ -35,8 +35,8 @@ func (w *twister) Drain(out []vote.Outbound, ev []quorum.Event) ([]vote.Outbound
 	return out, ev
 }
 
-// wishes applies f to every request spec sent to a voter.
-func wishes(f func(w *vote.Spec)) func(m *vote.Message) {
+// specs applies f to every request spec sent to a voter.
+func specs(f func(w *vote.Spec)) func(m *vote.Message) {
 	return func(m *vote.Message) {
 		switch m.Kind {
 		case vote.KindRequest:
@@ -50,7 +50,7 @@ func wishes(f func(w *vote.Spec)) func(m *vote.Message) {
 }
 
 // modeless is a voter that treats an exclusive request as a shared request.
-var modeless = twists(wishes(func(w *vote.Spec) {
+var modeless = twists(specs(func(w *vote.Spec) {
 	if w.Mode == vote.Exclusive {
 		w.Mode = vote.Shared
 	}
@@ -76,7 +76,7 @@ var slotless = twists(func(m *vote.Message) {
 })
 
 // impatient is a voter that treats an upgrade as a shared request: other readers may stay.
-var impatient = twists(wishes(func(w *vote.Spec) {
+var impatient = twists(specs(func(w *vote.Spec) {
 	if w.Beside != 0 {
 		w.Mode, w.Beside = vote.Shared, 0
 	}

@@ -8,7 +8,7 @@ func (x *world) think(l *process) {
 	x.w.AtNode(n.name, x.exp(n.users, x.s.Load.Think), func() {
 		k := x.load[n.users.IntN(len(x.load))]
 		again := func() { x.think(l) }
-		var i *wish
+		var i *request
 		i = x.lock(l, k, func() {
 			x.w.AtNode(n.name, x.exp(n.users, x.s.Load.Hold), func() {
 				if i.held {
@@ -24,7 +24,7 @@ func (x *world) think(l *process) {
 // it again.
 func (x *world) stand(l *process, k *key) {
 	n := l.node
-	var i *wish
+	var i *request
 	again := func() { x.w.AtNode(n.name, againAfter, func() { x.stand(l, k) }) }
 	i = x.lock(l, k, func() {
 		x.w.AtNode(n.name, x.exp(n.users, x.s.Posts.Hold), func() {
@@ -63,7 +63,7 @@ func (x *world) probe(n *nodeState) {
 	if l == nil || x.w.Stopped(n.name) {
 		return
 	}
-	var i *wish
+	var i *request
 	over, asked := false, x.w.Now()
 	i = x.lock(l, l.probes, func() {
 		if !over {

@@ -55,7 +55,7 @@ type nodeState struct {
 type process struct {
 	node    *nodeState
 	classes []class // of all requests, by number
-	open    map[vote.Number]*wish
+	open    map[vote.Number]*request
 	probes  *key
 }
 
@@ -63,7 +63,7 @@ type process struct {
 type key struct {
 	name    string
 	class   class
-	waiting []*wish
+	waiting []*request
 	gap     gap
 	from    time.Duration // when the gap began
 }
@@ -77,8 +77,8 @@ const (
 	gapDeath
 )
 
-// wish is one request.
-type wish struct {
+// request is one request.
+type request struct {
 	process   *process
 	key       *key
 	r         *sim.Request
@@ -189,7 +189,7 @@ func (x *world) begin(n *nodeState) {
 	x.up++
 	// A residual vote of a crashed incarnation's probe may stand for a TTL, so the next incarnation
 	// has a key of its own.
-	l := &process{node: n, open: make(map[vote.Number]*wish), probes: &key{name: fmt.Sprintf("probe/%s/%d", n.name, n.n%3), class: forProbe}}
+	l := &process{node: n, open: make(map[vote.Number]*request), probes: &key{name: fmt.Sprintf("probe/%s/%d", n.name, n.n%3), class: forProbe}}
 	l.classes = append(l.classes, 0) // numbers begin with 1
 	n.n++
 	n.process = l
@@ -229,8 +229,8 @@ func (x *world) exp(r *rand.Rand, mean Duration) time.Duration {
 
 // lock requests a key on behalf of a running process. It calls then when the lease is granted, and
 // after when the request fails or the lease is lost.
-func (x *world) lock(l *process, k *key, then, after func()) *wish {
-	i := &wish{process: l, key: k, then: then, after: after}
+func (x *world) lock(l *process, k *key, then, after func()) *request {
+	i := &request{process: l, key: k, then: then, after: after}
 	k.waiting = append(k.waiting, i)
 	l.classes = append(l.classes, k.class)
 	l.open[vote.Number(len(l.classes)-1)] = i
@@ -239,7 +239,7 @@ func (x *world) lock(l *process, k *key, then, after func()) *wish {
 }
 
 // release releases a lease, or gives a request up.
-func (x *world) release(i *wish) {
+func (x *world) release(i *request) {
 	if i.held {
 		x.unhold(i)
 		if k := i.key; k.class == forPost && len(k.waiting) > 0 {
@@ -251,13 +251,13 @@ func (x *world) release(i *wish) {
 	x.w.Script.Release(i.r)
 }
 
-func (x *world) unhold(i *wish) {
+func (x *world) unhold(i *request) {
 	x.pass()
 	x.holding--
 	i.held = false
 }
 
-func (x *world) unwait(i *wish) {
+func (x *world) unwait(i *request) {
 	k := i.key
 	for n, o := range k.waiting {
 		if o == i {
