@@ -269,7 +269,7 @@ func (m *Machine) standbySoon() bool {
 		return true
 	}
 	for _, o := range m.others { // in any order
-		if m.onStandby(o) && m.now.Slow.Sub(o.since) < SettleAfter(m.maxTTL())+standbyMargin {
+		if m.mayStandBy(o) && m.now.Slow.Sub(o.since) < SettleAfter(m.maxTTL())+standbyMargin {
 			return true
 		}
 	}

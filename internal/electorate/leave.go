@@ -67,7 +67,7 @@ func (m *Machine) stays() string {
 // time: the process may wait to be settled, or to hear of the newest electorate.
 func (m *Machine) mayReplace() bool {
 	for _, o := range m.others { // in any order
-		if m.onStandby(o) {
+		if m.mayStandBy(o) {
 			return true
 		}
 	}

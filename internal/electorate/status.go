@@ -16,7 +16,7 @@ type Status struct {
 	Dir        vote.Dir        // this node's directory
 	name       vote.NodeID     // this node's name
 	Voter      bool            // this node votes
-	StandBy    []vote.NodeID   // the nodes that could be voted in, given room or need
+	Standby    []vote.NodeID   // the nodes that could be voted in, given room or need
 	// Stays is why this leaving node can't be voted out at present, or empty.
 	Stays string
 	// Change is who is being voted in or out, and why the change waits; empty without a change.
