@@ -108,7 +108,7 @@ func TestAVoteThatIsTakenUpAgainIsPartOfTheDigest(t *testing.T) {
 		"a extends 1 serial=1", "a confirms 1 serial=1 token=2000001 won", "a breaks", "pass 300ms")
 	wants(t, c.said(t, "a syncs 1:k:won=2000001:length=900ms"), "[1 serial=1 token=2000001]")
 	want := vote.Digest{}.Plus(vote.DigestOfRequest(1)).Plus(vote.DigestOfVote(1))
-	if got := c.v.sessions[vote.SessionID{Node: "a", Incarnation: 1}].ledger; got != want {
+	if got := c.v.sessions[vote.SessionID{Node: "a", Incarnation: 1}].digest; got != want {
 		t.Errorf("the voter keeps %+v for the session, want %+v", got, want)
 	}
 }

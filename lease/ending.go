@@ -209,7 +209,7 @@ func (v *Voter) depart(e *entry) {
 	s := e.s
 	e.key.count(e, -1)
 	s.entries.take(e.number)
-	s.ledger = s.ledger.Minus(vote.DigestOfRequest(e.number))
+	s.digest = s.digest.Minus(vote.DigestOfRequest(e.number))
 	delete(s.passed, e.number)
 	// A task goes through the list in order, and must neither miss an entry nor meet another entry
 	// that reuses the memory of e

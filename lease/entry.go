@@ -44,7 +44,7 @@ type entry struct {
 	residual bool // a residual vote, which stands to its end without its request or session
 	told     bool // the watchers were told that the request waits
 	// The vote's token has changed since the promise, and the owner hasn't reported which token
-	// won; see sight
+	// won; see viewEntry
 	raised bool
 	asked  asked
 }

@@ -77,13 +77,13 @@ func (v *Voter) revoke(conn vote.Conn, from vote.SessionID, m *vote.Message) {
 	p.Nonce, p.Count = m.Nonce, told
 }
 
-// sight returns the view entry of a request.
+// viewEntry returns the view entry of a request.
 //
 // A vote with a raised token is shown without a token. A majority of votes for one token is a
 // lease, and an inspection finds a lease's token by counting such votes; but a requester may ask
 // for a larger token, and win with the smaller token before the answer arrives. For a moment, most
 // votes then have the larger token, although the lease doesn't.
-func (v *Voter) sight(e *entry) vote.View {
+func (v *Voter) viewEntry(e *entry) vote.View {
 	x := e.rare()
 	s := vote.View{
 		Key: e.key.name, Owner: e.s.id, Number: e.number, Mode: e.mode, Permits: e.permits, Slot: e.slot, Try: e.try, Beside: x.beside,

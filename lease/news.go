@@ -43,7 +43,7 @@ func (v *Voter) report(what vote.State, e *entry) {
 	if !n.on {
 		return
 	}
-	s := v.sight(e)
+	s := v.viewEntry(e)
 	s.State, s.Token = what, e.token
 	if what == vote.Holding {
 		s.State = e.granted()
@@ -66,7 +66,7 @@ func (v *Voter) reportWin(e *entry, won *vote.Message) {
 	if !v.news.on {
 		return
 	}
-	s := v.sight(e)
+	s := v.viewEntry(e)
 	s.State, s.Token, s.Slot, s.For, e.told = e.granted(), won.Token, e.has, 0, true
 	v.publish(&s)
 }
@@ -107,9 +107,9 @@ func (t *telling) run(v *Voter) (done bool) {
 // told is the cost of notifying a watch, in units of [Budget]: a message is built and sent.
 const told = 4
 
-func (v *Voter) tellNews(w *watcher, sights []vote.View, seq uint64, gap bool) {
+func (v *Voter) tellNews(w *watcher, views []vote.View, seq uint64, gap bool) {
 	m := v.say(w.conn, vote.KindNews)
-	m.Nonce, m.Incarnation, m.Seq, m.Gap, m.Views = w.nonce, v.cfg.Self.Incarnation, seq, gap, sights
+	m.Nonce, m.Incarnation, m.Seq, m.Gap, m.Views = w.nonce, v.cfg.Self.Incarnation, seq, gap, views
 }
 
 // watch answers with the events since the point named by the message; if there are none, the watch

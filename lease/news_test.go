@@ -147,7 +147,7 @@ func TestALookAtAPrefixIsInOrderAndBounded(t *testing.T) {
 		}
 		for i, o := range out {
 			if len(o.Message.Views) > vote.MaxViews {
-				t.Fatalf("%d sights in chunk %d", len(o.Message.Views), i)
+				t.Fatalf("%d views in chunk %d", len(o.Message.Views), i)
 			}
 			for _, s := range o.Message.Views {
 				keys = append(keys, string(s.Key))

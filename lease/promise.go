@@ -73,7 +73,7 @@ func (v *Voter) enter(s *session, st *vote.Entry) (*entry, refusal) {
 	s.entries.put(e.number, e)
 	e.at = uint32(len(s.all))
 	s.all = append(s.all, e)
-	s.ledger = s.ledger.Plus(vote.DigestOfRequest(e.number))
+	s.digest = s.digest.Plus(vote.DigestOfRequest(e.number))
 	k.count(e, 1)
 	if !v.reclaim(e, st.Yielded) {
 		k.insert(e)
@@ -224,7 +224,7 @@ func (v *Voter) promise(e *entry, slot vote.Slot) bool {
 	if e.try {
 		k.voted++
 	}
-	e.s.ledger = e.s.ledger.Plus(vote.DigestOfVote(e.serial))
+	e.s.digest = e.s.digest.Plus(vote.DigestOfVote(e.serial))
 	v.count.Promises++
 	if e.s.ready() && !e.s.applying.isSilent() && (k.isWanted() || e.mode == vote.Exclusive && v.isWatched(k.name)) {
 		e.asked = askedWanted
@@ -269,7 +269,7 @@ func (v *Voter) fit(e *entry, slot vote.Slot) bool {
 func (v *Voter) unvote(e *entry) {
 	k := e.key
 	if !e.residual {
-		e.s.ledger = e.s.ledger.Minus(vote.DigestOfVote(e.serial))
+		e.s.digest = e.s.digest.Minus(vote.DigestOfVote(e.serial))
 	}
 	k.votes.remove(e)
 	if k.votes.empty() {

@@ -116,7 +116,7 @@ func (v *Voter) residualOf(e *entry, until vote.Instant, lapsed bool) *entry {
 		x.length = 0
 	}
 	x.ends, x.until = x.until, until
-	e.s.ledger = e.s.ledger.Minus(vote.DigestOfVote(e.serial))
+	e.s.digest = e.s.digest.Minus(vote.DigestOfVote(e.serial))
 	e.voteless()
 	v.residuals.add(g)
 	v.remind(g, until)
@@ -165,7 +165,7 @@ func (v *Voter) reclaim(e *entry, yielded vote.Serial) bool {
 		if e.try {
 			g.key.voted++
 		}
-		e.s.ledger = e.s.ledger.Plus(vote.DigestOfVote(e.serial))
+		e.s.digest = e.s.digest.Plus(vote.DigestOfVote(e.serial))
 		if had.timed != 0 {
 			v.extra(e).timed = had.timed // the vote keeps its serial, and so its timers
 		}

@@ -22,7 +22,7 @@ type session struct {
 	passed          map[vote.Number]struct{} // requests demoted to a later round since the last reset
 	entries         table[vote.Number, *entry]
 	all             []*entry // the entries, each at its index entry.at, to be processed in pieces
-	ledger          vote.Digest
+	digest          vote.Digest
 	doubted         vote.Token // the smallest refused token of a lease that the node reports; zero if none
 
 	// The current stream. Messages sent while syncing, or before the end of the answer, would be
@@ -185,7 +185,7 @@ func (v *Voter) refresh(s *session, m *vote.Message) {
 	}
 	a := v.say(s.conn, vote.KindAck)
 	a.Stream, a.Sent, a.Incarnation, a.Generation = s.stream, m.Sent, v.cfg.Self.Incarnation, s.gen
-	a.Processed, a.Pushed, a.Count, a.Hash = s.processed, s.pushed, s.ledger.Count, s.ledger.Hash
+	a.Processed, a.Pushed, a.Count, a.Hash = s.processed, s.pushed, s.digest.Count, s.digest.Hash
 	a.Quiet, a.Wall, a.Clock, a.Epoch = v.Quiet(), v.now.Wall, v.now.Slow, v.elected.Version
 	s.toldCounts = a.Quiet == 0
 	a.Void = !extends

@@ -224,7 +224,7 @@ func (c *talk) hear(out []vote.Outbound) {
 			fmt.Fprintf(&c.buf, " token=%d]", e.Token)
 		}
 		if len(m.Views) > 8 {
-			fmt.Fprintf(&c.buf, " %d sights", len(m.Views))
+			fmt.Fprintf(&c.buf, " %d views", len(m.Views))
 		} else {
 			for _, s := range m.Views {
 				fmt.Fprintf(&c.buf, "\n        %s", sightText(s))

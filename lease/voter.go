@@ -74,8 +74,8 @@ type Voter struct {
 	work          work
 	every         []*key // all keys, each at its index key.at, to be processed in pieces
 	catalog       catalog
-	lookers       map[vote.Conn]*looker
-	paused        []*looker
+	queriers      map[vote.Conn]*querier
+	paused        []*querier
 	endings       int // how many tasks are of type ending
 
 	sessionsDue vote.Instant        // the earliest instant at which a session is due, unless moved
@@ -142,7 +142,7 @@ func (v *Voter) Step(now vote.Now, conn vote.Conn, from vote.SessionID, m *vote.
 		t := v.say(conn, vote.KindTell)
 		t.Nonce, t.Token, t.Counting = m.Nonce, v.tokens.top, v.counting()
 	case vote.KindLook:
-		v.look(conn, from.Node, m)
+		v.query(conn, from.Node, m)
 	case vote.KindWatch:
 		v.watch(conn, from.Node, m)
 	case vote.KindRevoke:
@@ -279,7 +279,7 @@ func (v *Voter) advance() {
 	v.advanceTrust()
 	v.advanceReminders()
 	v.advanceIdle()
-	v.advanceLooks()
+	v.advanceQueries()
 	v.advanceCatalog()
 }
 

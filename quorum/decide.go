@@ -63,7 +63,7 @@ func (q *Requester) receiveRejection(p *peer, r *request, permits uint16) {
 		q.evaluate(r)
 		return
 	}
-	// The refusal crossed the release, which was expected to remove the request from the ledger.
+	// The refusal crossed the release, which was expected to remove the request from the digest.
 	if r.releasedOn(p.place, p.stream) {
 		p.digest.amend(r.coldOf(p.place).relAt, vote.DigestOfRequest(r.number))
 	}

@@ -150,7 +150,7 @@ func TestAVoterThatIsFullTwiceKeepsTheBook(t *testing.T) {
 	// By now v0 has room for the request.
 	b.trueAck("v0", vote.Digest{}.Plus(vote.DigestOfRequest(n)))
 	if c := b.q.Counters().Mismatches; c != 0 {
-		t.Errorf("%d mismatches: the book takes the request out twice", c)
+		t.Errorf("%d mismatches: the expected digest takes the request out twice", c)
 	}
 }
 

@@ -8,19 +8,19 @@ import (
 	"github.com/lockmesh/lockmesh/internal/vote"
 )
 
-// digestLimit is how many changes a book holds before an extra refresh is sent, so that the
-// acknowledgement clears them. At 24 bytes a change the limit is about 100 KiB a voter.
+// digestLimit is how many changes an expected digest holds before an extra refresh is sent, so that
+// the acknowledgement clears them. At 24 bytes a change the limit is about 100 KiB a voter.
 const digestLimit = 4096
 
 // digestRefreshEvery is the least time between such extra refreshes: an acknowledgement needs time
 // to arrive.
 const digestRefreshEvery = 10 * time.Millisecond
 
-// expectedDigest is the expected digest: what a requester expects a voter's ledger to be at any
+// expectedDigest is the expected digest: what a requester expects a voter's digest to be at any
 // point of their stream.
 //
-// The voter's ledger depends on how many of the requester's messages the voter has processed, and
-// on how many messages the voter has sent. Both are counted. So the ledger at (processed, pushed)
+// The voter's digest depends on how many of the requester's messages the voter has processed, and
+// on how many messages the voter has sent. Both are counted. So the digest at (processed, pushed)
 // is a base plus the changes of all messages sent up to processed and of all messages received up
 // to pushed, in whatever order the two directions interleaved.
 type expectedDigest struct {
@@ -29,7 +29,7 @@ type expectedDigest struct {
 	received []change
 }
 
-// change is what one message does to the voter's ledger.
+// change is what one message does to the voter's digest.
 type change struct {
 	at    uint64 // the message's number in its direction
 	delta vote.Digest
@@ -55,7 +55,7 @@ func (b *expectedDigest) amend(at uint64, delta vote.Digest) {
 	}
 }
 
-// settle folds the changes up to a point into the base and returns the ledger expected there.
+// settle folds the changes up to a point into the base and returns the digest expected there.
 func (b *expectedDigest) settle(processed, pushed uint64) vote.Digest {
 	b.sent = fold(&b.base, b.sent, processed)
 	b.received = fold(&b.base, b.received, pushed)

@@ -222,7 +222,7 @@ func (q *Requester) lapsed(p *peer, r *request, m *vote.Message) {
 	p.digest.addReceived(p.received, vote.Digest{}.Minus(vote.DigestOfVote(m.Serial)))
 	v, x := &r.votes[p.place], r.coldOf(p.place)
 	// The message may have crossed a yield or a release of this node, which was expected to remove
-	// the vote from the voter's ledger.
+	// the vote from the voter's digest.
 	switch {
 	case x != nil && x.yielded == m.Serial && x.yieldStream == p.stream:
 		p.digest.amend(x.yieldAt, vote.DigestOfVote(m.Serial))

@@ -124,18 +124,18 @@ func TestASyncInPiecesListsARequestBeforeItChanges(t *testing.T) {
 	// votes.
 	b.answer("v0", voted(2, 2), voted(5, 5), voted(3, 3))
 	b.ticks()
-	ledger := vote.Digest{}
+	digest := vote.Digest{}
 	for _, n := range []vote.Number{2, 3, 4, 6} {
-		ledger = ledger.Plus(vote.DigestOfRequest(n))
+		digest = digest.Plus(vote.DigestOfRequest(n))
 	}
-	ledger = ledger.Plus(vote.DigestOfVote(2)).Plus(vote.DigestOfVote(3))
+	digest = digest.Plus(vote.DigestOfVote(2)).Plus(vote.DigestOfVote(3))
 	b.pass(ttl / 4)
 	b.say("v0", vote.Message{
 		Kind: vote.KindAck, Sent: b.q.peerOf("v0").refreshed, Incarnation: 5, Generation: 1, Processed: 6,
-		Count: ledger.Count, Hash: ledger.Hash, Wall: b.now.Wall,
+		Count: digest.Count, Hash: digest.Hash, Wall: b.now.Wall,
 	})
 	if n := b.q.count.Mismatches; n != 0 {
-		t.Errorf("the ledger doesn't match")
+		t.Errorf("the digest doesn't match")
 	}
 }
 

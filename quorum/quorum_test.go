@@ -297,7 +297,7 @@ func TestTheBook(t *testing.T) {
 		t.Errorf("request 2 with its vote: %v, want %v", got, want)
 	}
 	if len(b.sent)+len(b.received) != 0 {
-		t.Errorf("the book keeps what is settled")
+		t.Errorf("the expected digest keeps what is settled")
 	}
 }
 

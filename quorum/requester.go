@@ -315,7 +315,7 @@ func (q *Requester) end(r *request, lost bool) {
 			gone := vote.DigestOfRequest(r.number)
 			x := q.coldVote(r, p.place)
 			x.relSerial = 0
-			// Before the sync is answered, the book counts no votes.
+			// Before the sync is answered, the expected digest counts no votes.
 			if v.stands() && p.answeredAbout(r) {
 				gone = gone.Plus(vote.DigestOfVote(v.serial))
 				x.relSerial = v.serial
@@ -408,8 +408,8 @@ func (q *Requester) emit(kind EventKind, n vote.Number) *Event {
 }
 
 // sendOrdered sends an ordered message about a request on the voter's current stream, and enters
-// the change to the voter's ledger in the book. The caller fills in the other fields before the
-// next message is sent.
+// the change to the voter's digest in the expected digest. The caller fills in the other fields
+// before the next message is sent.
 func (q *Requester) sendOrdered(p *peer, delta vote.Digest, kind vote.Kind, n vote.Number) *vote.Message {
 	p.sent++
 	if delta != (vote.Digest{}) {

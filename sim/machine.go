@@ -20,7 +20,7 @@ type Machine interface {
 	Set(now vote.Now, n vote.Number, value []byte) uint64
 	Release(now vote.Now, num vote.Number)
 	Inspect(now vote.Now, key vote.Key) uint64
-	Look(now vote.Now, key vote.Key) uint64
+	Query(now vote.Now, key vote.Key) uint64
 	InspectForWatch(now vote.Now, key vote.Key, prefix bool) uint64
 	Watch(now vote.Now, key vote.Key, prefix bool) uint64
 	Link(now vote.Now, conn vote.Conn, voter vote.SessionID)

@@ -61,9 +61,9 @@ func glances(_ *World, cfg node.Config, now vote.Now) (Machine, error) {
 	return glancing{n}, err
 }
 
-func (g glancing) Inspect(now vote.Now, key vote.Key) uint64 { return g.Look(now, key) }
+func (g glancing) Inspect(now vote.Now, key vote.Key) uint64 { return g.Query(now, key) }
 
-func (g glancing) InspectForWatch(now vote.Now, _ vote.Key, _ bool) uint64 { return g.Look(now, "k") }
+func (g glancing) InspectForWatch(now vote.Now, _ vote.Key, _ bool) uint64 { return g.Query(now, "k") }
 
 func (g glancing) Drain(out []vote.Outbound, ev []quorum.Event) ([]vote.Outbound, []quorum.Event) {
 	out, ev = g.Node.Drain(out, ev)

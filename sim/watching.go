@@ -113,7 +113,7 @@ func (ws *watchers) followTale(p *process) {
 			x.armed = false
 			now := p.read(ws.w.now)
 			for _, d := range x.tale.Doubts(now.Wall, 4) {
-				x.looks[p.m.Look(now, d.Key)] = &d
+				x.looks[p.m.Query(now, d.Key)] = &d
 			}
 			ws.followTale(p)
 			ws.w.settle(p)

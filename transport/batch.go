@@ -14,7 +14,7 @@ const batchMessages = 32
 // its holder, who returns it with Free once the messages are no longer needed; a batch never freed
 // costs only its memory.
 type Batch struct {
-	// Messages own the Entries, Sights, Value and Electing to which they refer; the receiver may
+	// Messages own the Entries, Views, Value and Consensus to which they refer; the receiver may
 	// keep those.
 	Messages []vote.Message
 }

@@ -58,7 +58,7 @@ const (
 	hasClock
 	hasRequests // Entries, each with all that a sync (KindSync) says of a request
 	hasVotes    // Entries, each with a vote of an answer: Number, Serial, Slot, Token
-	hasSights
+	hasViews
 	hasElected
 	hasDir
 	hasElecting
@@ -73,7 +73,7 @@ const (
 	someWords = hasWho | hasText | hasVersion | hasSeq | hasValue | hasReason | hasNonce | hasCounting
 	someTimes = hasTTL | hasRTT | hasSent
 	someState = hasIncarnation | hasGeneration | hasReceived | hasProcessed | hasPushed | hasCount | hasHash | hasQuiet | hasWall | hasClock
-	someLists = hasRequests | hasVotes | hasSights
+	someLists = hasRequests | hasVotes | hasViews
 )
 
 const (
@@ -125,8 +125,8 @@ var layouts = [...]fields{
 	vote.KindLapsed:    hasStream | hasNumber | hasSerial,
 	vote.KindNoted:     hasStream | hasNumber | hasVersion,
 	vote.KindWanted:    hasStream | hasNumber | hasToken | hasWho | hasText | hasUrge,
-	vote.KindShow:      hasNonce | hasEnd | hasPermits | hasGap | hasTTL | hasSights,
-	vote.KindNews:      hasNonce | hasIncarnation | hasSeq | hasGap | hasSights,
+	vote.KindShow:      hasNonce | hasEnd | hasPermits | hasGap | hasTTL | hasViews,
+	vote.KindNews:      hasNonce | hasIncarnation | hasSeq | hasGap | hasViews,
 	vote.KindPassed:    hasNonce | hasCount,
 	vote.KindUnknown:   hasStream,
 	vote.KindAck: hasStream | hasSent | hasIncarnation | hasGeneration | hasProcessed | hasPushed | hasCount | hasHash |
@@ -223,8 +223,8 @@ func check(m *vote.Message, has fields) error {
 		return checkSpec(&m.Spec)
 	case has&(hasRequests|hasVotes) != 0:
 		return checkEntries(m.Entries, has)
-	case has&hasSights != 0:
-		return checkSights(m.Views)
+	case has&hasViews != 0:
+		return checkViews(m.Views)
 	case has&hasElecting != 0:
 		return checkElecting(m.Consensus)
 	}
@@ -267,13 +267,13 @@ func checkEntries(entries []vote.Entry, has fields) error {
 	return nil
 }
 
-func checkSights(sights []vote.View) error {
-	if len(sights) > vote.MaxViews {
+func checkViews(views []vote.View) error {
+	if len(views) > vote.MaxViews {
 		return fmt.Errorf("%w: %d view entries in one chunk, at most %d fit", ErrMalformed,
-			len(sights), vote.MaxViews)
+			len(views), vote.MaxViews)
 	}
-	for i := range sights {
-		s := &sights[i]
+	for i := range views {
+		s := &views[i]
 		switch {
 		case !s.State.Valid():
 			return fmt.Errorf("%w: unknown state %d of a view entry", ErrMalformed, s.State)

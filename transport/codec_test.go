@@ -349,8 +349,8 @@ func TestTheLargestChunkFitsAFrame(t *testing.T) {
 	}
 }
 
-// longSight is a view entry with every field but the value at its maximum length.
-func longSight(value int) vote.View {
+// longView is a view entry with every field but the value at its maximum length.
+func longView(value int) vote.View {
 	s := vote.View{
 		State: vote.Changed, Key: vote.Key(strings.Repeat("x", vote.MaxKeyLen)),
 		Owner:  vote.SessionID{Node: vote.NodeID(strings.Repeat("n", vote.MaxNameLen)), Incarnation: math.MaxUint64},
@@ -379,7 +379,7 @@ func TestTheLargestChunksOfWhatIsSeenFitAFrame(t *testing.T) {
 					value = values[i]
 				}
 				bytes += value
-				m.Views = append(m.Views, longSight(value))
+				m.Views = append(m.Views, longView(value))
 			}
 			if bytes > vote.MaxViewBytes || bytes < vote.MaxViewBytes-vote.MaxViews {
 				t.Fatalf("%s: %d bytes of values", name, bytes)
@@ -673,7 +673,7 @@ func FuzzDecode(f *testing.F) {
 		{Kind: vote.KindWatch, Prefix: true},
 		{Kind: vote.KindSet, Value: make([]byte, 300)},
 		{Kind: vote.KindShow, End: true},
-		{Kind: vote.KindShow, Views: []vote.View{longSight(256), longSight(0)}},
+		{Kind: vote.KindShow, Views: []vote.View{longView(256), longView(0)}},
 		{Kind: vote.KindNews, Gap: true},
 		{Kind: vote.KindWanted, Who: "n", Revoke: true},
 		{Kind: vote.KindAnswer, Entries: []vote.Entry{{Number: 1, Serial: 2, Slot: vote.MaxPermits}}},

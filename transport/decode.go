@@ -191,8 +191,8 @@ func (p *parser) fields(m *vote.Message, has fields) {
 		if has&hasVotes != 0 {
 			m.Entries = p.votes()
 		}
-		if has&hasSights != 0 {
-			m.Views = p.sights()
+		if has&hasViews != 0 {
+			m.Views = p.views()
 		}
 	}
 	if has&hasElected != 0 {
@@ -287,21 +287,21 @@ func (p *parser) vote(e *vote.Entry) {
 	e.Token = p.token()
 }
 
-func (p *parser) sights() []vote.View {
+func (p *parser) views() []vote.View {
 	n := p.array(vote.MaxViews)
 	if p.err != nil || n == 0 {
 		return nil
 	}
-	sights := make([]vote.View, n)
-	for i := range sights {
-		if p.sight(&sights[i]); p.err != nil {
+	views := make([]vote.View, n)
+	for i := range views {
+		if p.view(&views[i]); p.err != nil {
 			return nil
 		}
 	}
-	return sights
+	return views
 }
 
-func (p *parser) sight(s *vote.View) {
+func (p *parser) view(s *vote.View) {
 	p.exactly(sightWords)
 	s.State = vote.State(p.upTo(math.MaxUint8, "state of a view entry"))
 	if p.err == nil && !s.State.Valid() {

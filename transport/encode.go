@@ -145,10 +145,10 @@ func appendFields(b []byte, m *vote.Message, has fields) []byte {
 				b = appendVote(b, &m.Entries[i])
 			}
 		}
-		if has&hasSights != 0 {
+		if has&hasViews != 0 {
 			b = appendArray(b, len(m.Views))
 			for i := range m.Views {
-				b = appendSight(b, &m.Views[i])
+				b = appendView(b, &m.Views[i])
 			}
 		}
 	}
@@ -210,7 +210,7 @@ func appendVote(b []byte, e *vote.Entry) []byte {
 	return appendUint(b, uint64(e.Token))
 }
 
-func appendSight(b []byte, s *vote.View) []byte {
+func appendView(b []byte, s *vote.View) []byte {
 	b = appendArray(b, sightWords)
 	b = appendUint(b, uint64(s.State))
 	b = appendString(b, string(s.Key))

@@ -174,7 +174,7 @@ func (l *loop) queryDoubts(now vote.Now) {
 		}
 		doubts := s.merger.Doubts(now.Wall, left)
 		for i := range doubts {
-			l.watchQueries[l.node.Look(now, doubts[i].Key)] = watchQuery{subscription: s, doubt: &doubts[i]}
+			l.watchQueries[l.node.Query(now, doubts[i].Key)] = watchQuery{subscription: s, doubt: &doubts[i]}
 		}
 		left -= len(doubts)
 		l.lastDoubtNonce = s.nonce

@@ -267,7 +267,7 @@ func TestViewsAndTryLocksBesideAVoterThatNamesWrongTokens(t *testing.T) {
 		t.Errorf("%+v", e)
 	}
 	for range 3 { // whichever voters answer first
-		nonce := m.nodes["d"].Look(m.now, "k")
+		nonce := m.nodes["d"].Query(m.now, "k")
 		m.pass(20 * time.Millisecond)
 		var shown *quorum.QueryResult
 		for _, e := range m.events["d"] {

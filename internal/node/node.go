@@ -133,14 +133,14 @@ func (n *Node) Rest(now vote.Now, num vote.Number, left time.Duration, lost bool
 	return ok
 }
 
-// Look queries who holds a key and who waits for it; see [quorum.Requester.Look].
-func (n *Node) Look(now vote.Now, key vote.Key) uint64 {
+// Query asks who holds a key and who waits for it; see [quorum.Requester.Query].
+func (n *Node) Query(now vote.Now, key vote.Key) uint64 {
 	nonce := n.req.Query(now, key)
 	n.settle(now)
 	return nonce
 }
 
-// Inspect does the same as Look, until the holders of the key are certain; see
+// Inspect does the same as Query, until the holders of the key are certain; see
 // [quorum.Requester.Inspect].
 func (n *Node) Inspect(now vote.Now, key vote.Key) uint64 {
 	nonce := n.req.Inspect(now, key)

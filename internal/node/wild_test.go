@@ -512,7 +512,7 @@ func (w *wild) monkey(steps int, asks func(name vote.NodeID) (quorum.RequestOpti
 				w.collect(id.node)
 			}
 		case 12:
-			n.Look(w.now, wildKeys[w.rng.IntN(len(wildKeys))])
+			n.Query(w.now, wildKeys[w.rng.IntN(len(wildKeys))])
 			w.collect(name)
 		case 13:
 			n.Revoke(w.now, wildKeys[w.rng.IntN(len(wildKeys))], "please")

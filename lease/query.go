@@ -9,26 +9,26 @@ import (
 )
 
 const (
-	// looksMax is how many queries for prefixes may wait at a voter per connection. A node sends a
-	// few at a time; queries beyond the limit aren't answered.
-	looksMax = 1024
+	// queriesMax is how many queries for prefixes may wait at a voter per connection. A node sends
+	// a few at a time; queries beyond the limit aren't answered.
+	queriesMax = 1024
 
-	// lookPause is how long the prefix queries of a connection pause after each of their turns, so
+	// queryPause is how long the prefix queries of a connection pause after each of their turns, so
 	// that queries take only a part of a voter's time, although a peer may send any number of them.
-	lookPause = time.Millisecond
+	queryPause = time.Millisecond
 )
 
-// looker answers the prefix queries of a connection, one after the other.
-type looker struct {
-	conn   vote.Conn
-	asks   []sighting
-	wakeAt vote.Instant // the end of the pause; zero while the looker is among the tasks
-	gone   bool         // the connection is closed
+// querier answers the prefix queries of a connection, one after the other.
+type querier struct {
+	conn    vote.Conn
+	queries []query
+	wakeAt  vote.Instant // the end of the pause; zero while the querier is among the tasks
+	gone    bool         // the connection is closed
 }
 
-// sighting is a query in progress: who holds the keys with a prefix, and who waits for them. Each
+// query is a query in progress: who holds the keys with a prefix, and who waits for them. Each
 // key is shown as of a single moment; different keys may be shown as of different moments.
-type sighting struct {
+type query struct {
 	nonce   uint64
 	prefix  vote.Key
 	at      vote.Key // the last key shown
@@ -36,16 +36,16 @@ type sighting struct {
 	permits uint16
 	most    int         // how many keys with view entries to show at most; zero for any number
 	keys    int         // how many of these were shown so far
-	sights  []vote.View // not sent yet
-	bytes   int         // of the values in sights
+	views   []vote.View // not sent yet
+	bytes   int         // of the values in views
 	all     int         // bytes of the values in all view entries so far
 	shown   int
 }
 
-// look answers a query: who holds a key and who waits for it, or the same for all keys with a
+// query answers a query: who holds a key and who waits for it, or the same for all keys with a
 // prefix, in order of their names.
-func (v *Voter) look(conn vote.Conn, from vote.NodeID, m *vote.Message) {
-	l := sighting{nonce: m.Nonce, prefix: m.Key}
+func (v *Voter) query(conn vote.Conn, from vote.NodeID, m *vote.Message) {
+	l := query{nonce: m.Nonce, prefix: m.Key}
 	if !m.Prefix {
 		if k := v.keys.m[m.Key]; k != nil {
 			v.show(conn, &l, k)
@@ -58,17 +58,17 @@ func (v *Voter) look(conn vote.Conn, from vote.NodeID, m *vote.Message) {
 		l.at, l.begun = after, true
 	}
 	l.most = int(min(m.Count, vote.MaxQueried))
-	k := v.lookers[conn]
+	k := v.queriers[conn]
 	if k == nil {
-		if v.lookers == nil {
-			v.lookers = make(map[vote.Conn]*looker)
+		if v.queriers == nil {
+			v.queriers = make(map[vote.Conn]*querier)
 		}
-		k = &looker{conn: conn}
-		v.lookers[conn] = k
+		k = &querier{conn: conn}
+		v.queriers[conn] = k
 		defer v.undertake(k)
 	}
-	if len(k.asks) < looksMax {
-		k.asks = append(k.asks, l)
+	if len(k.queries) < queriesMax {
+		k.queries = append(k.queries, l)
 	}
 }
 
@@ -91,7 +91,7 @@ func (v *Voter) askHandOffs(k *key, by vote.NodeID) {
 	}
 }
 
-func (k *looker) run(v *Voter) (done bool) {
+func (k *querier) run(v *Voter) (done bool) {
 	if k.gone {
 		return true
 	}
@@ -99,29 +99,29 @@ func (k *looker) run(v *Voter) (done bool) {
 		k.pause(v)
 		return true
 	}
-	for len(k.asks) > 0 {
+	for len(k.queries) > 0 {
 		if v.tired() {
 			k.pause(v)
 			return true
 		}
-		if v.lookOn(k.conn, &k.asks[0]) {
-			k.asks[0] = sighting{}
-			k.asks = k.asks[1:]
+		if v.continueQuery(k.conn, &k.queries[0]) {
+			k.queries[0] = query{}
+			k.queries = k.queries[1:]
 		}
 	}
-	delete(v.lookers, k.conn)
+	delete(v.queriers, k.conn)
 	return true
 }
 
-// pause resumes the looker after lookPause.
-func (k *looker) pause(v *Voter) {
-	k.wakeAt = v.now.Slow.Add(lookPause)
+// pause resumes the querier after queryPause.
+func (k *querier) pause(v *Voter) {
+	k.wakeAt = v.now.Slow.Add(queryPause)
 	v.paused = append(v.paused, k)
 	v.at(k.wakeAt)
 }
 
-// advanceLooks resumes the lookers after their pauses.
-func (v *Voter) advanceLooks() {
+// advanceQueries resumes the queriers after their pauses.
+func (v *Voter) advanceQueries() {
 	// All pauses have the same length, so the list is in order.
 	for len(v.paused) > 0 && v.paused[0].wakeAt <= v.now.Slow {
 		k := v.paused[0]
@@ -139,14 +139,14 @@ func (v *Voter) advanceLooks() {
 
 // unlinkLooks forgets the queries of a closed connection.
 func (v *Voter) unlinkLooks(conn vote.Conn) {
-	if k := v.lookers[conn]; k != nil {
+	if k := v.queriers[conn]; k != nil {
 		k.gone = true
-		delete(v.lookers, conn)
+		delete(v.queriers, conn)
 	}
 }
 
-// lookOn shows the next key with the prefix, and reports whether the query is complete.
-func (v *Voter) lookOn(conn vote.Conn, l *sighting) (done bool) {
+// continueQuery shows the next key with the prefix, and reports whether the query is complete.
+func (v *Voter) continueQuery(conn vote.Conn, l *query) (done bool) {
 	v.toil(1)
 	from, same := l.at, false
 	if !l.begun {
@@ -169,7 +169,7 @@ func (v *Voter) lookOn(conn vote.Conn, l *sighting) (done bool) {
 }
 
 // show adds the view entries of a key, and reports false if the answer has no room for them.
-func (v *Voter) show(conn vote.Conn, l *sighting, k *key) bool {
+func (v *Voter) show(conn vote.Conn, l *query, k *key) bool {
 	votes, waiting := k.votes.all(), k.firstWaiting()
 	if l.shown > 0 && (l.shown+len(votes)+len(waiting) > vote.MaxQueried || l.all > vote.MaxQueriedBytes) {
 		return false
@@ -180,19 +180,19 @@ func (v *Voter) show(conn vote.Conn, l *sighting, k *key) bool {
 			if e.s.over && !e.residual {
 				continue // the session is over, but the cleanup task hasn't reached the key
 			}
-			s := v.sight(e)
-			if len(l.sights) == vote.MaxViews || l.bytes+len(s.Value) > vote.MaxViewBytes {
+			s := v.viewEntry(e)
+			if len(l.views) == vote.MaxViews || l.bytes+len(s.Value) > vote.MaxViewBytes {
 				chunk := v.say(conn, vote.KindShow)
-				chunk.Nonce, chunk.Permits, chunk.Views = l.nonce, l.permits, l.sights
-				l.sights, l.bytes = nil, 0
+				chunk.Nonce, chunk.Permits, chunk.Views = l.nonce, l.permits, l.views
+				l.views, l.bytes = nil, 0
 			}
-			if l.sights == nil {
-				l.sights = make([]vote.View, 0, min(vote.MaxViews, len(votes)+len(waiting)+l.shown))
+			if l.views == nil {
+				l.views = make([]vote.View, 0, min(vote.MaxViews, len(votes)+len(waiting)+l.shown))
 			}
 			l.bytes += len(s.Value)
 			l.all += len(s.Value)
 			l.shown++
-			l.sights = append(l.sights, s)
+			l.views = append(l.views, s)
 		}
 	}
 	l.permits = k.permits
@@ -206,9 +206,9 @@ func (v *Voter) show(conn vote.Conn, l *sighting, k *key) bool {
 // query states for how long the voter hasn't lost a vote.
 func (v *Voter) lapsed() { v.lapsedAt = v.now.Slow }
 
-func (v *Voter) showLast(conn vote.Conn, l *sighting, gap bool) {
+func (v *Voter) showLast(conn vote.Conn, l *query, gap bool) {
 	last := v.say(conn, vote.KindShow)
-	last.Nonce, last.Permits, last.Views, last.Gap, last.End = l.nonce, l.permits, l.sights, gap, true
+	last.Nonce, last.Permits, last.Views, last.Gap, last.End = l.nonce, l.permits, l.views, gap, true
 	last.TTL = max(v.now.Slow.Sub(v.lapsedAt), 0)
 }
 

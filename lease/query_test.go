@@ -89,8 +89,8 @@ func TestLooksAtAPrefixGiveWay(t *testing.T) {
 		b.pass(time.Second)
 		b.refreshAll()
 	}
-	if b.v.catalog.state != catalogNone || len(b.v.lookers) > 0 {
-		t.Errorf("the catalog is kept: %d looks", len(b.v.lookers))
+	if b.v.catalog.state != catalogNone || len(b.v.queriers) > 0 {
+		t.Errorf("the catalog is kept: %d queriers", len(b.v.queriers))
 	}
 }
 
