@@ -30,7 +30,7 @@ func TestTheOthersAreAskedInAWhile(t *testing.T) {
 	b.granted(n, true)
 }
 
-// A lease that lasts is sent to the spared voters as well, to rest on all voters.
+// A lease that lasts is sent to the deferred voters as well, to rest on all voters.
 func TestAHeldLeaseIsPutToTheOthersToo(t *testing.T) {
 	b := as(t, "v0", 3)
 	n := b.put("k")
@@ -72,7 +72,7 @@ func TestAShortLockSparesAVoter(t *testing.T) {
 	}
 }
 
-// The first voters may be silent when the lease is released; then a spared voter's confirmation
+// The first voters may be silent when the lease is released; then a deferred voter's confirmation
 // counts.
 func TestAReleaseIsConfirmedByOneThatWasSpared(t *testing.T) {
 	b := as(t, "v0", 3)
@@ -182,14 +182,14 @@ func TestVotersAreSparedForLongerUnderLoad(t *testing.T) {
 			trip(row.trip + row.swing)
 		}
 		if got := b.q.hedgeDelay(); got < row.least || got > row.most {
-			t.Errorf("%+v: voters are spared for %v", row, got)
+			t.Errorf("%+v: voters are deferred for %v", row, got)
 		}
 	}
 	trip(time.Second)
 	b.q.cfg.TTL = 20 * vote.RefreshesPerTTL * ms
 	b.q.leastTTL = b.q.cfg.TTL
 	if got := b.q.hedgeDelay(); got != 5*ms {
-		t.Errorf("voters are spared for %v, and sessions are refreshed every %v", got, b.q.every())
+		t.Errorf("voters are deferred for %v, and sessions are refreshed every %v", got, b.q.every())
 	}
 }
 
@@ -207,7 +207,7 @@ func TestOnlyTheMajorityThatConfirmsShowsHowLongARoundTripIs(t *testing.T) {
 	b.now.Fast = b.now.Fast.Add(maxHedgeDelay)
 	b.say("v2", vote.Message{Kind: vote.KindReleased, Number: n})
 	if b.q.Open() != 0 || b.q.hedgeDelay() != minHedgeDelay {
-		t.Errorf("%d requests are left, and voters are spared for %v", b.q.Open(), b.q.hedgeDelay())
+		t.Errorf("%d requests are left, and voters are deferred for %v", b.q.Open(), b.q.hedgeDelay())
 	}
 }
 
@@ -234,8 +234,8 @@ func TestANewRequestHasATimeOfItsOwn(t *testing.T) {
 	}
 }
 
-// No caller waits for the release of a request that failed, so the spared voters receive no message
-// about the request.
+// No caller waits for the release of a request that failed, so the deferred voters receive no
+// message about the request.
 func TestASparedVoterHearsNothingOfARequestThatFailed(t *testing.T) {
 	b := as(t, "x", 3)
 	n := b.put("k")
@@ -258,7 +258,7 @@ func TestASparedVoterHearsNothingOfARequestThatFailed(t *testing.T) {
 	}
 }
 
-// A spared voter that has left the electorate isn't asked, though its messages are still read.
+// A deferred voter that has left the electorate isn't asked, though its messages are still read.
 func TestASparedVoterThatHasLeftIsNotAsked(t *testing.T) {
 	f := follow(t, "7: a b c")
 	n := f.lock(false)
@@ -436,7 +436,7 @@ func TestAVoteThatWasGivenBackIsFollowedByARefreshThoughAnotherIsAcknowledged(t 
 	}
 }
 
-// A spared voter's confirmation of a release belongs to the majority that shows the round-trip
+// A deferred voter's confirmation of a release belongs to the majority that shows the round-trip
 // time.
 func TestTheWordOfASparedVoterShowsHowLongARoundTripIs(t *testing.T) {
 	b := as(t, "v0", 3)
@@ -451,6 +451,6 @@ func TestTheWordOfASparedVoterShowsHowLongARoundTripIs(t *testing.T) {
 	b.now.Fast = b.now.Fast.Add(10 * time.Millisecond)
 	b.say("v2", vote.Message{Kind: vote.KindReleased, Number: n})
 	if got := b.q.hedgeDelay(); got < 10*time.Millisecond {
-		t.Errorf("voters are spared for %v, where a release took more than 10ms", got)
+		t.Errorf("voters are deferred for %v, where a release took more than 10ms", got)
 	}
 }

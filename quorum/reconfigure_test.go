@@ -232,7 +232,7 @@ func TestNothingChangesItsMeaningWhenPlacesMove(t *testing.T) {
 			if f.told["n"][0].Seq != 31 || f.heard("o") != "" {
 				t.Error("what was told before is told again")
 			}
-			// The digests match, those of the spared voters included.
+			// The digests match, those of the deferred voters included.
 			f.pass(maxHedgeDelay)
 			f.pass(maxHedgeDelay)
 			f.pass(ttl / 5)

@@ -141,7 +141,7 @@ func TestWhatLingersIsLostWithItsProcess(t *testing.T) {
 // silent voter.
 func TestAMajorityIsAskedFirstEvenIfOneIsSilent(t *testing.T) {
 	// See hedgeDelay in package quorum.
-	const spared, trip = 4 * time.Millisecond, 2 * time.Millisecond
+	const deferred, trip = 4 * time.Millisecond, 2 * time.Millisecond
 	waited := 0
 	for _, v := range []string{"a", "b", "c"} {
 		s := awake(t, Options{Clients: 1, Net: Net{Least: trip / 2, Most: trip / 2, Jitter: -1}})
@@ -155,7 +155,7 @@ func TestAMajorityIsAskedFirstEvenIfOneIsSilent(t *testing.T) {
 		s.Stop(v)
 		for i := range 10 {
 			r := s.Lock("x1", "k")
-			s.expect(r, Granted, spared+trip+maxLate)
+			s.expect(r, Granted, deferred+trip+maxLate)
 			if r.State == Granted && r.Had-r.Asked > trip {
 				waited++
 				if i > 0 {
@@ -163,11 +163,11 @@ func TestAMajorityIsAskedFirstEvenIfOneIsSilent(t *testing.T) {
 				}
 			}
 			s.Release(r)
-			s.expect(r, Released, spared+trip+maxLate)
+			s.expect(r, Released, deferred+trip+maxLate)
 		}
 	}
 	if waited != 2 {
-		t.Errorf("a lock waited for a voter that was spared when %d of three voters, one at a time, were silent, instead of two", waited)
+		t.Errorf("a lock waited for a voter that was deferred when %d of three voters, one at a time, were silent, instead of two", waited)
 	}
 }
 
