@@ -29,7 +29,7 @@ func lapsing(t *testing.T, left time.Duration) (f *follower, n vote.Number) {
 
 // A lease won under the previous version lasts at most as long as the previous version counts. A
 // lease won in the last moment would be lost at once, though the votes that it needs under the
-// newest version are on their way. (Found by TestTheElectorateFollowsTheLiving of
+// newest version are on their way. (Found by TestTheElectorateFollowsTheMembers of
 // internal/proctest.)
 func TestALeaseIsNotWonInTheLastMomentOfTheVersionBefore(t *testing.T) {
 	f, n := lapsing(t, ttl/100)

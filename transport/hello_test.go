@@ -123,7 +123,7 @@ func helloWords() []any {
 	return []any{tagHello, 1, 1, "a", uint64(7), "default", int64(time.Second), 5, []any{"a", "b"}, true, 1, "b"}
 }
 
-func TestLaterVersionsMayAddWords(t *testing.T) {
+func TestLaterVersionsMayAddElements(t *testing.T) {
 	words := append(helloWords(), []any{"something", []any{"nested"}}, 17)
 	h, err := decodeHello(pack(t, words...))
 	if err != nil || h.self.Node != "a" || h.want != "b" || len(h.terms.Voters) != 2 || !h.terms.Dynamic {

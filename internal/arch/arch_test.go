@@ -103,7 +103,7 @@ var outside = map[string][]string{
 	"sim/internal/broken": {"internal/node", "internal/vote", "lease", "quorum"},
 }
 
-func TestWhatIsOutsideKnowsOnlyTheWords(t *testing.T) {
+func TestTheShellKnowsOnlyTheTypes(t *testing.T) {
 	for dir, own := range outside {
 		files := parse(t, dir)
 		if len(files) == 0 {
