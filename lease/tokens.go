@@ -12,11 +12,11 @@ type knownTokens struct {
 	top vote.Token // no key, in memory or forgotten, had a larger token here
 }
 
-// propose returns the token proposed with a vote: the last token of a block (vote.Run) above all
-// tokens that the key had at this voter. The bid is considered first, cut to slightly above this
-// voter's own clock (vote.Skew), so that a requester with a clock in the year 2100 can't use up
-// tokens. An old bid is below the minimum token, and the minimum token differs between voters; to
-// make the voters agree nevertheless, a release carries a bid for the next request in the queue
+// propose returns the token proposed with a vote: the last token of a block (vote.BlockSize) above
+// all tokens that the key had at this voter. The bid is considered first, cut to slightly above
+// this voter's own clock (vote.Skew), so that a requester with a clock in the year 2100 can't use
+// up tokens. An old bid is below the minimum token, and the minimum token differs between voters;
+// to make the voters agree nevertheless, a release carries a bid for the next request in the queue
 // (v.bid).
 func (v *Voter) propose(k *key, bid vote.Token) vote.Token {
 	bid = min(max(bid, v.bid), vote.TokenAt(v.now.Wall+vote.Micros(vote.Skew.Microseconds())))

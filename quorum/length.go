@@ -146,8 +146,8 @@ func (q *Requester) extendNew(r *request, set Set) {
 	q.extend(r, fresh)
 }
 
-// old returns the voters with votes extended more than the margin (vote.Guard) ago: a lease without
-// renewal would be shorter by as much.
+// old returns the voters with votes extended more than the margin (vote.Margin) ago: a lease
+// without renewal would be shorter by as much.
 func (q *Requester) old(r *request) (s Set) {
 	length := q.lengthOf(r)
 	for i := range r.votes {

@@ -19,7 +19,8 @@ func openLockmesh(_ context.Context, s Spec) (Node, error) {
 	return m, nil
 }
 
-// JoinLockmesh joins as Open does, without waiting until locks can be had. See [Mesh.Ready].
+// JoinLockmesh joins as Open does, without waiting until locks can be had. See
+// [lockmesh.Mesh.Ready].
 func JoinLockmesh(s Spec) (*Mesh, error) {
 	m, err := lockmesh.Join(context.Background(), lockmesh.Config{
 		Name: s.Name, Bind: "127.0.0.1:0", Peers: s.Peers, Voters: s.Voters, Secret: []byte(s.Secret), MaxTTL: s.MaxTTL,

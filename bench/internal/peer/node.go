@@ -63,7 +63,7 @@ const (
 )
 
 // Open makes a node, and returns when the node can lock; only a lockmesh node has yet to become
-// ready, see [Mesh.Ready].
+// ready, see [lockmesh.Mesh.Ready].
 func Open(ctx context.Context, s Spec) (Node, error) {
 	switch s.Service {
 	case Lockmesh:
