@@ -210,7 +210,7 @@ func (t *applying) answers(v *Voter, i int) {
 	}
 	t.told[i] = e.serial
 	if len(t.chunk) == vote.MaxEntries {
-		m := v.say(t.s.conn, vote.KindAnswer)
+		m := v.send(t.s.conn, vote.KindAnswer)
 		m.Stream, m.Entries = t.s.stream, t.chunk
 		t.chunk = nil
 	}
@@ -225,7 +225,7 @@ func (t *applying) tells(v *Voter, i int) {
 		return
 	}
 	if e.serial != t.told[i] && e.serial <= t.upTo {
-		v.tellPromise(e)
+		v.sendPromise(e)
 	}
 	switch {
 	case e.mode == vote.Shared && e.serial != 0:
@@ -253,14 +253,14 @@ func (v *Voter) tellsOne(e *entry) {
 	if w := k.next(v.now.Slow); w != nil && !w.compatible(e) {
 		v.press(e, w)
 	}
-	if e.held && v.tellTaken(k) {
+	if e.held && v.notifyTaken(k) {
 		v.serve(k)
 	}
 }
 
 // answer ends the answer to a sync with the last of the session's votes.
 func (v *Voter) answer(s *session, votes []vote.Entry) {
-	m := v.say(s.conn, vote.KindAnswer)
+	m := v.send(s.conn, vote.KindAnswer)
 	m.Stream, m.Entries = s.stream, votes
 	m.End, m.Sent, m.Incarnation, m.Generation = true, s.syncSent, v.cfg.Self.Incarnation, s.gen
 	m.Quiet, m.Wall = v.Quiet(), v.now.Wall

@@ -123,15 +123,15 @@ func (k *key) firstWriter() (first *entry) {
 	return first
 }
 
-// tellTaken tells waiting TryLocks which lease keeps them from the key, and tells them again when
+// notifyTaken tells waiting TryLocks which lease keeps them from the key, and tells them again when
 // the lease is replaced: by a newer lease, or by the newest lease left of several leases that share
 // the key. Other voters may have reported only the newly reported lease, and reports of different
-// leases don't add up. (Found by seed 482979904 with stale delivery.) tellTaken reports whether a
+// leases don't add up. (Found by seed 482979904 with stale delivery.) notifyTaken reports whether a
 // TryLock was told for the first time, and so no longer blocks the queue.
 //
 // It looks at all TryLocks of the key, so it is called where the leases of the key have changed.
-// See tellWaiting for a request that has come to wait.
-func (v *Voter) tellTaken(k *key) (first bool) {
+// See notifyWaiting for a request that has come to wait.
+func (v *Voter) notifyTaken(k *key) (first bool) {
 	if k.tries == 0 {
 		return false
 	}
@@ -139,22 +139,22 @@ func (v *Voter) tellTaken(k *key) (first bool) {
 	if o.any == 0 {
 		return false
 	}
-	v.tellAside(k, &o)
+	v.notifyAside(k, &o)
 	v.toil(len(k.queue.all()) / scanned)
-	return v.tellQueued(k.queue.all(), &o)
+	return v.notifyQueued(k.queue.all(), &o)
 }
 
-// tellAside tells the TryLocks again that were told of another lease.
-func (v *Voter) tellAside(k *key, o *obstacle) {
+// notifyAside tells the TryLocks again that were told of another lease.
+func (v *Voter) notifyAside(k *key, o *obstacle) {
 	v.toil(len(k.aside()) / weighed)
 	for _, e := range k.aside() {
-		v.tell(e, o)
+		v.notify(e, o)
 	}
 }
 
-// tellWaiting is tellTaken for a request that has come to wait: it changes nothing for TryLocks
+// notifyWaiting is notifyTaken for a request that has come to wait: it changes nothing for TryLocks
 // ahead of it.
-func (v *Voter) tellWaiting(e *entry) (first bool) {
+func (v *Voter) notifyWaiting(e *entry) (first bool) {
 	k := e.key
 	if e.serial != 0 || e.held || e.rare().taken != 0 || k.tries == 0 {
 		return false
@@ -171,17 +171,17 @@ func (v *Voter) tellWaiting(e *entry) (first bool) {
 		return false
 	}
 	if e.mode == vote.Shared {
-		return v.tellQueued(queue[i:i+1], &o)
+		return v.notifyQueued(queue[i:i+1], &o)
 	}
 	v.toil((len(queue) - i) / scanned)
 	if k.told != nil && k.told.barred > 0 {
-		v.tellAside(k, &o) // the writer that barred them may have its vote
+		v.notifyAside(k, &o) // the writer that barred them may have its vote
 	}
-	return v.tellQueued(queue[i:], &o)
+	return v.notifyQueued(queue[i:], &o)
 }
 
-// tellQueued tells the TryLocks among some entries of a queue.
-func (v *Voter) tellQueued(queue []*entry, o *obstacle) (first bool) {
+// notifyQueued tells the TryLocks among some entries of a queue.
+func (v *Voter) notifyQueued(queue []*entry, o *obstacle) (first bool) {
 	var tries []*entry // a TryLock that is told leaves the queue
 	for _, e := range queue {
 		if e.try && !e.held {
@@ -190,14 +190,14 @@ func (v *Voter) tellQueued(queue []*entry, o *obstacle) (first bool) {
 	}
 	v.toil(len(tries) / weighed)
 	for _, e := range tries {
-		first = v.tell(e, o) || first
+		first = v.notify(e, o) || first
 	}
 	return first
 }
 
 // tell tells a TryLock which lease keeps it from the key, unless it knows; and reports whether it
 // was told for the first time.
-func (v *Voter) tell(e *entry, o *obstacle) (first bool) {
+func (v *Voter) notify(e *entry, o *obstacle) (first bool) {
 	t, barred := o.to(e)
 	was := e.rare().taken
 	if t == 0 || was == t || !e.s.ready() || e.s.applying.isSilent() {

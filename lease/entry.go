@@ -243,8 +243,8 @@ func (e *entry) upgrades(f *entry) bool {
 	return b != 0 && b == f.number && e.s.id == f.s.id && e.mode == vote.Exclusive && f.mode == vote.Shared
 }
 
-// hears reports whether a vote could be given to e now. A session may have ended at this very
+// canReceive reports whether a vote could be given to e now. A session may have ended at this very
 // instant without being removed yet.
-func (e *entry) hears(now vote.Instant) bool {
+func (e *entry) canReceive(now vote.Instant) bool {
 	return e.s.ready() && !e.s.hearing.deaf && e.s.deadline > now && e.rare().taken == 0 && !e.dormant
 }

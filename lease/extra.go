@@ -35,7 +35,7 @@ func (v *Voter) urge(s *session, m *vote.Message) {
 		v.serve(e.key)
 		for _, f := range e.key.votes.all() {
 			if f.held && !f.residual {
-				v.tellWanted(f, e)
+				v.sendWanted(f, e)
 			}
 		}
 	}
@@ -49,7 +49,7 @@ func (v *Voter) passOnUrge(f *entry) {
 	}
 	for _, w := range f.key.queue.all() {
 		if w.urges() && !w.held && !w.try { // no holder is asked to give way to a TryLock
-			v.tellWanted(f, w)
+			v.sendWanted(f, w)
 			return
 		}
 	}
@@ -73,7 +73,7 @@ func (v *Voter) revoke(conn vote.Conn, from vote.SessionID, m *vote.Message) {
 			}
 		}
 	}
-	p := v.say(conn, vote.KindPassed)
+	p := v.send(conn, vote.KindPassed)
 	p.Nonce, p.Count = m.Nonce, told
 }
 

@@ -113,5 +113,5 @@ func (v *Voter) unheard(e *entry, st *vote.Entry) bool {
 	if e.serial == 0 || e.held || st.Token != 0 || st.Serial == e.serial || v.now.Slow < e.term() {
 		return false
 	}
-	return slices.ContainsFunc(e.key.queue.all(), func(w *entry) bool { return w.hears(v.now.Slow) })
+	return slices.ContainsFunc(e.key.queue.all(), func(w *entry) bool { return w.canReceive(v.now.Slow) })
 }

@@ -36,7 +36,7 @@ func (v *Voter) admit(conn vote.Conn, from vote.SessionID, stream vote.Stream) (
 	case older == nil:
 		return false, true
 	case older.linked:
-		v.say(older.conn, vote.KindProbe).Stream = older.stream
+		v.send(older.conn, vote.KindProbe).Stream = older.stream
 		return true, true
 	default:
 		// The older incarnation has lost its connection, so it isn't probed. The new incarnation is
@@ -125,6 +125,6 @@ func (v *Voter) supersede(s *session) {
 
 func (v *Voter) refuse(conn vote.Conn, stream vote.Stream, why vote.Reason) {
 	v.count.Refused++
-	m := v.say(conn, vote.KindRefused)
+	m := v.send(conn, vote.KindRefused)
 	m.Stream, m.Reason, m.Epoch = stream, why, v.elected.Version
 }

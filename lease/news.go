@@ -107,8 +107,8 @@ func (t *telling) run(v *Voter) (done bool) {
 // told is the cost of notifying a watch, in units of [Budget]: a message is built and sent.
 const told = 4
 
-func (v *Voter) tellNews(w *watcher, views []vote.View, seq uint64, gap bool) {
-	m := v.say(w.conn, vote.KindNews)
+func (v *Voter) sendNews(w *watcher, views []vote.View, seq uint64, gap bool) {
+	m := v.send(w.conn, vote.KindNews)
 	m.Nonce, m.Incarnation, m.Seq, m.Gap, m.Views = w.nonce, v.cfg.Self.Incarnation, seq, gap, views
 }
 
@@ -133,7 +133,7 @@ func (v *Voter) watch(conn vote.Conn, from vote.NodeID, m *vote.Message) {
 	v.watches(interest{m.Key, m.Prefix}, from)
 	w := &watcher{conn, m.Nonce, m.Key, m.Prefix, m.Seq}
 	if m.Incarnation != v.cfg.Self.Incarnation || m.Seq > n.seq {
-		v.tellNews(w, nil, n.seq, true)
+		v.sendNews(w, nil, n.seq, true)
 		return
 	}
 	if v.catchUp(w) {
@@ -141,7 +141,7 @@ func (v *Voter) watch(conn vote.Conn, from vote.NodeID, m *vote.Message) {
 	}
 	w.seq = n.seq
 	if n.watchers.number >= watchersMax {
-		v.tellNews(w, nil, n.seq, false) // the watch asks again later
+		v.sendNews(w, nil, n.seq, false) // the watch asks again later
 		return
 	}
 	n.watchers.add(w)
@@ -152,7 +152,7 @@ func (v *Voter) watch(conn vote.Conn, from vote.NodeID, m *vote.Message) {
 func (v *Voter) catchUp(w *watcher) bool {
 	n := &v.news
 	if w.seq < n.forgotten() && w.seq < max(n.lost, n.watched.since(w.interest(), v.now.Slow)) {
-		v.tellNews(w, nil, n.seq, true)
+		v.sendNews(w, nil, n.seq, true)
 		return true
 	}
 	older, ring := n.after(w.seq)
@@ -171,18 +171,18 @@ func (v *Voter) catchUp(w *watcher) bool {
 	}
 	for i := range n.older[older:] {
 		if e := &n.older[older+i]; !fits(&e.view) {
-			v.tellNews(w, found, e.seq-1, false)
+			v.sendNews(w, found, e.seq-1, false)
 			return true
 		}
 	}
 	for seq := ring; seq <= n.seq; seq++ {
 		if !fits(n.at(seq)) {
-			v.tellNews(w, found, seq-1, false)
+			v.sendNews(w, found, seq-1, false)
 			return true
 		}
 	}
 	if len(found) > 0 {
-		v.tellNews(w, found, n.seq, false)
+		v.sendNews(w, found, n.seq, false)
 	}
 	return len(found) > 0
 }

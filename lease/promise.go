@@ -146,7 +146,7 @@ func (v *Voter) serve(k *key) {
 		if e.mode == vote.Permit {
 			passed += len(k.votes.all()) // room looks for a slot
 		}
-		if !e.hears(v.now.Slow) {
+		if !e.canReceive(v.now.Slow) {
 			i++
 			continue
 		}
@@ -229,15 +229,15 @@ func (v *Voter) promise(e *entry, slot vote.Slot) bool {
 	if e.s.ready() && !e.s.applying.isSilent() && (k.isWanted() || e.mode == vote.Exclusive && v.isWatched(k.name)) {
 		e.asked = askedWanted
 	}
-	v.tellPromise(e)
+	v.sendPromise(e)
 	if e.held {
-		v.tellTaken(k)
+		v.notifyTaken(k)
 	}
 	return true
 }
 
-// tellPromise notifies an entry's owner of the entry's vote.
-func (v *Voter) tellPromise(e *entry) {
+// sendPromise notifies an entry's owner of the entry's vote.
+func (v *Voter) sendPromise(e *entry) {
 	m := v.push(e.s, vote.KindPromise, e.number)
 	m.Serial, m.Slot, m.Token, m.Revoke, m.Epoch = e.serial, e.slot, e.token, e.asked == askedWanted, v.elected.Version
 }
@@ -319,7 +319,7 @@ func (v *Voter) confirm(s *session, m *vote.Message) {
 		// or slot, the requester will say so when the promise arrives.
 		if m.Token == e.token && m.Slot == e.slot {
 			v.wins(e)
-			v.tellTaken(k)
+			v.notifyTaken(k)
 			v.serve(k)
 		} else if !e.held {
 			v.reportWin(e, m)
@@ -343,7 +343,7 @@ func (v *Voter) confirm(s *session, m *vote.Message) {
 	}
 	if m.Won && !e.held {
 		v.wins(e)
-		v.tellTaken(k)
+		v.notifyTaken(k)
 		// The holder may have to be told that a request waits, and the owner of a request that
 		// waits for the slot learns that a lease has the slot.
 		v.serve(k)
@@ -369,7 +369,7 @@ func (v *Voter) wins(e *entry) {
 // serves the requests queued behind a TryLock that was told.
 func (v *Voter) schedule(k *key) {
 	v.serve(k)
-	if v.tellTaken(k) {
+	if v.notifyTaken(k) {
 		v.serve(k)
 	}
 }
@@ -378,7 +378,7 @@ func (v *Voter) schedule(k *key) {
 // session has become ready.
 func (v *Voter) scheduleRequest(e *entry) {
 	v.serve(e.key)
-	if v.tellWaiting(e) {
+	if v.notifyWaiting(e) {
 		v.serve(e.key)
 	}
 }

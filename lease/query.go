@@ -182,7 +182,7 @@ func (v *Voter) show(conn vote.Conn, l *query, k *key) bool {
 			}
 			s := v.viewEntry(e)
 			if len(l.views) == vote.MaxViews || l.bytes+len(s.Value) > vote.MaxViewBytes {
-				chunk := v.say(conn, vote.KindShow)
+				chunk := v.send(conn, vote.KindShow)
 				chunk.Nonce, chunk.Permits, chunk.Views = l.nonce, l.permits, l.views
 				l.views, l.bytes = nil, 0
 			}
@@ -207,7 +207,7 @@ func (v *Voter) show(conn vote.Conn, l *query, k *key) bool {
 func (v *Voter) lapsed() { v.lapsedAt = v.now.Slow }
 
 func (v *Voter) showLast(conn vote.Conn, l *query, gap bool) {
-	last := v.say(conn, vote.KindShow)
+	last := v.send(conn, vote.KindShow)
 	last.Nonce, last.Permits, last.Views, last.Gap, last.End = l.nonce, l.permits, l.views, gap, true
 	last.TTL = max(v.now.Slow.Sub(v.lapsedAt), 0)
 }

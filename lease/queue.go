@@ -69,7 +69,7 @@ func (v *Voter) dequeue(e *entry) {
 // next returns the first request in the queue that could be given a vote.
 func (k *key) next(now vote.Instant) *entry {
 	for _, e := range k.queue.all() {
-		if e.hears(now) {
+		if e.canReceive(now) {
 			return e
 		}
 	}

@@ -129,7 +129,7 @@ func (v *Voter) open(conn vote.Conn, from vote.SessionID, m *vote.Message) {
 	v.moved = true
 	if s.candidate || v.contested(s) {
 		// A probe that named an earlier stream is void.
-		v.say(conn, vote.KindProbe).Stream = s.stream
+		v.send(conn, vote.KindProbe).Stream = s.stream
 	}
 	v.at(s.deadline)
 }
@@ -183,7 +183,7 @@ func (v *Voter) refresh(s *session, m *vote.Message) {
 		s.mark = 0
 		v.expectReceipt(s)
 	}
-	a := v.say(s.conn, vote.KindAck)
+	a := v.send(s.conn, vote.KindAck)
 	a.Stream, a.Sent, a.Incarnation, a.Generation = s.stream, m.Sent, v.cfg.Self.Incarnation, s.gen
 	a.Processed, a.Pushed, a.Count, a.Hash = s.processed, s.pushed, s.digest.Count, s.digest.Hash
 	a.Quiet, a.Wall, a.Clock, a.Epoch = v.Quiet(), v.now.Wall, v.now.Slow, v.elected.Version
@@ -192,8 +192,8 @@ func (v *Voter) refresh(s *session, m *vote.Message) {
 }
 
 // push sends an ordered message about a request to the session's requester, and returns the message
-// as say does. A message that can't be received isn't sent: the answer to the next sync reports the
-// state.
+// as send does. A message that can't be received isn't sent: the answer to the next sync reports
+// the state.
 func (v *Voter) push(s *session, kind vote.Kind, n vote.Number) *vote.Message {
 	if !s.ready() || s.applying.isSilent() {
 		v.unsaid = vote.Message{}
@@ -201,7 +201,7 @@ func (v *Voter) push(s *session, kind vote.Kind, n vote.Number) *vote.Message {
 	}
 	s.pushed++
 	v.expectReceipt(s)
-	m := v.say(s.conn, kind)
+	m := v.send(s.conn, kind)
 	m.Stream, m.Number = s.stream, n
 	return m
 }

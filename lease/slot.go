@@ -155,7 +155,7 @@ func (v *Voter) press(f, w *entry) {
 		return
 	}
 	if f.held {
-		v.tellWanted(f, w)
+		v.sendWanted(f, w)
 		return
 	}
 	if f.inquired {
@@ -173,9 +173,9 @@ func (v *Voter) press(f, w *entry) {
 	v.push(f.s, vote.KindInquire, f.number).Serial = f.serial
 }
 
-// tellWanted tells a holder, once, that another request waits; and once, that the holder is asked
+// sendWanted tells a holder, once, that another request waits; and once, that the holder is asked
 // to give the key back.
-func (v *Voter) tellWanted(f, w *entry) {
+func (v *Voter) sendWanted(f, w *entry) {
 	urge := w.urges() && f.asked < askedUrged
 	if w.try || f.asked >= askedWanted && !urge || f.mode == vote.Permit && !urge || !f.s.ready() || f.s.applying.isSilent() {
 		return

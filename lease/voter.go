@@ -139,7 +139,7 @@ func (v *Voter) Step(now vote.Now, conn vote.Conn, from vote.SessionID, m *vote.
 		}
 		v.open(conn, from, m)
 	case vote.KindAsk:
-		t := v.say(conn, vote.KindTell)
+		t := v.send(conn, vote.KindTell)
 		t.Nonce, t.Token, t.Counting = m.Nonce, v.tokens.top, v.counting()
 	case vote.KindLook:
 		v.query(conn, from.Node, m)
@@ -153,13 +153,13 @@ func (v *Voter) Step(now vote.Now, conn vote.Conn, from vote.SessionID, m *vote.
 			v.unknown(conn, m.Stream)
 			break
 		}
-		v.hear(s, m)
+		v.receive(s, m)
 	}
 	return v.end()
 }
 
-// hear processes a message on a session's current stream.
-func (v *Voter) hear(s *session, m *vote.Message) {
+// receive processes a message on a session's current stream.
+func (v *Voter) receive(s *session, m *vote.Message) {
 	switch m.Kind {
 	case vote.KindSync:
 		v.sync(s, m)
@@ -290,9 +290,9 @@ func (v *Voter) at(i vote.Instant) {
 	}
 }
 
-// say adds a message to the output and returns the message, to be filled in before the next call of
-// say. Messages are large, so each is built in place.
-func (v *Voter) say(conn vote.Conn, kind vote.Kind) *vote.Message {
+// send adds a message to the output and returns the message, to be filled in before the next call
+// of send. Messages are large, so each is built in place.
+func (v *Voter) send(conn vote.Conn, kind vote.Kind) *vote.Message {
 	n := len(v.out)
 	if n < cap(v.out) {
 		v.out = v.out[:n+1]
@@ -307,7 +307,7 @@ func (v *Voter) say(conn vote.Conn, kind vote.Kind) *vote.Message {
 
 // unknown reports that this voter doesn't know a stream.
 func (v *Voter) unknown(conn vote.Conn, stream vote.Stream) {
-	v.say(conn, vote.KindUnknown).Stream = stream
+	v.send(conn, vote.KindUnknown).Stream = stream
 }
 
 func (v *Voter) closeConn(conn vote.Conn) {

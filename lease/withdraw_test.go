@@ -40,7 +40,7 @@ func TestARequestThatWaitsOutsideItsQueueIsABrokenInvariant(t *testing.T) {
 	k := c.v.keys.m["k"]
 	waits := k.queue.all()[0]
 	k.queue.delete(0)
-	if c.v.tellWaiting(waits) || !c.v.broken {
+	if c.v.notifyWaiting(waits) || !c.v.broken {
 		t.Error("the voter goes on")
 	}
 	if want := `request 2 of session b/1 waits for key "k" outside its queue`; !slices.ContainsFunc(c.v.alarms, func(a string) bool { return strings.Contains(a, want) }) {

@@ -64,7 +64,7 @@ func (b *bench) say(from vote.NodeID, m vote.Message) {
 	if from == "a" {
 		c, life = vote.LocalConn, b.m.cfg.Self.Incarnation
 	}
-	b.m.Hear(b.now, c, vote.SessionID{Node: from, Incarnation: life}, &m)
+	b.m.Receive(b.now, c, vote.SessionID{Node: from, Incarnation: life}, &m)
 }
 
 // heard returns the messages sent since the last call, except polls.

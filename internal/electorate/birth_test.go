@@ -131,7 +131,7 @@ func TestNobodyPledgesToASetThatCannotBe(t *testing.T) {
 		u.m.Link(l.now, conn, self)
 		e := &vote.Consensus{Dir: id(name).Dir, Founding: true, MaxVoters: 7, Contacts: append(other, u.m.Elector())}
 		e.Electorate.Voters, e.Electorate.Most = pledge, 7
-		u.m.Hear(l.now, conn, self, &vote.Message{Kind: vote.KindReport, Consensus: e})
+		u.m.Receive(l.now, conn, self, &vote.Message{Kind: vote.KindReport, Consensus: e})
 	}
 	report(1, "c", other)
 	report(2, "b", set)
@@ -240,7 +240,7 @@ func TestNoElectorateIsSmallerThanTheLeast(t *testing.T) {
 	u := l.units["a"]
 	e := *u.m.Known()
 	small := vote.Electorate{Version: e.Version + 1, Lineage: e.Lineage, Voters: e.Voters[:2], Old: e.Voters, Most: e.Most, MaxTTL: e.MaxTTL, OldMaxTTL: e.MaxTTL}
-	u.m.Hear(l.now, vote.LocalConn, u.self, &vote.Message{Kind: vote.KindAccept, Version: small.Version, Consensus: &vote.Consensus{Ballot: vote.Ballot{Counter: 9, By: 1}, Electorate: small}})
+	u.m.Receive(l.now, vote.LocalConn, u.self, &vote.Message{Kind: vote.KindAccept, Version: small.Version, Consensus: &vote.Consensus{Ballot: vote.Ballot{Counter: 9, By: 1}, Electorate: small}})
 	if u.m.state.Accepted.Counter == 9 {
 		t.Error("it was accepted")
 	}
@@ -339,7 +339,7 @@ func TestAPledgedProcessJoinsAsAnother(t *testing.T) {
 	other := e
 	other.Voters = []vote.Elector{pledged, {Name: "x", Dir: 101}, {Name: "y", Dir: 102}}
 	tell := func(contacts []vote.Elector) {
-		u.m.Hear(l.now, vote.Conn(1), vote.SessionID{Node: "x", Incarnation: 99}, &vote.Message{Kind: vote.KindElectorate, Consensus: &vote.Consensus{Electorate: e, Contacts: contacts}})
+		u.m.Receive(l.now, vote.Conn(1), vote.SessionID{Node: "x", Incarnation: 99}, &vote.Message{Kind: vote.KindElectorate, Consensus: &vote.Consensus{Electorate: e, Contacts: contacts}})
 	}
 	tell(voters[:1])
 	if u.m.Elector() != pledged || u.m.Known().Version != 0 {

@@ -281,7 +281,7 @@ func (l *lab) deliver(m letter) {
 	if m.m.Kind == vote.KindRefused {
 		u.m.Distrust(l.now, m.from)
 	} else {
-		l.stand(u).Hear(l.now, m.conn, vote.SessionID{Node: m.from, Incarnation: m.incarnation}, &m.m)
+		l.stand(u).Receive(l.now, m.conn, vote.SessionID{Node: m.from, Incarnation: m.incarnation}, &m.m)
 	}
 	l.collect(u)
 }

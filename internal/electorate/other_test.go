@@ -107,10 +107,10 @@ func TestNonsenseIsIgnored(t *testing.T) {
 			b.say("b", vote.Message{Kind: k})
 		}
 		if k != vote.KindPoll {
-			b.m.Hear(b.now, 99, vote.SessionID{Node: "x", Incarnation: 1}, &vote.Message{Kind: k, Consensus: &vote.Consensus{}})
+			b.m.Receive(b.now, 99, vote.SessionID{Node: "x", Incarnation: 1}, &vote.Message{Kind: k, Consensus: &vote.Consensus{}})
 		}
 	}
-	b.m.Hear(b.now, 99, vote.SessionID{Node: "b", Incarnation: 1}, &vote.Message{Kind: vote.KindReport, Consensus: &vote.Consensus{Dir: 66}})
+	b.m.Receive(b.now, 99, vote.SessionID{Node: "b", Incarnation: 1}, &vote.Message{Kind: vote.KindReport, Consensus: &vote.Consensus{Dir: 66}})
 	if b.m.others["b"].confirmed {
 		t.Error("a report over another connection counts")
 	}
@@ -218,7 +218,7 @@ func TestACrashDuringASaveIsNoOldCopy(t *testing.T) {
 		for range 20 {
 			l.pass(50 * time.Millisecond)
 			c.slow = true
-			c.m.Hear(l.now, 0, vote.SessionID{Node: "a", Incarnation: 1}, &vote.Message{
+			c.m.Receive(l.now, 0, vote.SessionID{Node: "a", Incarnation: 1}, &vote.Message{
 				Kind: vote.KindPrepare, Version: 2, Consensus: &vote.Consensus{Ballot: ballot(c.m.state.Promised.Counter+1, 1)},
 			})
 			l.collect(c)
@@ -251,7 +251,7 @@ func TestDistrust(t *testing.T) {
 	if a := b.m.Alarms(); len(a) != 1 {
 		t.Fatalf("alarms %q", a)
 	}
-	b.m.Hear(b.now, 2, vote.SessionID{Node: "b", Incarnation: 7}, &vote.Message{Kind: vote.KindPoll, Nonce: 4})
+	b.m.Receive(b.now, 2, vote.SessionID{Node: "b", Incarnation: 7}, &vote.Message{Kind: vote.KindPoll, Nonce: 4})
 	out := b.m.Drain(nil)
 	if m := out[0].Message; m.Kind != vote.KindReport || m.Counting {
 		t.Fatalf("it says that it counts: %+v", m)

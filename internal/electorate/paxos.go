@@ -7,8 +7,8 @@ import (
 	"github.com/lockmesh/lockmesh/internal/vote"
 )
 
-// Hear takes in a message about electorates, received over a connection.
-func (m *Machine) Hear(now vote.Now, conn vote.Conn, from vote.SessionID, msg *vote.Message) {
+// Receive takes in a message about electorates, received over a connection.
+func (m *Machine) Receive(now vote.Now, conn vote.Conn, from vote.SessionID, msg *vote.Message) {
 	m.begin(now)
 	if msg.Kind != vote.KindPoll && (msg.Consensus == nil || !sane(msg.Consensus)) {
 		return

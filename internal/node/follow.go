@@ -164,9 +164,9 @@ func (n *Node) linkNew(now vote.Now) {
 	}
 }
 
-// hearElected notes the version of the electorate in a message, so that a sender with an older
+// receiveElected notes the version of the electorate in a message, so that a sender with an older
 // version is sent the newest electorate.
-func (n *Node) hearElected(now vote.Now, conn vote.Conn, m *vote.Message) {
+func (n *Node) receiveElected(now vote.Now, conn vote.Conn, m *vote.Message) {
 	if n.elect == nil {
 		return
 	}
@@ -182,7 +182,7 @@ func (n *Node) hearElected(now vote.Now, conn vote.Conn, m *vote.Message) {
 	n.elect.Heard(now, conn, m.Epoch)
 }
 
-func (n *Node) hearElecting(now vote.Now, conn vote.Conn, from vote.SessionID, m *vote.Message) {
+func (n *Node) receiveElecting(now vote.Now, conn vote.Conn, from vote.SessionID, m *vote.Message) {
 	if n.elect == nil {
 		return // our electorate is fixed; the handshake keeps dynamic nodes out
 	}
@@ -190,7 +190,7 @@ func (n *Node) hearElecting(now vote.Now, conn vote.Conn, from vote.SessionID, m
 		n.elect.Distrust(now, from.Node)
 		return
 	}
-	n.standing().Hear(now, conn, from, m)
+	n.standing().Receive(now, conn, from, m)
 	if m.Kind == vote.KindElectorate {
 		n.reelect(now)
 		n.req.AckEpoch(now, conn, m.Epoch)

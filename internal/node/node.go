@@ -260,11 +260,11 @@ func (n *Node) deliver(now vote.Now, conn vote.Conn, from vote.SessionID, m *vot
 			return
 		}
 	} else {
-		n.hearElected(now, conn, m)
+		n.receiveElected(now, conn, m)
 	}
 	switch {
 	case m.Kind.IsConsensus() || m.Kind == vote.KindRefused && m.Reason == vote.ReasonOldCopy:
-		n.hearElecting(now, conn, from, m)
+		n.receiveElecting(now, conn, from, m)
 	case m.Kind.ToVoter() && n.voter != nil:
 		n.route(n.voter.Step(now, conn, from, m, n.spare[:0]))
 	case m.Kind.ToVoter():

@@ -94,7 +94,7 @@ func (x *explorer) remind(m *electorate.Machine, k mind, at vote.Instant) {
 		if at == begins {
 			m.Link(now, vote.Conn(1+i), session(i))
 		}
-		m.Hear(now, vote.Conn(1+i), session(i), x.reports[n])
+		m.Receive(now, vote.Conn(1+i), session(i), x.reports[n])
 	}
 }
 
@@ -126,7 +126,7 @@ func (x *explorer) report(m *electorate.Machine) vote.Message {
 	m.Drain(nil)
 	at := vote.Now{Fast: begins, Slow: begins}
 	const asks = vote.Conn(99)
-	m.Hear(at, asks, vote.SessionID{Node: "asks", Incarnation: 1}, &vote.Message{Kind: vote.KindPoll})
+	m.Receive(at, asks, vote.SessionID{Node: "asks", Incarnation: 1}, &vote.Message{Kind: vote.KindPoll})
 	for _, o := range m.Drain(nil) {
 		if o.Conn == asks && o.Message.Kind == vote.KindReport {
 			r := o.Message

@@ -259,7 +259,7 @@ func (x *explorer) happens(w world, i int, e event, arg id, by int, f func(world
 				m.Link(now, vote.Conn(1+by), session(by))
 			}
 			k.told[by] = arg
-			m.Hear(now, vote.Conn(1+by), session(by), x.reports[arg])
+			m.Receive(now, vote.Conn(1+by), session(by), x.reports[arg])
 		case waitsFor:
 			for at := begins.Add(pollTime); at < begins.Add(margin+3*pollTime); at = at.Add(pollTime) {
 				x.remind(m, k, at)
@@ -270,7 +270,7 @@ func (x *explorer) happens(w world, i int, e event, arg id, by int, f func(world
 		case isTold:
 			now := vote.Now{Fast: begins, Slow: begins}
 			told := x.electorates[arg]
-			m.Hear(now, vote.Conn(1+by), session(by), &vote.Message{Kind: vote.KindElectorate, Consensus: &vote.Consensus{Electorate: told, Contacts: told.Voters}})
+			m.Receive(now, vote.Conn(1+by), session(by), &vote.Message{Kind: vote.KindElectorate, Consensus: &vote.Consensus{Electorate: told, Contacts: told.Voters}})
 		}
 		after, err := x.after(i, k, m)
 		if after.elected != 0 {

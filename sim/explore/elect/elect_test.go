@@ -171,7 +171,7 @@ func part[T any](b *broken, path ...string) *T {
 	return (*T)(unsafe.Pointer(v.UnsafeAddr()))
 }
 
-func (b *broken) Hear(now vote.Now, conn vote.Conn, from vote.SessionID, m *vote.Message) {
+func (b *broken) Receive(now vote.Now, conn vote.Conn, from vote.SessionID, m *vote.Message) {
 	msg := *m
 	switch {
 	case b.How == "accepts without comparing with its promise" && m.Kind == vote.KindAccept:
@@ -189,12 +189,12 @@ func (b *broken) Hear(now vote.Now, conn vote.Conn, from vote.SessionID, m *vote
 		if b.Elector() == elector(3) && (m.Kind == vote.KindPrepare || m.Kind == vote.KindAccept) {
 			at := part[vote.Electorate](b, "state", "Electorate")
 			at.Old = append(slices.Clone(at.Old), b.Elector())
-			b.Machine.Hear(now, conn, from, &msg)
+			b.Machine.Receive(now, conn, from, &msg)
 			at.Old = at.Old[:len(at.Old)-1]
 			return
 		}
 	}
-	b.Machine.Hear(now, conn, from, &msg)
+	b.Machine.Receive(now, conn, from, &msg)
 	b.drained(now)
 }
 

@@ -162,16 +162,16 @@ func (x *explorer) act(h *host, o occasion, out *outcome) {
 		m.Unlink(now, conn(peer, false, o.gen-1))
 		m.Link(now, conn(peer, false, o.gen), session(peer))
 	case asked, polled:
-		m.Hear(now, conn(peer, true, o.gen), session(peer), &x.messages[o.arg])
+		m.Receive(now, conn(peer, true, o.gen), session(peer), &x.messages[o.arg])
 	case answered:
-		m.Hear(now, conn(peer, false, o.gen), session(peer), &x.messages[o.arg])
+		m.Receive(now, conn(peer, false, o.gen), session(peer), &x.messages[o.arg])
 	case reported:
 		report := x.messages[o.arg]
 		report.Nonce = field(coreOf(m), "nonce").Uint()
-		m.Hear(now, conn(peer, false, o.gen), session(peer), &report)
+		m.Receive(now, conn(peer, false, o.gen), session(peer), &report)
 	case learns:
 		tell := vote.Message{Kind: vote.KindElectorate, Consensus: &vote.Consensus{Electorate: x.values[o.arg]}}
-		m.Hear(now, conn(peer, false, o.gen), session(peer), &tell)
+		m.Receive(now, conn(peer, false, o.gen), session(peer), &tell)
 	case proposes:
 		if err := m.Propose(now, x.proposals[o.arg].target); err != nil {
 			out.wrong = impossible
@@ -215,7 +215,7 @@ func (x *explorer) finish(h *host, out *outcome) {
 			out.wrong = "it gives up a connection, after so few polls"
 		case o.Conn == vote.LocalConn:
 			t := at(m)
-			m.Hear(vote.Now{Fast: t, Slow: t}, vote.LocalConn, session(h.Node), &msg)
+			m.Receive(vote.Now{Fast: t, Slow: t}, vote.LocalConn, session(h.Node), &msg)
 			said = append(said, m.Drain(nil)...)
 		case msg.Kind == vote.KindPoll || msg.Kind == vote.KindElectorate: // steps of their own
 		case msg.Version > finalVersion: // the next change

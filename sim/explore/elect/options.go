@@ -83,7 +83,7 @@ type Progress struct {
 // Machine is the program of a node: an *electorate.Machine, or a wrapper that breaks a rule. A
 // Machine is copied by reflection; see package deep.
 type Machine interface {
-	Hear(now vote.Now, conn vote.Conn, from vote.SessionID, m *vote.Message)
+	Receive(now vote.Now, conn vote.Conn, from vote.SessionID, m *vote.Message)
 	Saved(now vote.Now, writes uint64, failed string)
 	Tick(now vote.Now)
 	Link(now vote.Now, conn vote.Conn, peer vote.SessionID)
