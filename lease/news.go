@@ -26,6 +26,9 @@ type watcher struct {
 	key    vote.Key
 	prefix bool
 	seq    uint64 // of the newest event that the watch has received or doesn't need
+	// asked is the point that the watch named, and names again if it asks again. Between asked and
+	// seq there is no event for the watch.
+	asked uint64
 }
 
 func (w *watcher) interest() interest { return interest{w.key, w.prefix} }
@@ -79,7 +82,7 @@ func (v *Voter) publish(s *vote.View) {
 	n.add(s, v.isWatched)
 	if who := n.watchers.take(v, s.Key); len(who) > 0 {
 		for _, w := range who {
-			n.watched.note(w.interest(), v.now.Slow, v.cfg.MaxTTL, min(w.seq, n.forgotten()))
+			n.watched.note(w.interest(), v.now.Slow, v.cfg.MaxTTL, min(w.asked, n.forgotten()))
 			w.seq = n.seq - 1 // while it waited, there was no event for it
 		}
 		v.undertake(&telling{who})
@@ -121,7 +124,7 @@ func (v *Voter) sendNews(w *watcher, views []vote.View, seq uint64, gap bool) {
 func (v *Voter) watch(conn vote.Conn, from vote.NodeID, m *vote.Message) {
 	n := &v.news
 	if old := n.watchers.waiting(conn, m.Nonce); old != nil {
-		if !m.End && old.key == m.Key && old.prefix == m.Prefix && m.Incarnation == v.cfg.Self.Incarnation && m.Seq == old.seq {
+		if !m.End && old.key == m.Key && old.prefix == m.Prefix && m.Incarnation == v.cfg.Self.Incarnation && m.Seq == old.asked {
 			return // the same watch already waits on this connection
 		}
 		n.watchers.forget(old)
@@ -131,7 +134,7 @@ func (v *Voter) watch(conn vote.Conn, from vote.NodeID, m *vote.Message) {
 	}
 	n.on = true
 	v.watches(interest{m.Key, m.Prefix}, from)
-	w := &watcher{conn, m.Nonce, m.Key, m.Prefix, m.Seq}
+	w := &watcher{conn: conn, nonce: m.Nonce, key: m.Key, prefix: m.Prefix, seq: m.Seq, asked: m.Seq}
 	if m.Incarnation != v.cfg.Self.Incarnation || m.Seq > n.seq {
 		v.sendNews(w, nil, n.seq, true)
 		return

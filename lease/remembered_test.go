@@ -39,6 +39,7 @@ func (b *booth) begins(key vote.Key) *far {
 	if _, gap := f.ask(); !gap {
 		b.tb.Fatal("a new watch begins with a gap")
 	}
+	b.cycle(b.sessions[0], "other") // so the voter's newest event isn't the watch's point
 	if n, gap := f.ask(); n != 0 || gap {
 		b.tb.Fatalf("a watch of a free key is told %d events, a gap: %t", n, gap)
 	}
@@ -113,6 +114,32 @@ func TestAWatchThatIsAwayHasNoGapAfterABurst(t *testing.T) {
 				t.Errorf("and then %d events, a gap: %t", n, gap)
 			}
 		})
+	}
+}
+
+// A watch that has waited for long asks again from its old point, since its connection broke, or on
+// the same connection after a resync. It has missed nothing in between.
+func TestAWatchAsksAgainFromItsOldPoint(t *testing.T) {
+	for _, breaks := range []bool{false, true} {
+		b := newBooth(t, 1)
+		f := b.begins("quiet")
+		for range 25 {
+			b.pass(time.Second) // the interest no longer counts by itself
+			b.refreshAll()
+		}
+		b.burst()
+		b.burst()
+		if breaks {
+			b.hear(b.v.Unlink(b.now, 99, nil))
+		}
+		if n, gap := f.ask(); n != 0 || gap {
+			t.Errorf("connection broke: %t; the watch is told %d events, a gap: %t", breaks, n, gap)
+		}
+		b.ask(b.sessions[0], "quiet")
+		b.win(b.sessions[0])
+		if n, gap := f.take(b.out); n != 1 || gap {
+			t.Errorf("connection broke: %t; of the next lease the watch is told %d events, a gap: %t", breaks, n, gap)
+		}
 	}
 }
 

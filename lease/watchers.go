@@ -116,7 +116,7 @@ func (v *Voter) unlinkWatches(conn vote.Conn) {
 	n := &v.news
 	for _, nonce := range slices.Sorted(maps.Keys(n.watchers.by[conn])) {
 		w := n.watchers.by[conn][nonce]
-		n.watched.note(w.interest(), v.now.Slow, v.cfg.MaxTTL, w.seq)
+		n.watched.note(w.interest(), v.now.Slow, v.cfg.MaxTTL, w.asked)
 		n.watchers.forget(w)
 	}
 }
