@@ -398,3 +398,26 @@ func TestVotesAreRaisedThoughAForgottenKeyHasRaisedTheMinimum(t *testing.T) {
 		}
 	}
 }
+
+// A minimum token that was refused applies once this voter's own clock shows that it is right, also
+// if no other voter has answered.
+func TestARefusedMinimumTokenAppliesOnceTheClockIsSet(t *testing.T) {
+	f := follow(t, "0:", true)
+	f.elect("2: v0 v1 v2 (v1 v2)", nil)
+	e := electorate("3: v0 v1 v2")
+	e.MinToken = 5_000_000_000_000_000
+	f.v.Elect(f.now, e, true, nil)
+	if m := f.v.MinToken(); m >= e.MinToken {
+		t.Fatalf("the minimum token %d isn't refused: %d", e.MinToken, m)
+	}
+	pass := func(d time.Duration) {
+		f.now.Slow, f.now.Fast = f.now.Slow.Add(d), f.now.Fast.Add(d)
+		f.v.Tick(f.now, nil)
+	}
+	pass(vote.TokenQueryTimeout) // nothing is answered
+	f.now.Wall = vote.Micros(e.MinToken)
+	pass(trustPause)
+	if m := f.v.MinToken(); m < e.MinToken {
+		t.Errorf("the minimum token is %d, want %d", m, e.MinToken)
+	}
+}

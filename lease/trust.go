@@ -146,6 +146,7 @@ func (v *Voter) advanceTrust() {
 	case tr.phase == trustSettled && (len(tr.refused) > 0 || v.doubts()):
 		v.askForTrust()
 	case tr.phase == trustSettled:
+		v.prove() // this node's clock may have been set meanwhile
 		tr.phase = trustCalm
 	}
 }
