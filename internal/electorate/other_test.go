@@ -411,6 +411,15 @@ func TestWhomToStayInTouchWith(t *testing.T) {
 			t.Errorf("%s: %q, want %q", c.name, got, c.want)
 		}
 	}
+	b := scene(t, "3: b c d", "b c d e f=nodir g=gone")
+	b.m.cfg.Expect, b.m.cfg.MinVoters = 4, 3
+	if got := wanted(b); !slices.Equal(got, nodes("b c d e")) {
+		t.Errorf("a process on standby, of a mesh without a register: %q", got)
+	}
+	b.m.cfg.RegisterTerm = time.Minute
+	if got := wanted(b); len(got) > 0 {
+		t.Errorf("and with a register: %q", got)
+	}
 	many := "b c"
 	for i := 'd'; i < 'd'+30; i++ {
 		many += " " + string(i)

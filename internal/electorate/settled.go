@@ -18,7 +18,7 @@ func (m *Machine) Unsettled(now vote.Now) string {
 		switch {
 		case ends && e.Has(vote.Elector{Name: o.name, Dir: o.told.dir}):
 			return "the voter " + string(o.name) + " is leaving"
-		case ends && m.byCount() && m.cfg.RegisterTerm == 0 && o.told.dir != 0:
+		case ends && m.isBounded() && o.told.dir != 0:
 			// Without a register only so many processes may run at once, and the ending process
 			// counts.
 			return "the process " + string(o.name) + " hasn't ended yet"
@@ -32,3 +32,7 @@ func (m *Machine) Unsettled(now vote.Now) string {
 	}
 	return ""
 }
+
+// isBounded reports whether the promise of the mesh rests on a bound of the processes that run at
+// once: the mesh is born by count and has no register.
+func (m *Machine) isBounded() bool { return m.byCount() && m.cfg.RegisterTerm == 0 }

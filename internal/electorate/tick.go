@@ -46,8 +46,9 @@ const wantedMost = 16
 
 // AppendWanted appends to dst the nodes to which this node wants connections, besides the voters,
 // in no order; a name may occur twice. While this node knows no electorate, these are the founders
-// and all nodes alive in gossip; on a voter, the standbys; and while no majority is reachable,
-// again all nodes alive in gossip, since the electorate may have moved on.
+// and all nodes alive in gossip; on a voter, and on each process of a mesh whose processes are
+// bounded, the standbys; and while no majority is reachable, again all nodes alive in gossip, since
+// the electorate may have moved on.
 func (m *Machine) AppendWanted(dst []vote.NodeID) []vote.NodeID {
 	e := &m.state.Electorate
 	add := func(n vote.NodeID) {
@@ -65,10 +66,12 @@ func (m *Machine) AppendWanted(dst []vote.NodeID) []vote.NodeID {
 		o := m.others[v.Name]
 		return v == self || o != nil && o.up
 	})
+	// Where only so many processes may run at once, each of them has to know which still run.
+	others := m.member() || m.isBounded() && m.state.Dir != 0
 	most := wantedMost
 	idle := wantedMost // of the nodes that can't be voted in, but may know the electorate
 	for _, o := range m.sorted() {
-		if o.seen != vote.Alive || !lonely && (!m.member() || o.dir == 0) {
+		if o.seen != vote.Alive || !lonely && (!others || o.dir == 0) {
 			continue
 		}
 		room := &most
