@@ -195,7 +195,7 @@ func (v *Voter) notifyQueued(queue []*entry, o *obstacle) (first bool) {
 	return first
 }
 
-// tell tells a TryLock which lease keeps it from the key, unless it knows; and reports whether it
+// notify tells a TryLock which lease keeps it from the key, unless it knows; and reports whether it
 // was told for the first time.
 func (v *Voter) notify(e *entry, o *obstacle) (first bool) {
 	t, barred := o.to(e)

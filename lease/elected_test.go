@@ -300,19 +300,24 @@ func TestWhatIsSaidTellsTheVersion(t *testing.T) {
 	}
 }
 
+// session opens a session of node a, and returns a function that sends the session's messages.
+func (f *following) session() func(m vote.Message) []vote.Outbound {
+	step := func(m vote.Message) []vote.Outbound {
+		m.Stream = 1
+		return f.v.Step(f.now, 1, vote.SessionID{Node: "a", Incarnation: 1}, &m, nil)
+	}
+	step(vote.Message{Kind: vote.KindOpen, TTL: time.Second})
+	step(vote.Message{Kind: vote.KindSync, End: true})
+	return step
+}
+
 // A new voter's vote under a joint electorate may propose any token, since a majority of the old
 // voters proposes larger tokens. Once the new voters decide alone, the token of the vote is raised
 // to the minimum token.
 func TestVotesThatHaveNotWonAreRaisedToTheFloor(t *testing.T) {
 	f := follow(t, "0:", true)
 	f.elect("2: v0 v1 v2 (v1 v2)", nil)
-	from := vote.SessionID{Node: "a", Incarnation: 1}
-	step := func(m vote.Message) []vote.Outbound {
-		m.Stream = 1
-		return f.v.Step(f.now, 1, from, &m, nil)
-	}
-	step(vote.Message{Kind: vote.KindOpen, TTL: time.Second})
-	step(vote.Message{Kind: vote.KindSync, End: true})
+	step := f.session()
 	for n, key := range []vote.Key{"waits", "won"} {
 		out := step(vote.Message{Kind: vote.KindRequest, Number: vote.Number(n + 1), Spec: vote.Spec{Key: key, Mode: vote.Exclusive}, Bid: 100})
 		if m := out[0].Message; m.Kind != vote.KindPromise || m.Token != 100 {
@@ -360,13 +365,7 @@ func TestWhoeverIsVotedOutTellsNoLivesApart(t *testing.T) {
 func TestVotesAreRaisedThoughAForgottenKeyHasRaisedTheMinimum(t *testing.T) {
 	f := follow(t, "0:", true)
 	f.elect("2: v0 v1 v2 (v1 v2)", nil)
-	a := vote.SessionID{Node: "a", Incarnation: 1}
-	step := func(m vote.Message) []vote.Outbound {
-		m.Stream = 1
-		return f.v.Step(f.now, 1, a, &m, nil)
-	}
-	step(vote.Message{Kind: vote.KindOpen, TTL: time.Second})
-	step(vote.Message{Kind: vote.KindSync, End: true})
+	step := f.session()
 	for n, want := range []vote.Token{5000, 5_000_000_000_000_000} { // the second looks wrong at first
 		number := vote.Number(n + 1)
 		key := vote.Key(fmt.Sprint("k", n))

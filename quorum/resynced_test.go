@@ -9,13 +9,9 @@ import (
 // confirms returns the tokens that a voter was asked to confirm, and forgets all messages to the
 // voter.
 func (b *bench) confirms(v vote.NodeID) (tokens []vote.Token) {
-	b.drain()
-	for _, m := range b.heard[v] {
-		if m.Kind == vote.KindConfirm {
-			tokens = append(tokens, m.Token)
-		}
+	for _, m := range b.asked(v, vote.KindConfirm) {
+		tokens = append(tokens, m.Token)
 	}
-	b.heard[v] = nil
 	return tokens
 }
 

@@ -17,13 +17,9 @@ func (b *bench) slot(v vote.NodeID, n vote.Number, s vote.Serial, slot vote.Slot
 // yielded returns the slots for which a voter was asked to exchange its vote, and forgets all
 // messages to the voter.
 func (b *bench) yielded(v vote.NodeID) (slots []vote.Slot) {
-	b.drain()
-	for _, m := range b.heard[v] {
-		if m.Kind == vote.KindYield {
-			slots = append(slots, m.Slot)
-		}
+	for _, m := range b.asked(v, vote.KindYield) {
+		slots = append(slots, m.Slot)
 	}
-	b.heard[v] = nil
 	return slots
 }
 

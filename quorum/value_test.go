@@ -12,13 +12,9 @@ func (b *bench) noted(v vote.NodeID, n vote.Number, version uint64) {
 
 // values returns the versions of the values sent to a voter since the last call.
 func (b *bench) values(v vote.NodeID) (versions []uint64) {
-	b.drain()
-	for _, m := range b.heard[v] {
-		if m.Kind == vote.KindSet {
-			versions = append(versions, m.Version)
-		}
+	for _, m := range b.asked(v, vote.KindSet) {
+		versions = append(versions, m.Version)
 	}
-	b.heard[v] = nil
 	return versions
 }
 
