@@ -139,3 +139,40 @@ func TestTheLastPeerDoesNotWaitForTheOthers(t *testing.T) {
 }
 
 func at(n int) netip.AddrPort { return netip.MustParseAddrPort(addr(n)) }
+
+// Silent addresses, of a name that still lists ended processes or of a list of peers, delay the
+// join of the others by the time of one dial at most.
+func TestSilentAddressesDelayNoOther(t *testing.T) {
+	const silent = connectsAtOnce - 1
+	for claim, peers := range map[string]func([]netip.AddrPort) []Peer{
+		"addresses of one name": func(all []netip.AddrPort) []Peer {
+			return []Peer{{Text: "all.example", Changes: true, LookUp: func(context.Context) ([]netip.AddrPort, error) { return all, nil }}}
+		},
+		"a list of addresses": func(all []netip.AddrPort) (peers []Peer) {
+			for _, a := range all {
+				peers = append(peers, peersAt(a.String())...)
+			}
+			return peers
+		},
+	} {
+		t.Run(claim, func(t *testing.T) {
+			inLab(t, func(l *lab) {
+				lost := make(map[string]bool)
+				all := []netip.AddrPort{}
+				for n := range silent {
+					all = append(all, at(100+n))
+					lost[addr(100+n)] = true
+				}
+				l.net.partition(func(_, to string) bool { return lost[to] })
+				all = append(all, at(2), at(1))
+				l.start("a", 1, addr(1), func(c *Config) { c.Peers = nil })
+				b := l.start("b", 2, addr(2), func(c *Config) { c.Peers = peers(all) })
+				l.within(time.Second, "b sees a", func() bool { return b.sees("a", "b") })
+				time.Sleep(10 * time.Second)
+				if lines := b.log.lines("in trouble"); len(lines) > 0 {
+					t.Errorf("the log says %q", lines)
+				}
+			})
+		})
+	}
+}

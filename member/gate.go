@@ -36,6 +36,7 @@ type gate struct {
 	mu    sync.Mutex
 	shut  bool
 	conns map[*gateConn]struct{}
+	ahead map[string]net.Conn // by address: opened by connect, for the next DialTimeout
 }
 
 var _ memberlist.Transport = (*gate)(nil)
@@ -44,7 +45,8 @@ func newGate(inner memberlist.Transport, dialMax time.Duration) *gate {
 	g := &gate{
 		Transport: inner, dialMax: dialMax,
 		streams: make(chan net.Conn), packets: make(chan *memberlist.Packet),
-		opened: make(chan struct{}), done: make(chan struct{}), conns: make(map[*gateConn]struct{}),
+		opened: make(chan struct{}), done: make(chan struct{}),
+		conns: make(map[*gateConn]struct{}), ahead: make(map[string]net.Conn),
 	}
 	g.feeds.Go(g.feedStreams)
 	g.feeds.Go(g.feedPackets)
@@ -143,8 +145,46 @@ func (g *gate) WriteTo(b []byte, addr string) (time.Time, error) {
 	}
 }
 
-// DialTimeout opens a stream, within dialMax, and returns at once when the gate is shut meanwhile.
+// connect opens a stream, which the next DialTimeout of the address returns: serf joins one address
+// after the other, and would wait for each silent one.
+func (g *gate) connect(addr string) error {
+	c, err := g.dial(addr, g.dialMax)
+	if err != nil {
+		return err
+	}
+	g.discard(addr)
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.ahead[addr] = c
+	return nil
+}
+
+// discard closes the stream that connect has opened, unless DialTimeout has returned it.
+func (g *gate) discard(addr string) {
+	if c := g.take(addr); c != nil {
+		c.Close()
+	}
+}
+
+// take returns the stream that connect has opened, if there is one, and forgets it.
+func (g *gate) take(addr string) net.Conn {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	c := g.ahead[addr]
+	delete(g.ahead, addr)
+	return c
+}
+
+// DialTimeout returns the stream that connect has opened to the address, or opens one.
 func (g *gate) DialTimeout(addr string, timeout time.Duration) (net.Conn, error) {
+	if c := g.take(addr); c != nil {
+		return c, nil
+	}
+	return g.dial(addr, timeout)
+}
+
+// dial opens a stream, within dialMax, and returns at once when the gate is shut meanwhile.
+func (g *gate) dial(addr string, timeout time.Duration) (net.Conn, error) {
 	type result struct {
 		conn net.Conn
 		err  error

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"log/slog"
 	"net/netip"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -32,6 +33,8 @@ const (
 	changedAgain = 30 * time.Second
 	// lookUpsAtOnce is how many peers are looked up at the same time.
 	lookUpsAtOnce = 32
+	// connectsAtOnce is how many streams to peers are opened at the same time.
+	connectsAtOnce = 32
 	// searchAgain is the longest interval of looking up such a peer while this node knows no other
 	// live node.
 	searchAgain = 2 * time.Second
@@ -45,8 +48,12 @@ const (
 // up, and end before the owner goes on.
 type joiner struct {
 	peers []*peer
-	// exchanges members with the process at the address; bounded in time
+	// connect opens a stream to an address, join exchanges members with the process there through
+	// that stream, and discard closes the stream instead. connect and join are bounded in time, and
+	// connect may be called by several goroutines.
+	connect func(netip.AddrPort) error
 	join    func(netip.AddrPort) error
+	discard func(netip.AddrPort)
 	present func() map[netip.AddrPort]bool
 	own     netip.AddrPort // this node's address, never joined
 	jitter  func() float64
@@ -150,61 +157,114 @@ func (j *joiner) look(p *peer, present map[netip.AddrPort]bool) time.Duration {
 	return max(0, time.Until(p.next))
 }
 
-// answer is the result of looking a peer up.
-type answer struct {
+// try is one try of a peer: a look-up, and a join of each address that isn't a member.
+type try struct {
 	peer  *peer
 	addrs []netip.AddrPort
-	err   error
+	err   error // of the look-up
+
+	joined bool // an address was joined, or a join of another address made it a member
+	errs   []error
 }
 
-// tryAll looks peers up, some at the same time, and tries each as soon as its addresses are known.
-// present returns the addresses to leave out, as of now. The goroutines end with the call.
+// step is a result of a try: a stream to addr is open, or can't be opened, or, without an address,
+// the try is over.
+type step struct {
+	of   *try
+	addr netip.AddrPort
+	err  error
+}
+
+// tryAll looks peers up and opens streams to their missing addresses, several at the same time, and
+// joins each address as soon as its stream is open: a silent address takes seconds, and delays no
+// other. present returns the addresses to leave out, as of now. The goroutines end with the call.
 func (j *joiner) tryAll(ctx context.Context, peers []*peer, present func() map[netip.AddrPort]bool) {
 	next := make(chan *peer, len(peers))
 	for _, p := range peers {
 		next <- p
 	}
 	close(next)
-	answers := make(chan answer, len(peers))
+	steps := make(chan step)
+	turns := make(chan struct{}, connectsAtOnce)
 	var work sync.WaitGroup
-	defer work.Wait()
 	for range min(len(peers), lookUpsAtOnce) {
 		work.Go(func() {
 			for p := range next {
-				addrs, err := p.LookUp(ctx)
-				answers <- answer{p, addrs, err}
+				j.begin(ctx, p, present, turns, steps)
 			}
 		})
 	}
+	go func() {
+		work.Wait()
+		close(steps)
+	}()
 	known := present()
-	for range peers {
-		a := <-answers
-		if j.try(ctx, &a, known) { // that took time, and made more members known
+	for s := range steps {
+		switch {
+		case !s.addr.IsValid():
+			j.end(ctx, s.of, known)
+		case s.err != nil:
+			s.of.errs = append(s.of.errs, s.err)
+		case ctx.Err() != nil:
+			j.discard(s.addr)
+		case known[s.addr]: // since the stream was asked for
+			s.of.joined = true
+			j.discard(s.addr)
+		default:
+			if err := j.join(s.addr); err != nil {
+				s.of.errs = append(s.of.errs, err)
+				continue
+			}
+			s.of.joined = true
 			known = present()
 		}
 	}
 }
 
-// try joins each address of a peer that isn't present, and sets the time of the next try. It
-// reports whether there was such an address.
-func (j *joiner) try(ctx context.Context, a *answer, present map[netip.AddrPort]bool) (tried bool) {
-	if ctx.Err() != nil {
-		return false
+// begin looks a peer up, and opens a stream to each address that isn't present.
+func (j *joiner) begin(ctx context.Context, p *peer, present func() map[netip.AddrPort]bool, turns chan struct{}, steps chan<- step) {
+	t := &try{peer: p}
+	t.addrs, t.err = p.LookUp(ctx)
+	var work sync.WaitGroup
+	for _, a := range t.addrs {
+		turns <- struct{}{}
+		if a == j.own || ctx.Err() != nil || present()[a] {
+			<-turns
+			continue
+		}
+		work.Go(func() {
+			err := j.connect(a)
+			<-turns
+			steps <- step{t, a, err}
+		})
 	}
-	p, limit := a.peer, j.timing.RetryMax
-	if a.err == nil {
-		p.addrs, p.looked = a.addrs, time.Now()
-		tried = countPresent(p.addrs, present) < len(p.addrs)
-		if j.joinAll(ctx, p, present) {
+	work.Wait()
+	steps <- step{of: t}
+}
+
+// end notes what a try has found, and sets the time of the next. A peer was reached if one of its
+// addresses was joined or is present. This node's own address counts only for a peer that stands
+// for one node: a name for many nodes always has the address.
+func (j *joiner) end(ctx context.Context, t *try, present map[netip.AddrPort]bool) {
+	if ctx.Err() != nil {
+		return
+	}
+	p, limit := t.peer, j.timing.RetryMax
+	if t.err == nil {
+		p.addrs, p.looked = t.addrs, time.Now()
+		reached := t.joined || slices.ContainsFunc(p.addrs, func(a netip.AddrPort) bool {
+			return a == j.own && !p.Changes || a != j.own && present[a]
+		})
+		if reached {
 			limit = max(limit, aliasRetry)
 		}
+		j.note(p, reached, t.errs)
 	}
 	if p.Changes && j.alone(j.present()) {
 		limit = j.searchAgain()
 	}
 	p.pause = min(max(2*p.pause, j.timing.RetryMin), limit)
 	p.next = time.Now().Add(j.spread(p.pause))
-	return tried
 }
 
 // alone reports whether no other live member is known.
@@ -215,33 +275,15 @@ func (j *joiner) alone(present map[netip.AddrPort]bool) bool {
 // searchAgain is the constant, or RetryMin if the application wants longer pauses.
 func (j *joiner) searchAgain() time.Duration { return max(searchAgain, j.timing.RetryMin) }
 
-// joinAll joins the addresses of p that aren't present. It reports whether at least one address was
-// reached or present. This node's own address counts only for a peer that stands for one node: a
-// name for many nodes always has the address.
-func (j *joiner) joinAll(ctx context.Context, p *peer, present map[netip.AddrPort]bool) bool {
-	reached := false
-	var errs []error
-	for _, a := range p.addrs {
-		if present[a] || a == j.own {
-			reached = reached || a != j.own || !p.Changes
-			continue
-		}
-		if ctx.Err() != nil {
-			return reached
-		}
-		if err := j.join(a); err != nil {
-			errs = append(errs, err)
-		} else {
-			reached = true
-		}
-	}
+// note logs that a peer is missing, and that a missing peer is reached.
+func (j *joiner) note(p *peer, reached bool, errs []error) {
 	switch {
 	case reached:
 		if p.missing {
 			j.log.Info("a peer is reachable now", "peer", p.Text)
 		}
 		p.met, p.missing, p.failing, p.unjoined = true, false, time.Time{}, pace{}
-	case len(errs) > 0 && ctx.Err() == nil:
+	case len(errs) > 0:
 		now := time.Now()
 		if p.failing.IsZero() {
 			p.failing = now
@@ -251,7 +293,6 @@ func (j *joiner) joinAll(ctx context.Context, p *peer, present map[netip.AddrPor
 			j.log.Info("a peer can't be joined yet; will keep trying", "peer", p.Text, "error", oneLine(errors.Join(errs...)))
 		}
 	}
-	return reached
 }
 
 // spread shortens a pause by up to a half, so that nodes don't all retry at the same moment after

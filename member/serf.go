@@ -147,8 +147,10 @@ func start(cfg Config, size crowdSize) (*Serf, error) {
 		return nil, fmt.Errorf("member: gossip can't start: %w", err)
 	}
 	s.joiner = &joiner{
-		peers: newPeers(cfg.Peers), join: s.join, present: s.present, own: own,
-		jitter: cfg.Jitter, log: s.log, timing: cfg.Timing, announce: make(chan struct{}, 1),
+		peers: newPeers(cfg.Peers), present: s.present, own: own,
+		connect: func(a netip.AddrPort) error { return s.gate.connect(a.String()) }, join: s.join,
+		discard: func(a netip.AddrPort) { s.gate.discard(a.String()) },
+		jitter:  cfg.Jitter, log: s.log, timing: cfg.Timing, announce: make(chan struct{}, 1),
 	}
 	s.duplicates.listed = s.listed
 	s.duplicates.answers = s.answers
@@ -453,6 +455,7 @@ func (s *Serf) watch(ctx context.Context) {
 
 // join exchanges members with the process at an address.
 func (s *Serf) join(addr netip.AddrPort) error {
+	defer s.gate.discard(addr.String())
 	_, err := s.serf.Join([]string{addr.String()}, true)
 	return err
 }
