@@ -32,22 +32,15 @@ const rollouts = 10
 // allows for, and there is no register. Under load no process waits for a lock for over a second,
 // no lease of a live pod is lost, and no key has two holders.
 func TestRolloutsOfADeployment(t *testing.T) {
-	service := filepath.Join(t.TempDir(), "service.exe")
-	if out, err := exec.Command("go", "build", "-o", service, "github.com/lockmesh/lockmesh/examples/service").CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
-	}
+	service := buildService(t)
 	for _, s := range []strategy{{3, 1, 0}, {5, 1, 0}, {3, 0, 1}} {
 		t.Run(fmt.Sprintf("%d replicas and surge %d and unavailable %d", s.replicas, s.maxSurge, s.maxUnavailable), func(t *testing.T) {
 			d := newDeployment(t, service, s)
 			d.roll("the start")
-			client := d.start("client", "LOCKMESH_NON_VOTING=true", "SERVICE_KEYS=probe,shared,own-client")
-			d.until("the client works", func() bool { return client.ready() })
+			d.startClient("client")
 			d.measure = time.Now()
 			for n := range rollouts {
-				for _, p := range d.pods {
-					p.view.isNew = false
-				}
-				d.roll(fmt.Sprintf("rollout %d", n+1))
+				d.replaceAll(fmt.Sprintf("rollout %d", n+1))
 			}
 			d.judge()
 			if d.register == "" && d.most > s.replicas+1 {
@@ -57,6 +50,46 @@ func TestRolloutsOfADeployment(t *testing.T) {
 	}
 }
 
+// The secret is changed by the three steps of docs/changing-the-secret.md, each a rollout, under
+// load: no lease of a live pod is lost, and no process waits for a lock for over a second. Then a
+// process with the old secret isn't ready.
+func TestTheSecretIsChangedByRollouts(t *testing.T) {
+	service := buildService(t)
+	older, newer := own(t, secret), own(t, another)
+	for _, s := range []strategy{{3, 1, 0}, {3, 0, 1}} {
+		t.Run(fmt.Sprintf("%d replicas and surge %d and unavailable %d", s.replicas, s.maxSurge, s.maxUnavailable), func(t *testing.T) {
+			d := newDeployment(t, service, s)
+			d.roll("the start")
+			client := d.startClient("client-0")
+			d.measure = time.Now()
+			for n, secrets := range []string{older + "\n" + newer, newer + "\n" + older, newer} {
+				d.secrets = secrets
+				d.replaceAll(fmt.Sprintf("step %d", n+1))
+				d.end(client) // a client belongs to the step, as a Deployment of its own
+				client = d.startClient(fmt.Sprintf("client-%d", n+1))
+			}
+			d.secrets = older
+			stranger := d.start("stranger", "LOCKMESH_NON_VOTING=true", "SERVICE_KEYS=stranger")
+			d.until("the stranger is refused", func() bool { return stranger.logs("secret") })
+			if stranger.ready() {
+				t.Error("a process with the old secret is ready")
+			}
+			d.end(stranger)
+			d.judge()
+		})
+	}
+}
+
+// buildService builds examples/service.
+func buildService(t *testing.T) (program string) {
+	t.Helper()
+	program = filepath.Join(t.TempDir(), "service.exe")
+	if out, err := exec.Command("go", "build", "-o", program, "github.com/lockmesh/lockmesh/examples/service").CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	return program
+}
+
 // deployment plays the controller of a Deployment over real processes.
 type deployment struct {
 	t       *testing.T
@@ -64,6 +97,7 @@ type deployment struct {
 	strategy
 	peers    string // a file with the addresses of all pods, as of a headless service
 	register string // its address; empty for none
+	secrets  string // of the pods started from now on, a line each
 	machine  *machine
 	pods     []*pod
 	every    []*pod // the client and dead pods included
@@ -73,7 +107,7 @@ type deployment struct {
 }
 
 func newDeployment(t *testing.T, program string, s strategy) *deployment {
-	d := &deployment{t: t, program: program, strategy: s, peers: filepath.Join(t.TempDir(), "peers"), machine: watchMachine(t)}
+	d := &deployment{t: t, program: program, strategy: s, peers: filepath.Join(t.TempDir(), "peers"), secrets: own(t, secret), machine: watchMachine(t)}
 	if s.maxSurge > 0 {
 		server := httptest.NewServer(new(registerserver.Object))
 		t.Cleanup(server.Close)
@@ -109,7 +143,7 @@ func (d *deployment) start(name string, env ...string) *pod {
 	d.t.Helper()
 	p := &pod{t: d.t, name: name, view: podView{isNew: true}, cmd: exec.Command(d.program), ended: make(chan struct{})}
 	p.cmd.Env = append(os.Environ(),
-		"LOCKMESH_NAME="+name, "LOCKMESH_BIND=127.0.0.1:0", "LOCKMESH_PEERS=file:"+d.peers, "LOCKMESH_SECRET="+own(d.t, secret), "LOCKMESH_EXPECT="+fmt.Sprint(d.replicas),
+		"LOCKMESH_NAME="+name, "LOCKMESH_BIND=127.0.0.1:0", "LOCKMESH_PEERS=file:"+d.peers, "LOCKMESH_SECRET="+d.secrets, "LOCKMESH_EXPECT="+fmt.Sprint(d.replicas),
 		"LOCKMESH_MAX_TTL=2s", "SERVICE_HTTP=127.0.0.1:0", "SERVICE_KEYS=shared,own-"+name, "SERVICE_HOLD=20ms", "SERVICE_PAUSE=20ms")
 	if d.register != "" {
 		env = append(env, "LOCKMESH_REGISTER="+d.register)
@@ -138,6 +172,28 @@ func (d *deployment) start(name string, env ...string) *pod {
 	d.every = append(d.every, p)
 	d.until(name+" listens", func() bool { return p.first("listening").Addr != "" })
 	return p
+}
+
+// startClient starts a process that never votes, and returns once the process is ready.
+func (d *deployment) startClient(name string) *pod {
+	d.t.Helper()
+	client := d.start(name, "LOCKMESH_NON_VOTING=true", "SERVICE_KEYS=probe,shared,own-"+name)
+	d.until(name+" works", client.ready)
+	return client
+}
+
+// end tells a process to end, and waits for the end.
+func (d *deployment) end(p *pod) {
+	d.t.Helper()
+	p.must(p.cmd.Process.Signal(syscall.SIGTERM))
+	d.until(p.name+" ends", p.hasEnded)
+}
+
+// logs reports whether the pod has logged a text.
+func (p *pod) logs(text string) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return slices.ContainsFunc(p.log, func(line string) bool { return strings.Contains(line, text) })
 }
 
 func (p *pod) must(err error) {
@@ -228,7 +284,16 @@ func (d *deployment) publish() {
 	}
 }
 
-// roll replaces all pods, and returns when all terminating pods have ended.
+// replaceAll replaces all pods by pods of a new template.
+func (d *deployment) replaceAll(what string) {
+	d.t.Helper()
+	for _, p := range d.pods {
+		p.view.isNew = false
+	}
+	d.roll(what)
+}
+
+// roll replaces all old pods, and returns when all terminating pods have ended.
 func (d *deployment) roll(what string) {
 	d.t.Helper()
 	began := time.Now()
@@ -306,7 +371,7 @@ func (d *deployment) judge() {
 				}
 				waited := time.Duration(e.Waited * float64(time.Second))
 				asked := e.At.Add(-waited)
-				if p.name != "client" && asked.Sub(p.first("listening").At) < time.Second {
+				if !strings.HasPrefix(p.name, "client") && asked.Sub(p.first("listening").At) < time.Second {
 					break // the pod's first lock waits until the pod has joined
 				}
 				count++
