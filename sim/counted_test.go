@@ -178,3 +178,23 @@ func TestEveryRuleOfABirthIsNeeded(t *testing.T) {
 		})
 	}
 }
+
+// TestLostPacketsDelayNoBirth lets five processes found a mesh over a network that loses one packet
+// of a hundred: TCP sends such a packet again after 200 ms, two polls later. The founders must reach
+// each other for birthMargin without a break, and lost packets are no break.
+func TestLostPacketsDelayNoBirth(t *testing.T) {
+	for seed := range uint64(20) {
+		o := counted(Counted{Expect: 5, Most: 5})
+		o.Seed = seed
+		o.Net.Delay = func(_, _ int, random uint64) time.Duration {
+			if random%100 == 0 {
+				return 250 * time.Millisecond
+			}
+			return time.Millisecond
+		}
+		w := New(o)
+		if !w.RunUntil(5*time.Second, func() bool { return w.fig.Births > 0 }) {
+			t.Errorf("seed %d: no mesh after 5 s", seed)
+		}
+	}
+}

@@ -202,9 +202,15 @@ func (m *Machine) pollEvery() time.Duration {
 	return m.maxTTL() / 10
 }
 
-// recent reports whether another node has reported recently: within three polling intervals.
+// recent reports whether another node has reported recently: within three polling intervals. Before
+// a birth by count a report may be older: the founders must reach each other for birthMargin without
+// a break, and a packet that is lost and sent again must not count as a break.
 func (m *Machine) recent(o *other) bool {
-	return o.up && o.spoke && m.now.Slow.Sub(o.heard) <= 3*m.pollEvery()
+	within := 3 * m.pollEvery()
+	if m.byCount() && m.state.Electorate.Version == 0 {
+		within = max(within, birthMargin/2)
+	}
+	return o.up && o.spoke && m.now.Slow.Sub(o.heard) <= within
 }
 
 // report answers a poll.
