@@ -206,10 +206,12 @@ func TestLeadKeepsNoConnections(t *testing.T) {
 	turns(5)
 	leads, agents := lead.openFiles(), b.agent.openFiles()
 	turns(100)
+	// A busy machine may close the connections of several turns late.
 	const few = 20 // of a turn under way
-	if n, m := lead.openFiles(), b.agent.openFiles(); n == 0 || n > leads+few || m == 0 || m > agents+few {
-		t.Errorf("after 100 turns lead has %d files open, not %d, and the agent %d, not %d", n, leads, m, agents)
-	}
+	until(t, "lead and the agent have few files open after 100 turns", func() bool {
+		n, m := lead.openFiles(), b.agent.openFiles()
+		return n > 0 && n <= leads+few && m > 0 && m <= agents+few
+	})
 	lead.signal(sigTerm)
 	lead.waitInTime()
 }
@@ -230,7 +232,7 @@ func TestLeadAfterAReload(t *testing.T) {
 		t.Errorf("after a TERM, lead ends with %d: %s", code, reloads.err.String())
 	}
 	for trap, want := range map[string]int{"": 129, "trap 'exit 3' HUP; ": 3} {
-		p := b.start("lead", "boss", "--pause", "1ms", "--grace", "7s", "--", "sh", "-c", trap+"echo leads; while :; do sleep 0.01; done")
+		p := b.start("lead", "boss", "--pause", "1ms", "--grace", "5s", "--", "sh", "-c", trap+"echo leads; while :; do sleep 0.01; done")
 		p.prints("leads")
 		p.signal(syscall.SIGHUP)
 		if code := p.waitInTime(); code != want || strings.Count(p.out.String(), "leads") != 1 {
