@@ -234,7 +234,7 @@ func (o *objects) checkReplacement(t *testing.T) {
 	for _, s := range o.sets {
 		var names []string
 		for i := range *s.Spec.Replicas {
-			names = append(names, s.Name+"-"+string(rune('0'+i)))
+			names = append(names, s.Name+"-"+string('0'+i))
 		}
 		if voters := o.env()["LOCKMESH_VOTERS"]; voters != strings.Join(names, ",") {
 			t.Errorf("the voters are %s, and the pods %v", voters, names)
