@@ -180,8 +180,9 @@ type LeasesRenewed struct {
 	// RoundTrip is the time from the refresh to its answer.
 	RoundTrip time.Duration
 	// Leases is the number of leases that last longer due to the answer. It is zero for most
-	// answers of all but one voter, since a majority of answers is needed. If it is zero, so are
-	// the fields below.
+	// answers of all but one voter, since a majority of answers is needed. A lease [WithoutRenewal]
+	// isn't among the leases: the application extends such a lease, early or late. If Leases is
+	// zero, so are the fields below.
 	Leases int
 	// Left is the time that was left of the first of these leases to end, just before the answer:
 	// the margin by which the node has kept its leases. Less and less of it warns before leases are

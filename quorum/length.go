@@ -125,6 +125,9 @@ func (q *Requester) extended(p *peer, r *request, m *vote.Message) {
 	case stateWon:
 		q.renewals.begin()
 		q.updateGroupValidity(r.group)
+		if r.fixed() { // how early the application extends a lease says nothing about the voters
+			q.renewals.begin()
+		}
 		q.reportRenewal(p, m.Sent, q.lengthOf(r))
 		q.settleExtended(r)
 	case statePending:

@@ -111,6 +111,41 @@ func TestARenewalOfALeaseWithALength(t *testing.T) {
 	}
 }
 
+// An extension of a lease WithoutRenewal is the application's: its margin says nothing about the
+// voters.
+func TestAnExtensionByTheApplicationIsNoRenewal(t *testing.T) {
+	const length = 100 * time.Millisecond
+	b := newBench(t, 3)
+	b.q.renewals.report = true
+	b.all()
+	n := b.short(length, true)
+	for _, v := range b.names {
+		b.promise(v, n, 1, 100)
+		b.extended(v, n, 1, b.now.Fast)
+	}
+	b.granted(n, true)
+	b.pass(length / 2)
+	if held, later := b.q.Extend(b.now, n, length, length); !held || !later {
+		t.Fatal(held, later)
+	}
+	b.events = nil
+	for _, v := range b.names {
+		b.extended(v, n, 1, b.now.Fast)
+	}
+	renewed, confirmed := 0, 0
+	for _, e := range b.events {
+		switch e.Kind {
+		case EventRenewed:
+			renewed += e.Renewal.Leases
+		case EventExtended:
+			confirmed++
+		}
+	}
+	if renewed != 0 || confirmed != 1 {
+		t.Errorf("%d leases renewed, %d extensions confirmed", renewed, confirmed)
+	}
+}
+
 func TestNoRenewalIsReportedUnlessWanted(t *testing.T) {
 	f := follow(t, "1: a b c")
 	f.held("a b c")

@@ -102,9 +102,9 @@ func within(t *testing.T, d time.Duration) context.Context {
 	return ctx
 }
 
-func lock(t *testing.T, m *lockmesh.Mesh, key string) *lockmesh.Lease {
+func lock(t *testing.T, m *lockmesh.Mesh, key string, opts ...lockmesh.Option) *lockmesh.Lease {
 	t.Helper()
-	l, err := m.Lock(t.Context(), key)
+	l, err := m.Lock(t.Context(), key, opts...)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -197,6 +197,24 @@ func TestTheLossOfVotersIsMeasured(t *testing.T) {
 		s.is(map[string]float64{
 			"lockmesh_ready": 0, "lockmesh_voters_spare": 0, `lockmesh_leases_ended_total{reason="lost"}`: 1, "lockmesh_leases": 0,
 		})
+	})
+}
+
+// An application that extends its leases late, as the clients of an agent may, is no sign of slow
+// voters.
+func TestALateExtensionByTheApplicationIsNoLowMargin(t *testing.T) {
+	measured(t, 3, func(t *testing.T, m *meshtest.Mesh, s *scrape) {
+		const ttl = 5 * time.Second
+		l := lock(t, m.Node("a"), "k", lockmesh.WithTTL(ttl), lockmesh.WithoutRenewal())
+		for range 10 {
+			time.Sleep(ttl * 9 / 10)
+			if err := l.Extend(t.Context(), ttl); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if n := s.margins().GetSampleCount(); n != 0 {
+			t.Errorf("%d margins, %d of them low", n, s.margins().below(.3))
+		}
 	})
 }
 
