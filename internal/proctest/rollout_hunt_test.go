@@ -23,8 +23,11 @@ import (
 	"github.com/lockmesh/lockmesh/internal/registerserver"
 )
 
-// rollouts is how often all pods are replaced.
-const rollouts = 10
+// rollouts is how often all pods are replaced, and defaultTTL the maximum TTL of most pods.
+const (
+	rollouts   = 10
+	defaultTTL = 2 * time.Second
+)
 
 // Pods of examples/service are replaced as a Deployment replaces them. With a single pod more than
 // the replicas at a time and none unavailable, more pods run than the promise without a register
@@ -80,6 +83,26 @@ func TestTheSecretIsChangedByRollouts(t *testing.T) {
 	}
 }
 
+// The maximum TTL is raised and lowered by rollouts, under load: no lease of a live pod is lost, and
+// no process waits for a lock for over a second. The register shows the longest value, so more pods
+// may run than the promise without a register allows for.
+func TestMaxTTLIsChangedByRolloutsOfProcesses(t *testing.T) {
+	d := newDeployment(t, buildService(t), strategy{3, 1, 0})
+	d.roll("the start")
+	d.startClient("client")
+	d.measure = time.Now()
+	for _, maxTTL := range []time.Duration{3 * defaultTTL, defaultTTL} {
+		d.maxTTL = maxTTL
+		d.replaceAll("MaxTTL " + maxTTL.String())
+		for _, p := range d.pods {
+			d.until(p.name+" applies "+maxTTL.String(), func() bool {
+				return p.logs("the electorate has changed", fmt.Sprintf(`"max_ttl":%d`, maxTTL))
+			})
+		}
+	}
+	d.judge()
+}
+
 // buildService builds examples/service.
 func buildService(t *testing.T) (program string) {
 	t.Helper()
@@ -95,9 +118,10 @@ type deployment struct {
 	t       *testing.T
 	program string
 	strategy
-	peers    string // a file with the addresses of all pods, as of a headless service
-	register string // its address; empty for none
-	secrets  string // of the pods started from now on, a line each
+	peers    string        // a file with the addresses of all pods, as of a headless service
+	register string        // its address; empty for none
+	secrets  string        // of the pods started from now on, a line each
+	maxTTL   time.Duration // of the pods started from now on
 	machine  *machine
 	pods     []*pod
 	every    []*pod // the client and dead pods included
@@ -107,7 +131,7 @@ type deployment struct {
 }
 
 func newDeployment(t *testing.T, program string, s strategy) *deployment {
-	d := &deployment{t: t, program: program, strategy: s, peers: filepath.Join(t.TempDir(), "peers"), secrets: own(t, secret), machine: watchMachine(t)}
+	d := &deployment{t: t, program: program, strategy: s, peers: filepath.Join(t.TempDir(), "peers"), secrets: own(t, secret), maxTTL: defaultTTL, machine: watchMachine(t)}
 	if s.maxSurge > 0 {
 		server := httptest.NewServer(new(registerserver.Object))
 		t.Cleanup(server.Close)
@@ -144,7 +168,7 @@ func (d *deployment) start(name string, env ...string) *pod {
 	p := &pod{t: d.t, name: name, view: podView{isNew: true}, cmd: exec.Command(d.program), ended: make(chan struct{})}
 	p.cmd.Env = append(os.Environ(),
 		"LOCKMESH_NAME="+name, "LOCKMESH_BIND=127.0.0.1:0", "LOCKMESH_PEERS=file:"+d.peers, "LOCKMESH_SECRET="+d.secrets, "LOCKMESH_EXPECT="+fmt.Sprint(d.replicas),
-		"LOCKMESH_MAX_TTL=2s", "SERVICE_HTTP=127.0.0.1:0", "SERVICE_KEYS=shared,own-"+name, "SERVICE_HOLD=20ms", "SERVICE_PAUSE=20ms")
+		"LOCKMESH_MAX_TTL="+d.maxTTL.String(), "SERVICE_HTTP=127.0.0.1:0", "SERVICE_KEYS=shared,own-"+name, "SERVICE_HOLD=20ms", "SERVICE_PAUSE=20ms")
 	if d.register != "" {
 		env = append(env, "LOCKMESH_REGISTER="+d.register)
 	}
@@ -189,11 +213,13 @@ func (d *deployment) end(p *pod) {
 	d.until(p.name+" ends", p.hasEnded)
 }
 
-// logs reports whether the pod has logged a text.
-func (p *pod) logs(text string) bool {
+// logs reports whether the pod has logged a line with all these texts.
+func (p *pod) logs(texts ...string) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return slices.ContainsFunc(p.log, func(line string) bool { return strings.Contains(line, text) })
+	return slices.ContainsFunc(p.log, func(line string) bool {
+		return !slices.ContainsFunc(texts, func(text string) bool { return !strings.Contains(line, text) })
+	})
 }
 
 func (p *pod) must(err error) {
