@@ -41,7 +41,7 @@ func TestAWatchOfAHealthyMeshIsATrueStory(t *testing.T) {
 
 // TestAWatchOfABusyMeshIsATrueStory does the same with a key that changes hands all the time.
 func TestAWatchOfABusyMeshIsATrueStory(t *testing.T) {
-	swarm(t, 8, busy, toldInPeace(t))
+	swarm(t, sampled.Count(3, 16), busy, toldInPeace(t))
 }
 
 func toldInPeace(t *testing.T) func(f *Figures) {
@@ -110,7 +110,7 @@ func TestWorldsFindWatchesThatTellUntruths(t *testing.T) {
 			const most = 300
 			first := uint64(0)
 			if name == overheard {
-				first = 78 // the first seed that shows the harm, as of now
+				first = 206 // the first seed that shows the harm, as of now
 			}
 			for seed := range uint64(most) {
 				o := busy((seed + first) % most)

@@ -1,6 +1,7 @@
 package birth
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
@@ -13,21 +14,24 @@ func TestNoTwoMeshesHaveAMajority(t *testing.T) {
 	if sampled.Count(0, 1) > 0 { // in the hunt
 		scopes = append(scopes, wide...)
 	}
-	for _, s := range scopes {
-		if s.Most != s.Bound() {
-			t.Fatalf("%+v: the bound is %d", s, s.Bound())
-		}
-		r, err := Run(s)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if r.Violation != nil {
-			t.Errorf("%+v: %v", s, r.Violation)
-		}
-		if r.Births == 0 || s.Rebirths > 0 && r.Undone == 0 || s.Expect == 2 && r.Two == 0 {
-			t.Errorf("%+v: it has shown too little: %+v", s, r)
-		}
-		t.Logf("%+v: %d worlds, %d of them with a birth, %d with two meshes", s, r.Worlds, r.Births, r.Two)
+	for i, s := range scopes {
+		t.Run(fmt.Sprint("scope ", i), func(t *testing.T) {
+			t.Parallel()
+			if s.Most != s.Bound() {
+				t.Fatalf("%+v: the bound is %d", s, s.Bound())
+			}
+			r, err := Run(s)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if r.Violation != nil {
+				t.Errorf("%+v: %v", s, r.Violation)
+			}
+			if r.Births == 0 || s.Rebirths > 0 && r.Undone == 0 || s.Expect == 2 && r.Two == 0 {
+				t.Errorf("%+v: it has shown too little: %+v", s, r)
+			}
+			t.Logf("%+v: %d worlds, %d of them with a birth, %d with two meshes", s, r.Worlds, r.Births, r.Two)
+		})
 	}
 }
 
