@@ -19,7 +19,7 @@ const (
 	exitNoQuorum = 69  // no majority of the voters answers, or no agent does
 	exitHeld     = 75  // the lock is held, or the wait is over; -E has another code
 	exitConfig   = 78  // a setting is wrong, or the agent doesn't allow the request
-	exitLost     = 79  // the lock was lost while the command ran
+	exitLost     = 79  // a held lock was lost
 	exitNotRun   = 126 // the command can't be run
 	exitNotFound = 127 // there is no such command
 	exitSignal   = 128 // plus the number of the signal

@@ -62,15 +62,30 @@ type holder struct {
 }
 
 // take takes all keys, one after the other in the order of their names, so that no two processes
-// wait for each other. If take fails to get a key, take releases the others.
+// wait for each other. The loss of a held key ends the wait for the next key. If take fails to get
+// a key or loses a key, take releases the others.
 func (h *holder) take(ctx context.Context, keys []string) error {
 	keys = slices.Compact(slices.Sorted(slices.Values(keys)))
 	var until time.Time
 	if h.Wait != nil {
 		until = time.Now().Add(time.Duration(*h.Wait))
 	}
+	waiting, end := context.WithCancelCause(ctx)
+	defer end(nil)
 	for _, key := range keys {
-		hold, err := h.takeOne(ctx, key, until)
+		hold, err := h.takeOne(waiting, key, until)
+		if err == nil {
+			// The time left later, at the grant of the last key, depends on the wait for this key.
+			if left := time.Duration(hold.Last().LeftMS) * time.Millisecond; len(h.holds) == 0 || left < h.length {
+				h.length = left
+			}
+			h.holds, h.keys = append(h.holds, hold), append(h.keys, key)
+			h.link.g.verbosef("%q is held, with token %d", key, hold.Token())
+			go endWith(waiting, end, hold)
+		}
+		if loss := h.loss(); loss != nil && (err == nil || ctx.Err() == nil) {
+			err = loss
+		}
 		if err != nil {
 			_ = h.release()
 			if errors.Is(err, lockmesh.ErrHeld) && context.Cause(ctx) == nil {
@@ -78,12 +93,26 @@ func (h *holder) take(ctx context.Context, keys []string) error {
 			}
 			return err
 		}
-		// The time left later, at the grant of the last key, depends on the wait for this key.
-		if left := time.Duration(hold.Last().LeftMS) * time.Millisecond; len(h.holds) == 0 || left < h.length {
-			h.length = left
+	}
+	return nil
+}
+
+// endWith ends a wait for further keys when a held key is lost. The goroutine of endWith ends with
+// the wait.
+func endWith(waiting context.Context, end context.CancelCauseFunc, hold *admin.Hold) {
+	select {
+	case <-hold.Done():
+		end(hold.Err())
+	case <-waiting.Done():
+	}
+}
+
+// loss returns an error if a taken key is lost: nothing may be started or printed then.
+func (h *holder) loss() error {
+	for i, hold := range h.holds {
+		if err := hold.Err(); err != nil {
+			return &exit{code: exitLost, err: fmt.Errorf("a lock was lost before all keys were held, and none is held now: %q: %w", h.keys[i], err)}
 		}
-		h.holds, h.keys = append(h.holds, hold), append(h.keys, key)
-		h.link.g.verbosef("%q is held, with token %d", key, hold.Token())
 	}
 	return nil
 }

@@ -12,25 +12,57 @@ import (
 	"github.com/lockmesh/lockmesh/meshtest"
 )
 
+// linkTo serves a node within a bubble, and returns a link to the node.
+func linkTo(t *testing.T, node *lockmesh.Mesh) *link {
+	t.Helper()
+	const token = "kQ7vXw2-token-hB9zLm4TgY8s"
+	in := newPipes()
+	h := admin.New(node, admin.Token(token), admin.AllowLocks(lockmesh.DefaultMaxTTL), admin.Logger(slog.New(slog.DiscardHandler)))
+	serving, stop := context.WithCancel(context.Background())
+	ended := make(chan error)
+	go func() { ended <- admin.Serve(serving, in, h) }()
+	nowhere, err := os.OpenFile(os.DevNull, os.O_WRONLY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { stop(); <-ended; nowhere.Close() })
+	return &link{g: &globals{streams: &streams{out: nowhere, err: nowhere}}, own: &ownNode{pipes: in, token: token}}
+}
+
+// TestALossBeforeTheLastGrant : a key that was lost when the last key is granted isn't taken for
+// held, and the last key is released.
+func TestALossBeforeTheLastGrant(t *testing.T) {
+	meshtest.Run(t, 3, func(t *testing.T, m *meshtest.Mesh) {
+		h := &holder{lockFlags: new(lockFlags), link: linkTo(t, m.Node("a"))}
+		if err := h.take(t.Context(), []string{"a"}); err != nil {
+			t.Fatal(err)
+		}
+		first := h.holds[0]
+		if err := m.Node("b").Evict(t.Context(), "a", first.Token()); err != nil {
+			t.Fatal(err)
+		}
+		<-first.Done()
+		if err := h.take(t.Context(), []string{"b"}); codeOf(err) != exitLost {
+			t.Errorf("the error is %v", err)
+		}
+		if len(h.holds) != 0 {
+			t.Errorf("%d keys are still held", len(h.holds))
+		}
+		for _, key := range []string{"a", "b"} {
+			if _, err := m.Node("c").TryLock(t.Context(), key); err != nil {
+				t.Errorf("%s isn't free: %v", key, err)
+			}
+		}
+	})
+}
+
 // TestTheGraceAfterAWait : how long a command waits for its second key doesn't change which --grace
 // fits the lease. The line of the first key that has told its end may be as old as a quarter of the
 // lease.
 func TestTheGraceAfterAWait(t *testing.T) {
 	meshtest.Run(t, 3, func(t *testing.T, m *meshtest.Mesh) {
-		const token = "kQ7vXw2-token-hB9zLm4TgY8s"
-		ttl := lockmesh.DefaultMaxTTL
-		in := newPipes()
-		h := admin.New(m.Node("a"), admin.Token(token), admin.AllowLocks(ttl), admin.Logger(slog.New(slog.DiscardHandler)))
-		serving, stop := context.WithCancel(context.Background())
-		ended := make(chan error)
-		go func() { ended <- admin.Serve(serving, in, h) }()
-		defer func() { stop(); <-ended }()
-		nowhere, err := os.OpenFile(os.DevNull, os.O_WRONLY, 0)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer nowhere.Close()
-		l := &link{g: &globals{streams: &streams{out: nowhere, err: nowhere}}, own: &ownNode{pipes: in, token: token}}
+		const ttl = lockmesh.DefaultMaxTTL
+		l := linkTo(t, m.Node("a"))
 		for wait := time.Duration(0); wait < ttl; wait += ttl / 20 {
 			second, err := m.Node("b").Lock(t.Context(), "b")
 			if err != nil {

@@ -31,8 +31,9 @@ variables LOCKMESH_KEY, LOCKMESH_TOKEN (the fencing token), LOCKMESH_NODE, and f
 LOCKMESH_TOKENS with a line for each: token and key.
 
 The exit code is the command's, or 128 and its signal; 75 the lock is held or the wait over; 69 no
-majority of voters, or no node answers; 79 the lock was lost while the command ran; 64 and 78 wrong
-flags or settings; 126 and 127 the command can't be run or found.
+majority of voters, or no node answers; 79 the lock was lost while the command ran, or a lock during
+the wait for another; 64 and 78 wrong flags or settings; 126 and 127 the command can't be run or
+found.
 
 Examples:
   lockmesh run backup -- /usr/local/bin/backup --all    one backup at a time, in the whole mesh

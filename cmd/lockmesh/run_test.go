@@ -135,6 +135,33 @@ func TestLocksOfARun(t *testing.T) {
 	b.wants(64, "run", "-n", "--permits", "3", "p", "--", "true")
 }
 
+// TestALostKeyEndsTheWaitForTheNext : another process may have the first key while the second is
+// waited for. No command is started then, and no token is printed.
+func TestALostKeyEndsTheWaitForTheNext(t *testing.T) {
+	b := newBench(t)
+	second, _ := b.startPiped("lock", "b")
+	second.prints(" b\n")
+	for _, args := range [][]string{
+		{"run", "a", "b", "--", "touch", "started"},
+		{"run", "-w", "1h", "a", "b", "--", "touch", "started"},
+		{"lock", "a", "b"},
+		{"lock", "-o", "json", "b", "a"},
+	} {
+		p, _ := b.startPiped(args...)
+		until(t, "a wait for the second key", func() bool { return b.waiters("b") > 0 })
+		b.wants(0, "evict", "a", "--node", b.node(), "--reason", "stuck since noon")
+		code := p.waitInTime()
+		if text := p.err.String(); code != 79 || p.out.String() != "" || !strings.Contains(text, `"a"`) || !strings.Contains(text, "stuck since noon") {
+			t.Errorf("%q ends with %d, prints %q and complains %s", args, code, p.out.String(), text)
+		}
+		until(t, "no request is left", func() bool { return b.waiters("b") == 0 })
+		b.wants(0, "run", "-n", "a", "--", "true")
+	}
+	if _, err := os.Stat(filepath.Join(b.dir, "started")); err == nil {
+		t.Error("a command was started without its first lock")
+	}
+}
+
 func TestLock(t *testing.T) {
 	b := newBench(t)
 	p := b.command("lock", "k", "j")
