@@ -7,8 +7,6 @@ import (
 	"io"
 	"time"
 
-	"golang.org/x/term"
-
 	"github.com/lockmesh/lockmesh"
 	"github.com/lockmesh/lockmesh/admin"
 )
@@ -179,11 +177,7 @@ func (w *wait) say(why string) {
 	if !w.isWatched() || w.g.Verbose || time.Since(w.from) < quietWait {
 		return
 	}
-	line := []rune(fmt.Sprintf("waiting for %s for %v: %s", w.what, roundTime(time.Since(w.from)), why))
-	if width, _, err := term.GetSize(int(w.g.err.Fd())); err == nil && width > 0 && len(line) >= width {
-		line = line[:width-1] // a wrapped line can't be cleared
-	}
-	_, _ = fmt.Fprint(w.g.err, clearLine+string(line))
+	w.g.showLine(fmt.Sprintf("waiting for %s for %v: %s", w.what, roundTime(time.Since(w.from)), why))
 	w.shown = true
 }
 

@@ -135,12 +135,25 @@ func (h *holder) takeOne(ctx context.Context, key string, until time.Time) (*adm
 		default:
 			o.Wait = max(time.Until(until), 0).Round(time.Millisecond)
 		}
-		hold, err := c.Hold(ctx, key, o)
+		hold, err := h.ask(ctx, c, key, o)
 		if errors.Is(err, lockmesh.ErrHeld) && ctx.Err() == nil && !h.Nonblock && until.IsZero() {
 			continue // a day is over
 		}
 		return hold, err
 	}
+}
+
+// ask asks the node for a key. With -n and -w the node has the time of --timeout to answer, besides
+// the wait; otherwise a node that doesn't answer is waited for, as a holder is.
+func (h *holder) ask(ctx context.Context, c *admin.Client, key string, o admin.LockOptions) (*admin.Hold, error) {
+	if limit := h.link.g.Timeout; h.Nonblock || h.Wait != nil {
+		silent := fmt.Errorf("%w: there was no word within %v, besides the wait for the lock "+
+			"(lockmesh status shows whether the node answers again; a longer --timeout waits longer)", errNoAgent, limit)
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeoutCause(ctx, o.Wait+limit, silent)
+		defer cancel()
+	}
+	return c.Hold(ctx, key, o)
 }
 
 func (h *holder) options() admin.LockOptions {

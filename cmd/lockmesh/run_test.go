@@ -162,6 +162,28 @@ func TestALostKeyEndsTheWaitForTheNext(t *testing.T) {
 	}
 }
 
+// TestASilentAgentEndsTheWait : a node that doesn't answer, as on a hung machine, keeps no process
+// that was told how long to wait.
+func TestASilentAgentEndsTheWait(t *testing.T) {
+	b := newBench(t)
+	b.agent.signal(syscall.SIGSTOP)
+	for _, args := range [][]string{
+		{"run", "-n", "--timeout", "100ms", "k", "--", "touch", "started"},
+		{"run", "-w", "0.1", "--timeout", "100ms", "k", "--", "touch", "started"},
+		{"lock", "-n", "--timeout", "100ms", "k"},
+		{"lock", "-w", "100ms", "--timeout", "100ms", "k"},
+	} {
+		if text := b.wants(69, args...).err.String(); !strings.Contains(text, "no node answers: there was no word within 100ms") {
+			t.Errorf("%q complains %s", args, text)
+		}
+	}
+	if _, err := os.Stat(filepath.Join(b.dir, "started")); err == nil {
+		t.Error("a command was started without a lock")
+	}
+	b.agent.signal(syscall.SIGCONT)
+	b.wants(0, "run", "k", "--", "true")
+}
+
 func TestLock(t *testing.T) {
 	b := newBench(t)
 	p := b.command("lock", "k", "j")

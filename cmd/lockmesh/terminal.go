@@ -1,6 +1,7 @@
 package main
 
 import (
+	"fmt"
 	"os"
 	"time"
 
@@ -14,6 +15,15 @@ const clearLine = "\r\x1b[2K"
 
 // isTerminal reports whether a file is a terminal.
 func isTerminal(f *os.File) bool { return term.IsTerminal(int(f.Fd())) }
+
+// showLine replaces the line of the terminal on standard error.
+func (g *globals) showLine(text string) {
+	line := []rune(text)
+	if width, _, err := term.GetSize(int(g.err.Fd())); err == nil && width > 0 && len(line) >= width {
+		line = line[:width-1] // a wrapped line can't be cleared
+	}
+	_, _ = fmt.Fprint(g.err, clearLine+string(line))
+}
 
 // safe returns a text without characters that would change other parts of a terminal's screen.
 func safe(text string) string { return plain.Safe(text) }

@@ -124,6 +124,23 @@ func TestCtrlCWhileWaiting(t *testing.T) {
 	}
 }
 
+// TestASilentAgentOnATerminal : a wait without an end shows that the node doesn't answer, and who
+// holds the key once the node answers again.
+func TestASilentAgentOnATerminal(t *testing.T) {
+	b := newBench(t)
+	holder, _ := b.startPiped("lock", "k")
+	holder.prints("k")
+	b.agent.signal(syscall.SIGSTOP)
+	s := b.newScreen()
+	s.types("lockmesh run --timeout 100ms k -- true\n")
+	s.shows("waiting for k for", 1)
+	s.shows("the node doesn't answer", 1)
+	b.agent.signal(syscall.SIGCONT)
+	s.shows("held by "+b.node(), 1)
+	s.types(ctrlC)
+	s.shows("^C", 1)
+}
+
 // TestCtrlZ : fg and bg work, whether the command has read from the terminal or not.
 func TestCtrlZ(t *testing.T) {
 	b := newBench(t)

@@ -7,6 +7,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/lockmesh/lockmesh"
 	"github.com/lockmesh/lockmesh/admin"
 )
 
@@ -56,17 +57,30 @@ func (h *holder) showHolders(ctx context.Context, key string) {
 			return
 		case <-pause.C:
 		}
-		text := "no majority of the voters answers"
-		if lock, err := c.Inspect(ctx, key); err == nil {
-			text = holdersLine(lock)
-		}
+		text := h.look(ctx, c, key)
 		if ctx.Err() != nil {
 			return
 		}
-		_, _ = fmt.Fprintf(g.err, "%swaiting for %s for %v: %s", clearLine, safe(key), roundTime(time.Since(from)), text)
+		g.showLine(fmt.Sprintf("waiting for %s for %v: %s", safe(key), roundTime(time.Since(from)), text))
 		shown = true
 		pause.Reset(lookPause)
 	}
+}
+
+// look tells in a line who holds a key, or why that isn't known.
+func (h *holder) look(ctx context.Context, c *admin.Client, key string) string {
+	ctx, cancel := context.WithTimeout(ctx, h.link.g.Timeout)
+	defer cancel()
+	lock, err := c.Inspect(ctx, key)
+	switch {
+	case err == nil:
+		return holdersLine(lock)
+	case errors.Is(err, lockmesh.ErrNoQuorum):
+		return "no majority of the voters answers"
+	case errors.Is(err, admin.ErrNoAnswer):
+		return "the node doesn't answer"
+	}
+	return safe(describe(err))
 }
 
 // holdersLine tells in a line who holds a key.
