@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"time"
@@ -26,7 +27,8 @@ leads, and is ended when the leadership is lost; then this process campaigns aga
 see the leader with lockmesh inspect NAME, or the method Leader of an election in Go.
 
 A command that ends by itself ends its leadership, so that another node may lead, and is started
-again when this process leads again. With --once the exit code is the command's.
+again when this process leads again, whatever the command's code; lead ends only if the command
+can't be run at all. With --once the exit code is the command's.
 
 Example:
   lockmesh lead scheduler --value 10.0.0.7:8080 -- ./scheduler`
@@ -79,8 +81,13 @@ func pause(ctx context.Context, d time.Duration, signals <-chan os.Signal) error
 	return causeOf(waiting, nil)
 }
 
-// mayLeadAgain reports whether a further campaign may succeed.
+// mayLeadAgain reports whether a further campaign may succeed after an error of lockmesh. The codes
+// of the command, such as 78, aren't lockmesh's: the command may succeed at its next turn.
 func mayLeadAgain(err error) bool {
+	var e *exit
+	if errors.As(err, &e) && e.err == nil {
+		return true
+	}
 	switch codeOf(err) {
 	case exitUsage, exitConfig, exitNotRun, exitNotFound:
 		return false

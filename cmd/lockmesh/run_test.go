@@ -234,12 +234,15 @@ func TestLead(t *testing.T) {
 	if code := first.waitInTime(); code != 143 {
 		t.Errorf("the first ends with %d: %s", code, first.err.String())
 	}
-	// A command that has ended is started again at its next turn.
-	again := b.start("lead", "boss", "--pause", "1ms", "--", "sh", "-c", "echo leads; exit 1")
-	until(t, "several turns", func() bool { return strings.Count(again.out.String(), "leads") >= 3 })
-	again.signal(sigTerm)
-	again.waitInTime()
+	// A command that has ended is started again at its next turn, whatever its code.
+	for _, last := range []string{"exit 1", "exit 64", "exit 78", "exit 126", "no-such-command"} {
+		again := b.start("lead", "boss", "--pause", "1ms", "--", "sh", "-c", "echo leads; "+last)
+		until(t, "several turns", func() bool { return strings.Count(again.out.String(), "leads") >= 3 })
+		again.signal(sigTerm)
+		again.waitInTime()
+	}
 	b.wants(1, "lead", "boss", "--once", "--", "false")
+	b.wants(78, "lead", "boss", "--once", "--", "sh", "-c", "exit 78")
 	b.wants(127, "lead", "boss", "--", "no-such-command")
 }
 
