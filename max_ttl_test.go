@@ -40,6 +40,9 @@ func TestMaxTTLIsRaisedAndLoweredWhileALeaseIsHeld(t *testing.T) {
 					w.until("d", "a MaxTTL of "+d.String(), func(s ElectorateStatus) bool { return s.MaxTTL == d && !s.Joint })
 				}
 				decided(c.from)
+				if ttl := client.Status().TTL; ttl != min(c.from, c.to) {
+					t.Errorf("a lease of d is said to have a length of %v", ttl)
+				}
 				held := w.lock("d", "held")
 				w.restart("a", c.to)
 				decided(c.from)
@@ -57,8 +60,8 @@ func TestMaxTTLIsRaisedAndLoweredWhileALeaseIsHeld(t *testing.T) {
 				}
 				w.unlock(held)
 				outlives(w, "a", c.to)
-				if s := client.Status().Electorate; s.MaxTTL != c.to || s.Version != 3 {
-					t.Errorf("%+v", s)
+				if s := client.Status(); s.Electorate.MaxTTL != c.to || s.Electorate.Version != 3 || s.TTL != c.to {
+					t.Errorf("%v %+v", s.TTL, s.Electorate)
 				}
 			})
 		})

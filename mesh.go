@@ -457,7 +457,10 @@ func (m *Mesh) handshakeStatus() HandshakeStatus {
 
 // status returns the status for users of a node's state.
 func (m *Mesh) status(of engine.Snapshot) Status {
-	s := Status{Electorate: m.cfg.electorateStatus(of.Electorate), Refused: refusedPeers(of.Refused, of.At)}
+	s := Status{TTL: m.cfg.TTL, Electorate: m.cfg.electorateStatus(of.Electorate), Refused: refusedPeers(of.Refused, of.At)}
+	if decided := s.Electorate.MaxTTL; decided > 0 {
+		s.TTL = min(s.TTL, decided)
+	}
 	for _, lease := range of.Held {
 		s.Held = append(s.Held, LeaseStatus{Key: string(lease.Key()), Token: lease.Token(), Deadline: lease.Deadline()})
 	}

@@ -25,6 +25,9 @@ type Status struct {
 	// Members are the nodes known to gossip, including this node, by name. They are hints: no
 	// decision depends on them.
 	Members []MemberStatus
+	// TTL is the length of a lease of this node without [WithTTL]: [Config].TTL, or
+	// Electorate.MaxTTL if that is less.
+	TTL time.Duration
 	// Electorate describes the voters that grant locks.
 	Electorate ElectorateStatus
 	// Refused are the live nodes of this mesh with another configuration, by name: nodes met by

@@ -37,6 +37,7 @@ func statusOf(m *lockmesh.Mesh) Status {
 	s := m.Status()
 	return Status{
 		At: time.Now().UTC(), Name: s.Name, Incarnation: hex(s.Incarnation), Addr: s.Addr, Closed: s.Closed, Draining: m.Draining(),
+		TTLMS:      s.TTL.Milliseconds(),
 		Electorate: electorateOf(&s.Electorate),
 		Members:    membersOf(s.Members),
 		Refused: convert(s.Refused, func(r *lockmesh.RefusedPeer) RefusedPeer {

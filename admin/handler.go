@@ -159,26 +159,33 @@ func (g *gauge) give() {
 	g.n--
 }
 
-// decidedTTL remembers the voters' decided maximum TTL for a second.
+// decidedTTL remembers the voters' decided maximum TTL, and the node's own TTL, for a second.
 type decidedTTL struct {
 	mu  sync.Mutex
 	at  time.Time
 	ttl time.Duration // zero if the voters have decided on none
+	own time.Duration
 }
 
 // longestTTL returns the longest length of a lease kept by the voters after any fate of this node.
 func (h *Handler) longestTTL() time.Duration {
+	if decided, _ := h.ttls(); decided > 0 {
+		return min(decided, h.maxTTL)
+	}
+	return h.maxTTL
+}
+
+// ttls returns the voters' decided maximum TTL, zero if there is none, and the node's own TTL.
+func (h *Handler) ttls() (decided, own time.Duration) {
 	d := &h.decided
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if now := time.Now(); d.at.IsZero() || now.Sub(d.at) > time.Second {
 		// A status takes time in proportion to the leases of the node.
-		d.at, d.ttl = now, h.mesh.Status().Electorate.MaxTTL
+		s := h.mesh.Status()
+		d.at, d.ttl, d.own = now, s.Electorate.MaxTTL, s.TTL
 	}
-	if d.ttl > 0 {
-		return min(d.ttl, h.maxTTL)
-	}
-	return h.maxTTL
+	return d.ttl, d.own
 }
 
 // isStopping reports whether a context has ended because the server stops.

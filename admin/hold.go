@@ -11,9 +11,10 @@ import (
 // line when the key is held, and further lines while the key is still held.
 func (x *exchange) hold() error {
 	var opts []lockmesh.Option
+	var ttl time.Duration
 	if x.query.Has("ttl") {
-		ttl, err := x.duration("ttl", 0, x.h.longestTTL())
-		if err != nil {
+		var err error
+		if ttl, err = x.duration("ttl", 0, x.h.longestTTL()); err != nil {
 			return err
 		}
 		opts = append(opts, lockmesh.WithTTL(ttl))
@@ -39,6 +40,9 @@ func (x *exchange) hold() error {
 	}
 	if err := x.stream("application/jsonl"); err != nil {
 		return err
+	}
+	if c.renewed = ttl; ttl == 0 {
+		_, c.renewed = x.h.ttls()
 	}
 	return x.hearts(c)
 }
@@ -109,7 +113,7 @@ func (x *exchange) line(c *clientLease, event string, r *Revocation, f *Error) e
 	lease, deadline := c.lease, c.lease.Deadline()
 	data, err := json.Marshal(HoldLine{
 		Event: event, ID: c.id, Key: lease.Key(), Token: lease.Token(), Node: x.h.mesh.Name(), Mode: lease.Mode().String(), Slot: lease.Slot(),
-		Deadline: deadline.UTC(), LeftMS: until(deadline), Revocation: r, Failure: f,
+		TTLMS: c.renewed.Milliseconds(), Deadline: deadline.UTC(), LeftMS: until(deadline), Revocation: r, Failure: f,
 	})
 	if err != nil {
 		return err

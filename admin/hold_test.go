@@ -42,6 +42,32 @@ func TestAHoldLastsAsLongAsItsConnection(t *testing.T) {
 	})
 }
 
+// TestAHoldTellsTheLengthOfItsLease : whatever the phase of the refreshes, on which the time left
+// depends.
+func TestAHoldTellsTheLengthOfItsLease(t *testing.T) {
+	const own = 4 * time.Second
+	meshtest.Run(t, 3, func(t *testing.T, m *meshtest.Mesh) {
+		s := newSite(t, m, "a")
+		for _, asked := range []time.Duration{0, lockmesh.MinTTL, lockmesh.DefaultMaxTTL} {
+			h, err := s.c.Hold(t.Context(), "job", LockOptions{TTL: asked})
+			must(t, err)
+			want := asked
+			if asked == 0 {
+				want = own
+			}
+			if l := h.Last(); l.TTLMS != want.Milliseconds() || l.LeftMS >= l.TTLMS {
+				t.Errorf("a lease of %v: %+v", want, l)
+			}
+			must(t, h.Release())
+		}
+		status, err := s.c.Status(t.Context())
+		must(t, err)
+		if status.TTLMS != own.Milliseconds() {
+			t.Errorf("the node's own leases are said to last %d ms", status.TTLMS)
+		}
+	}, meshtest.Configure(func(c *lockmesh.Config) { c.TTL = own }))
+}
+
 func TestAHoldEndsWhenItsClientVanishes(t *testing.T) {
 	run(t, func(t *testing.T, m *meshtest.Mesh) {
 		s := newSite(t, m, "a")

@@ -32,6 +32,8 @@ type clientLease struct {
 	// a handler that ends the lease, before its answer: after the answer the client may ask for the
 	// next lease at once, and there must be room.
 	ended func()
+	// renewed is the length of a hold's lease; for the hold's own goroutine.
+	renewed time.Duration
 
 	mu  sync.Mutex
 	ttl time.Duration // of the grant or the latest extension; zero for a hold, which its node renews

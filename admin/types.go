@@ -38,6 +38,9 @@ type Status struct {
 	Closed bool `json:"closed"`
 	// Draining says that the node takes no more locks.
 	Draining bool `json:"draining"`
+	// TTLMS is the length in milliseconds of a lease of this node, unless a request gives another
+	// length.
+	TTLMS int64 `json:"ttl_ms"`
 	// Electorate describes the voters.
 	Electorate Electorate `json:"electorate"`
 	// Members are the nodes known to gossip, by name.
@@ -341,6 +344,9 @@ type HoldLine struct {
 	Mode string `json:"mode"`
 	// Slot is the number of the permit; zero for other modes.
 	Slot int `json:"slot"`
+	// TTLMS is the length of the lease in milliseconds: each renewal by the node makes the lease
+	// last for about so long.
+	TTLMS int64 `json:"ttl_ms"`
 	// Deadline is when the lease ends unless the node renews it before, as the node does.
 	Deadline time.Time `json:"deadline"`
 	// LeftMS is the time until Deadline in milliseconds. If no line comes for so long, the lease

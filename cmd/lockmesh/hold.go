@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -55,7 +56,7 @@ type holder struct {
 	keys  []string
 
 	clients []*admin.Client // a client for each key
-	length  time.Duration   // of the shortest lease, at the grant
+	length  time.Duration   // of the shortest lease
 
 	mu    sync.Mutex
 	conns []net.Conn // on which the keys rest
@@ -75,9 +76,10 @@ func (h *holder) take(ctx context.Context, keys []string) error {
 	for _, key := range keys {
 		hold, err := h.takeOne(waiting, key, until)
 		if err == nil {
-			// The time left later, at the grant of the last key, depends on the wait for this key.
-			if left := time.Duration(hold.Last().LeftMS) * time.Millisecond; len(h.holds) == 0 || left < h.length {
-				h.length = left
+			line := hold.Last()
+			// A node that has just ended doesn't tell the length.
+			if length := milliseconds(cmp.Or(line.TTLMS, line.LeftMS)); len(h.holds) == 0 || length < h.length {
+				h.length = length
 			}
 			h.holds, h.keys = append(h.holds, hold), append(h.keys, key)
 			h.link.g.verbosef("%q is held, with token %d", key, hold.Token())

@@ -1,7 +1,10 @@
 package main
 
 import (
+	"cmp"
 	"context"
+	"errors"
+	"fmt"
 	"log/slog"
 	"os"
 	"testing"
@@ -26,7 +29,7 @@ func linkTo(t *testing.T, node *lockmesh.Mesh) *link {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { stop(); <-ended; nowhere.Close() })
-	return &link{g: &globals{streams: &streams{out: nowhere, err: nowhere}}, own: &ownNode{pipes: in, token: token}}
+	return &link{g: &globals{Timeout: time.Minute, streams: &streams{out: nowhere, err: nowhere}}, own: &ownNode{pipes: in, token: token}}
 }
 
 // TestALossBeforeTheLastGrant : a key that was lost when the last key is granted isn't taken for
@@ -57,8 +60,7 @@ func TestALossBeforeTheLastGrant(t *testing.T) {
 }
 
 // TestTheGraceAfterAWait : how long a command waits for its second key doesn't change which --grace
-// fits the lease. The line of the first key that has told its end may be as old as a quarter of the
-// lease.
+// fits the lease.
 func TestTheGraceAfterAWait(t *testing.T) {
 	meshtest.Run(t, 3, func(t *testing.T, m *meshtest.Mesh) {
 		const ttl = lockmesh.DefaultMaxTTL
@@ -74,7 +76,7 @@ func TestTheGraceAfterAWait(t *testing.T) {
 			if err := h.take(t.Context(), []string{"a", "b"}); err != nil {
 				t.Fatal(err)
 			}
-			if _, err := newGrace(ttl/5, h.length); err != nil {
+			if err := fits(h, ttl/5); err != nil {
 				t.Errorf("after a wait of %v: %v", wait, err)
 			}
 			if err := h.release(); err != nil {
@@ -82,6 +84,52 @@ func TestTheGraceAfterAWait(t *testing.T) {
 			}
 			if err := <-released; err != nil {
 				t.Error(err)
+			}
+		}
+	})
+}
+
+// fits returns an error unless a grace is allowed for the held keys, and leaves time before an
+// unrenewed lease counts as lost.
+func fits(h *holder, asked time.Duration) error {
+	grace, err := newGrace(asked, h.length)
+	if err != nil {
+		return err
+	}
+	if late := time.Since((&supervisor{holder: h, grace: grace}).renewalLimit()); late >= 0 {
+		return fmt.Errorf("with a grace of %v, a held lock counts as lost since %v", grace, late)
+	}
+	return nil
+}
+
+// TestTheGraceInEachPhase : the longest grace fits a lease from the grant on, whenever the node has
+// refreshed its sessions last, and whenever the node has told so.
+func TestTheGraceInEachPhase(t *testing.T) {
+	meshtest.Run(t, 3, func(t *testing.T, m *meshtest.Mesh) {
+		l := linkTo(t, m.Node("a"))
+		for _, ttl := range []time.Duration{0, lockmesh.MinTTL, lockmesh.DefaultMaxTTL / 4} {
+			length := cmp.Or(ttl, lockmesh.DefaultMaxTTL)
+			for range 20 {
+				time.Sleep(length * 3 / 29)
+				h := &holder{lockFlags: &lockFlags{TTL: ttl}, link: l, name: "true"}
+				if err := h.checkGrace(t.Context(), length/5); err != nil {
+					t.Error(err)
+				}
+				if err := h.checkGrace(t.Context(), length/5+time.Millisecond); codeOf(err) != exitUsage {
+					t.Errorf("the error of a longer grace is %v", err)
+				}
+				if err := h.take(t.Context(), []string{"k"}); err != nil {
+					t.Fatal(err)
+				}
+				for range 60 {
+					if err := errors.Join(fits(h, length/5), fits(h, 0)); err != nil {
+						t.Fatalf("a lease of %v: %v", length, err)
+					}
+					time.Sleep(length / 40)
+				}
+				if err := h.release(); err != nil {
+					t.Error(err)
+				}
 			}
 		}
 	})

@@ -9,7 +9,7 @@ import (
 
 // jobFlags are the flags of the verbs to run a command.
 type jobFlags struct {
-	Grace time.Duration `env:"LOCKMESH_GRACE" placeholder:"TIME" help:"When the lock is lost, how long the command has between SIGTERM and SIGKILL. SIGKILL is sent TIME before the end of a lease that isn't renewed. (1s, or a quarter of a shorter lease)"`
+	Grace time.Duration `env:"LOCKMESH_GRACE" placeholder:"TIME" help:"When the lock is lost, how long the command has between SIGTERM and SIGKILL. SIGKILL is sent TIME before the end of a lease that isn't renewed. At most a fifth of the lease. (1s, or a fifth of a shorter lease)"`
 	Yield bool          `help:"Send the command SIGTERM when another node asks for the lock."`
 	Alone bool          `name:"command-only" aliases:"close" help:"Release the lock when the command itself has ended, even if processes that it has started in its process group go on. flock(1) has -o for this."`
 }

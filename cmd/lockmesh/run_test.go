@@ -184,6 +184,27 @@ func TestASilentAgentEndsTheWait(t *testing.T) {
 	b.wants(0, "run", "k", "--", "true")
 }
 
+// TestAGraceTooLong : is refused before the wait for the lock, which may take hours.
+func TestAGraceTooLong(t *testing.T) {
+	b := newBench(t)
+	holder, in := b.startPiped("lock", "k")
+	holder.prints(" k\n")
+	for _, c := range []struct{ flags, longest string }{
+		{"--grace 6001ms", "6s"}, // a fifth of the agent's TTL
+		{"--grace 2001ms --ttl 10s", "2s"},
+	} {
+		for verb, args := range map[string]string{"run": "run k", "lead": "lead k"} {
+			p := b.wants(64, append(strings.Fields(args+" "+c.flags), "--", "true")...)
+			if text := p.err.String(); !strings.Contains(text, "at most a fifth of the lease, "+c.longest+";") {
+				t.Errorf("%s %s complains %s", verb, c.flags, text)
+			}
+		}
+	}
+	in.Close()
+	b.wants(0, "run", "--grace", "6s", "k", "--", "true")
+	b.wants(0, "run", "--grace", "2s", "--ttl", "10s", "k", "--", "true")
+}
+
 func TestLock(t *testing.T) {
 	b := newBench(t)
 	p := b.command("lock", "k", "j")

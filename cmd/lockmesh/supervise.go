@@ -19,9 +19,11 @@ const (
 	// longestGrace is the default of --grace for leases of enough length.
 	longestGrace = time.Second
 
-	// gracesInLease is how many times --grace a lease has to be: the node renews a lease when a
-	// fifth of it has passed, and tells so within a quarter of the rest.
-	gracesInLease = 4
+	// gracesInLease is how many times --grace a lease has to be. The node renews a lease when a
+	// fifth of it has passed, and tells so within a quarter of the rest: this process always knows
+	// of more than half of a lease. An unrenewed lease counts as lost two graces before its end,
+	// and two fifths are less than a half, by a tenth of the lease for delays.
+	gracesInLease = 5
 )
 
 // phase is the state of a supervisor.
@@ -67,8 +69,8 @@ func newGrace(asked, lease time.Duration) (time.Duration, error) {
 	case asked == 0:
 		return min(longestGrace, longest), nil
 	case asked > longest:
-		return 0, usage("--grace %v is too long for a lease of %v: at most a quarter of the lease; "+
-			"a longer lease needs a larger --ttl, or a larger MaxTTL of the mesh", asked, lease.Round(time.Millisecond))
+		return 0, usage("--grace %v is too long for a lease of %v: at most a fifth of the lease, %v; "+
+			"a longer lease needs a larger --ttl, or a larger MaxTTL of the mesh", asked, lease, longest)
 	}
 	return asked, nil
 }

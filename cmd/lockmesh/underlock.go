@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"syscall"
+	"time"
 
 	"github.com/lockmesh/lockmesh"
 )
@@ -24,7 +25,9 @@ type guarded struct {
 func (g *globals) underLock(ctx context.Context, l *link, c *guarded) (told syscall.Signal, err error) {
 	h := &holder{lockFlags: c.lockFlags, link: l, name: c.args[0]}
 	waiting, stop := untilSignal(ctx, c.signals)
-	err = h.take(waiting, c.keys)
+	if err = h.checkGrace(waiting, c.Grace); err == nil {
+		err = h.take(waiting, c.keys)
+	}
 	stop()
 	if sig := signalOf(waiting); sig != 0 { // perhaps at the moment of the grant
 		return sig, errors.Join(causeOf(waiting, err), h.release())
@@ -46,4 +49,30 @@ func (g *globals) underLock(ctx context.Context, l *link, c *guarded) (told sysc
 		_, _ = fmt.Fprintf(g.err, "lockmesh: the release isn't confirmed, and others may have to wait for the end of the lease: %s\n", describe(err))
 	}
 	return s.endedBy(), result
+}
+
+// checkGrace returns an error about a --grace that no lease to be taken is long enough for: before
+// the wait for the lease, which may take hours. If the node doesn't tell the length of its leases,
+// the grants tell.
+func (h *holder) checkGrace(ctx context.Context, asked time.Duration) error {
+	length := h.TTL
+	switch {
+	case asked == 0:
+		return nil
+	case asked > 0 && length == 0:
+		c, err := h.link.client(nil)
+		if err != nil {
+			return err
+		}
+		defer h.link.drop(c)
+		ctx, cancel := context.WithTimeout(ctx, h.link.g.Timeout)
+		defer cancel()
+		s, err := c.Status(ctx)
+		if err != nil || s.TTLMS == 0 {
+			return nil //nolint:nilerr // take shows what is wrong with the node
+		}
+		length = milliseconds(s.TTLMS)
+	}
+	_, err := newGrace(asked, length)
+	return err
 }
