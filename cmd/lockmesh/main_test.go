@@ -5,8 +5,11 @@ package main
 import (
 	"bytes"
 	"context"
+	"fmt"
+	"io"
 	"os"
 	"os/exec"
+	"os/signal"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -21,7 +24,22 @@ import (
 // asCommand is the variable with which the test's program acts as the command itself.
 const asCommand = "LOCKMESH_TEST_AS_COMMAND"
 
+// asRoot is the variable with which a copy of the test's program, owned by root and with the bit
+// for its owner's rights, becomes a process of root, as sudo does, and runs until its standard
+// input ends.
+const asRoot = "LOCKMESH_TEST_AS_ROOT"
+
 func TestMain(m *testing.M) {
+	if os.Getenv(asRoot) != "" {
+		if err := syscall.Setreuid(0, 0); err != nil {
+			panic(err)
+		}
+		signal.Ignore(syscall.SIGTERM)
+		fmt.Println("works as root")
+		_, _ = io.Copy(io.Discard, os.Stdin)
+		fmt.Println("has worked")
+		return
+	}
 	if os.Getenv(asCommand) != "" {
 		main()
 		return

@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"os"
+	"strings"
 	"syscall"
 	"time"
 
@@ -11,11 +12,6 @@ import (
 )
 
 const (
-	// lingerPause is the shortest pause between two looks at the processes left by a command, and
-	// longestLinger the longest.
-	lingerPause   = 20 * time.Millisecond
-	longestLinger = 500 * time.Millisecond
-
 	// longestGrace is the default of --grace for leases of enough length.
 	longestGrace = time.Second
 
@@ -47,17 +43,18 @@ type supervisor struct {
 	signals  <-chan os.Signal
 	terminal *job.Terminal
 
-	job    *job.Job
-	phase  phase
-	killAt time.Time  // in the phase ending
-	loss   error      // why the lock is lost
-	end    job.Change // of the command
-	endAt  time.Time
-	given  bool           // the job has the terminal
-	forced bool           // SIGKILL was sent
-	told   syscall.Signal // the last passed-on signal of the user to end processes
-	toldAt time.Time
-	asked  bool // the job was told to end since another node asks for the key
+	job     *job.Job
+	phase   phase
+	killAt  time.Time  // in the phase ending
+	loss    error      // why the lock is lost
+	end     job.Change // of the command
+	endAt   time.Time
+	given   bool           // the job has the terminal
+	forced  bool           // SIGKILL was sent
+	foreign bool           // processes of another user couldn't be ended
+	told    syscall.Signal // the last passed-on signal of the user to end processes
+	toldAt  time.Time
+	asked   bool // the job was told to end since another node asks for the key
 }
 
 // newGrace returns the time between SIGTERM and SIGKILL: as asked for, if the lease is long enough.
@@ -158,7 +155,7 @@ func (s *supervisor) next() time.Time {
 		}
 		return s.killAt
 	}
-	return time.Now().Add(lingerPause)
+	return time.Now().Add(job.Pause(s.killAt))
 }
 
 // renewalLimit returns when a lease without a renewal counts as lost.
@@ -167,7 +164,7 @@ func (s *supervisor) renewalLimit() time.Time { return s.holder.deadline().Add(-
 // nextLook returns when to look again whether processes go on, once the command has ended: seldom
 // if they go on for long, since the look goes through all processes of the machine.
 func (s *supervisor) nextLook() time.Time {
-	return time.Now().Add(min(max(time.Since(s.endAt)/10, lingerPause), longestLinger))
+	return time.Now().Add(job.Pause(s.endAt))
 }
 
 func earlier(a, b time.Time) time.Time {
@@ -193,8 +190,18 @@ func (s *supervisor) tick() {
 	}
 	if s.phase == killing {
 		s.forced = true
-		s.job.Kill()
+		s.note(s.job.Kill())
 	}
+}
+
+// note tells the user, once, that processes of another user can't be ended.
+func (s *supervisor) note(foreign []int) {
+	if len(foreign) == 0 || s.foreign {
+		return
+	}
+	s.foreign = true
+	_, _ = fmt.Fprintf(s.holder.link.g.err, "lockmesh: processes of another user, as sudo starts them, can't be ended from here, "+
+		"and go on without the lock: %s; lockmesh waits for their end (run lockmesh itself as that user)\n", strings.Trim(fmt.Sprint(foreign), "[]"))
 }
 
 // lose begins the end of the job, since the lock is lost or about to be lost.
@@ -325,7 +332,10 @@ func (s *supervisor) resumed() {
 func (s *supervisor) result() error {
 	if s.loss != nil {
 		how := "the command has ended"
-		if s.forced {
+		switch {
+		case s.foreign:
+			how = "the command couldn't be ended, and has gone on without the lock to its own end"
+		case s.forced:
 			how = "the command was killed"
 		}
 		return &exit{code: exitLost, err: fmt.Errorf("the lock was lost while the command ran; %s: %w", how, s.loss)}

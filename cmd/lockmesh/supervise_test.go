@@ -4,10 +4,13 @@ package main
 
 import (
 	"os"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"syscall"
 	"testing"
+
+	"github.com/lockmesh/lockmesh"
 )
 
 const (
@@ -293,4 +296,28 @@ func TestWhatACommandLeavesRunning(t *testing.T) {
 	}
 	_ = syscall.Kill(pid, syscall.SIGKILL)
 	b.wants(0, "run", "-n", "k", "--", "true")
+}
+
+// TestProcessesOfAnotherUser : the user learns, once, which processes can't be ended, and isn't
+// told that the command was killed.
+func TestProcessesOfAnotherUser(t *testing.T) {
+	said, err := os.Create(filepath.Join(t.TempDir(), "said"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer said.Close()
+	s := &supervisor{holder: &holder{link: &link{g: &globals{streams: &streams{err: said}}}}, loss: lockmesh.ErrLost, forced: true}
+	if text := s.result().Error(); !strings.Contains(text, "was killed") {
+		t.Errorf("after a kill: %s", text)
+	}
+	for _, foreign := range [][]int{nil, {4711, 4712}, {4711}} {
+		s.note(foreign)
+	}
+	text, err := os.ReadFile(said.Name())
+	if err != nil || strings.Count(string(text), "\n") != 1 || !strings.Contains(string(text), "can't be ended from here, and go on without the lock: 4711 4712;") {
+		t.Errorf("the user is told %q, %v", text, err)
+	}
+	if text := s.result().Error(); strings.Contains(text, "killed") || !strings.Contains(text, "couldn't be ended") {
+		t.Errorf("the result is %s", text)
+	}
 }

@@ -12,6 +12,7 @@ import (
 	"errors"
 	"os"
 	"syscall"
+	"time"
 )
 
 // MarkVariable is the environment variable that marks the processes of a job. The value has a mark
@@ -28,6 +29,18 @@ var ErrNotFound = errors.New("there is no such command")
 
 // ErrNotRun means the command can't be run: code 126 of a shell.
 var ErrNotRun = errors.New("the command can't be run")
+
+// The pauses between two looks at the processes of a job grow with the time since the first look,
+// from LookPause to LongestPause: a look goes through all processes of the machine.
+const (
+	LookPause    = 20 * time.Millisecond
+	LongestPause = 500 * time.Millisecond
+)
+
+// Pause returns the pause until the next look at processes, after looks since a time.
+func Pause(since time.Time) time.Duration {
+	return min(max(time.Since(since)/10, LookPause), LongestPause)
+}
 
 // Change is a change of the state of a command. The zero Change says nothing.
 type Change struct {

@@ -51,9 +51,8 @@ func Guard(mark string) {
 	if group == 0 {
 		return // the command wasn't started, or was killed with its parent
 	}
-	for len(processes(group, mark)) > 0 {
+	for from := time.Now(); len(processes(group, mark)) > 0; time.Sleep(Pause(from)) {
 		kill(group, mark)
-		time.Sleep(lookPause)
 	}
 }
 

@@ -49,13 +49,16 @@ func (j *Job) Changes() <-chan Change { return j.changes }
 func (j *Job) Group() int { return j.process.Pid }
 
 // Signal ends the command: this system has no signals.
-func (j *Job) Signal(syscall.Signal) { j.Kill() }
+func (j *Job) Signal(syscall.Signal) { _ = j.Kill() }
 
 // SignalAll ends the command: this system has no signals.
-func (j *Job) SignalAll(syscall.Signal) { j.Kill() }
+func (j *Job) SignalAll(syscall.Signal) { _ = j.Kill() }
 
-// Kill ends the command at once.
-func (j *Job) Kill() { _ = j.process.Kill() }
+// Kill ends the command at once, and returns nil.
+func (j *Job) Kill() []int {
+	_ = j.process.Kill()
+	return nil
+}
 
 // Alive returns false: the job can't find processes left by the command.
 func (j *Job) Alive() bool { return false }

@@ -11,13 +11,9 @@ import (
 	"os/exec"
 	"strings"
 	"syscall"
-	"time"
 
 	"golang.org/x/sys/unix"
 )
-
-// lookPause is the pause between two looks at the processes of a job whose command has ended.
-const lookPause = 20 * time.Millisecond
 
 // Job is a started command. The methods are for a single goroutine.
 type Job struct {
@@ -132,8 +128,9 @@ func (j *Job) SignalAll(sig syscall.Signal) {
 	}
 }
 
-// Kill ends all processes of the job at once.
-func (j *Job) Kill() { kill(j.pid, j.mark) }
+// Kill ends all processes of the job at once. Kill returns the processes that the system doesn't
+// let this process end: processes of another user, such as those of sudo.
+func (j *Job) Kill() (foreign []int) { return kill(j.pid, j.mark) }
 
 // Alive reports whether a process of the job goes on.
 func (j *Job) Alive() bool { return len(processes(j.pid, j.mark)) > 0 }
@@ -142,10 +139,16 @@ func (j *Job) Alive() bool { return len(processes(j.pid, j.mark)) > 0 }
 func (j *Job) Close() { j.guard.dismiss() }
 
 // kill ends all processes of a job that there are now. A process may start another between the look
-// and the signal, so callers look again.
-func kill(group int, mark string) {
-	_ = unix.Kill(-group, unix.SIGKILL) // most are ended by this
+// and the signal, so callers look again. kill returns the processes of other users.
+func kill(group int, mark string) (foreign []int) {
+	_ = sendSignal(-group, unix.SIGKILL) // most are ended by this
 	for _, pid := range processes(group, mark) {
-		_ = unix.Kill(pid, unix.SIGKILL)
+		if errors.Is(sendSignal(pid, unix.SIGKILL), unix.EPERM) {
+			foreign = append(foreign, max(pid, -pid)) // -pid stands for a group
+		}
 	}
+	return foreign
 }
+
+// sendSignal sends a signal to a process or a group. Tests put another function here.
+var sendSignal = unix.Kill

@@ -4,8 +4,13 @@ package job
 
 import (
 	"os"
+	"os/exec"
 	"slices"
+	"syscall"
 	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 func TestReadStat(t *testing.T) {
@@ -56,5 +61,35 @@ func TestMarks(t *testing.T) {
 	}
 	if env = withoutMesh(env); !slices.Equal(env, []string{"A=1"}) {
 		t.Errorf("the guard's environment is %q", env)
+	}
+}
+
+// TestProcessesOfAnotherUser : the system refuses the signal, and kill returns the process.
+func TestProcessesOfAnotherUser(t *testing.T) {
+	c := exec.Command("sleep", "1000")
+	c.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	if err := c.Start(); err != nil {
+		t.Fatal(err)
+	}
+	sendSignal = func(int, syscall.Signal) error { return unix.EPERM }
+	defer func() { sendSignal = unix.Kill }()
+	pid := c.Process.Pid
+	if foreign := kill(pid, "no mark"); !slices.Equal(foreign, []int{pid}) {
+		t.Errorf("of another user are %v, not %d", foreign, pid)
+	}
+	sendSignal = unix.Kill
+	if foreign := kill(pid, "no mark"); len(foreign) > 0 {
+		t.Errorf("of another user are %v", foreign)
+	}
+	_ = c.Wait()
+}
+
+func TestPause(t *testing.T) {
+	for since, want := range map[time.Time]time.Duration{
+		time.Now().Add(time.Hour): LookPause, time.Now().Add(-time.Hour): LongestPause,
+	} {
+		if got := Pause(since); got != want {
+			t.Errorf("%v after the first look the pause is %v", time.Since(since), got)
+		}
 	}
 }
