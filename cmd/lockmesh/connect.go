@@ -12,7 +12,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 	"sync"
 	"syscall"
 	"time"
@@ -168,7 +167,7 @@ func (g *globals) join(ctx context.Context) (*ownNode, error) {
 	if g.Mesh.Register != "" {
 		cfg.Register = uncalled{}
 	}
-	cfg.Name = "cli-" + strings.ToLower(rand.Text()[:12])
+	cfg.Name = passingName(joined, joinedLen)
 	if cfg.Bind == "" {
 		cfg.Bind = anyPort(g.Join)
 	}

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"crypto/rand"
 	"errors"
 	"fmt"
 	"os"
@@ -60,7 +59,7 @@ func (x *examination) visit() {
 // join starts a node without a vote, with the settings of this machine's agent.
 func (x *examination) join() (*lockmesh.Mesh, func(), error) {
 	cfg := x.cfg
-	cfg.Name, cfg.NonVoting, cfg.Bootstrap = "doctor-"+strings.ToLower(rand.Text()[:8]), true, false
+	cfg.Name, cfg.NonVoting, cfg.Bootstrap = passingName(visitor, visitorLen), true, false
 	var addresses []string
 	for _, p := range x.peers {
 		addresses = append(addresses, p.address)
@@ -139,7 +138,7 @@ func (x *examination) gossip(mesh *lockmesh.Mesh, s *lockmesh.Status) {
 	}
 	x.add("join", ok, "", "gossip knows %s besides this one", count(len(s.Members)-1, "node"))
 	for _, m := range s.Members {
-		if m.Name == mesh.Name() || strings.HasPrefix(m.Name, "doctor-") {
+		if m.Name == mesh.Name() || strings.HasPrefix(m.Name, visitor) {
 			continue
 		}
 		if m.State != "alive" {

@@ -33,7 +33,7 @@ Example, with the file new of lockmesh keygen copied to each machine:
 type rotation struct {
 	// Secrets are the secrets in use, by id.
 	Secrets []admin.SecretUse `json:"secrets"`
-	// Missing are the nodes lost by gossip: rotate can't ask these nodes.
+	// Missing are the nodes lost by gossip, if there are secrets: rotate can't ask these nodes.
 	Missing []string `json:"missing"`
 	// Next is the next step.
 	Next string `json:"next"`
@@ -61,7 +61,8 @@ func (*rotateVerb) Run(ctx context.Context, g *globals) error {
 	})
 }
 
-// newRotation judges by the gossip about the live nodes.
+// newRotation judges by the gossip about the live nodes. A lost node that has passed with its
+// command never comes back, and needs no file.
 func newRotation(s *admin.Status) *rotation {
 	r := &rotation{Secrets: s.Secrets, Missing: []string{}}
 	alive := 0
@@ -70,7 +71,9 @@ func newRotation(s *admin.Status) *rotation {
 		case "alive":
 			alive++
 		case "failed":
-			r.Missing = append(r.Missing, m.Name)
+			if len(s.Secrets) > 0 && !passing.MatchString(m.Name) {
+				r.Missing = append(r.Missing, m.Name)
+			}
 		}
 	}
 	r.Next = nextStep(s.Secrets, alive)

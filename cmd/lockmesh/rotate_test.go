@@ -5,6 +5,7 @@ package main
 import (
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -31,6 +32,23 @@ func TestNextStep(t *testing.T) {
 		if got := nextStep(c.all, 3); !strings.Contains(got, c.want) {
 			t.Errorf("%+v: %s", c.all, got)
 		}
+	}
+}
+
+// TestMissingNodes : a node that comes back needs the file of the step, unless the mesh has no
+// secret. The node of a killed command doesn't come back.
+func TestMissingNodes(t *testing.T) {
+	s := &admin.Status{Members: []admin.Member{{Name: "a", State: "alive"}}, Secrets: []admin.SecretUse{{ID: "x"}}}
+	want := []string{"b", "cli-7", "doctor-who"}
+	for _, name := range append([]string{passingName(joined, joinedLen), passingName(visitor, visitorLen)}, want...) {
+		s.Members = append(s.Members, admin.Member{Name: name, State: "failed"})
+	}
+	if r := newRotation(s); !slices.Equal(r.Missing, want) {
+		t.Errorf("missing are %q", r.Missing)
+	}
+	s.Secrets = nil
+	if r := newRotation(s); r.Missing == nil || len(r.Missing) > 0 || !strings.Contains(r.Next, "no secret") {
+		t.Errorf("without a secret: %+v", r)
 	}
 }
 
