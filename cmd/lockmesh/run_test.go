@@ -34,6 +34,7 @@ func TestExitCodes(t *testing.T) {
 		{"run", "k"}, {"run", "--", "true"}, {"run", "k", "--no-such-flag", "--", "true"},
 		{"run", "k", "-c", "true", "--", "true"}, {"run", "-w", "soon", "k", "--", "true"},
 		{"run", "-n", "-w", "1s", "k", "--", "true"}, {"run", "-s", "--permits", "2", "k", "--", "true"},
+		{"run", "-s", "-x", "k", "--", "true"}, {"run", "-w", "1e1", "k", "--", "true"},
 		{"run", "-E", "256", "k", "--", "true"}, {"run", "--grace", "8s", "k", "--", "true"},
 		{"run", strings.Repeat("k", 2000), "--", "true"}, {"no-such-verb"}, {"ls", "--", "x", "y", "z"},
 		{"evict", "k"}, {"recover", "a"}, {"lead", "k"},
