@@ -51,28 +51,35 @@ func (g *globals) underLock(ctx context.Context, l *link, c *guarded) (told sysc
 	return s.endedBy(), result
 }
 
-// checkGrace returns an error about a --grace that no lease to be taken is long enough for: before
-// the wait for the lease, which may take hours. If the node doesn't tell the length of its leases,
-// the grants tell.
+// checkGrace returns an error about a --grace too long for the leases to be taken: before the wait
+// for the first lease, which may take hours. If the node doesn't tell the length of its leases, the
+// grants tell.
 func (h *holder) checkGrace(ctx context.Context, asked time.Duration) error {
-	length := h.TTL
-	switch {
-	case asked == 0:
+	if asked == 0 {
 		return nil
-	case asked > 0 && length == 0:
-		c, err := h.link.client(nil)
-		if err != nil {
+	}
+	length, err := h.TTL, error(nil)
+	if length == 0 {
+		if length, err = h.ownTTL(ctx); err != nil || length == 0 {
 			return err
 		}
-		defer h.link.drop(c)
-		ctx, cancel := context.WithTimeout(ctx, h.link.g.Timeout)
-		defer cancel()
-		s, err := c.Status(ctx)
-		if err != nil || s.TTLMS == 0 {
-			return nil //nolint:nilerr // take shows what is wrong with the node
-		}
-		length = milliseconds(s.TTLMS)
 	}
-	_, err := newGrace(asked, length)
+	_, err = newGrace(asked, length)
 	return err
+}
+
+// ownTTL returns the length of the node's own leases; zero if the node doesn't tell. A request for
+// a lock shows then what is wrong with the node.
+func (h *holder) ownTTL(ctx context.Context) (time.Duration, error) {
+	c, err := h.link.client(nil)
+	if err != nil {
+		return 0, err
+	}
+	defer h.link.drop(c)
+	ctx, cancel := context.WithTimeout(ctx, h.link.g.Timeout)
+	defer cancel()
+	if s, err := c.Status(ctx); err == nil {
+		return milliseconds(s.TTLMS), nil
+	}
+	return 0, nil
 }
