@@ -90,20 +90,37 @@ func keysOf(tags map[string]string) []string {
 
 // setKeyring makes the keys those of the ring. Every message under way can be read: the new keys
 // are added first, and only then used.
+//
+// GetKeys returns the ring's own slice, over which gossip ranges without a lock, and RemoveKey moves
+// the keys behind the removed one within that slice: a reader would skip a key. So keys are removed
+// from the last to the first, and nothing moves; a kept key behind a dropped one is away for a
+// moment.
 func setKeyring(ring *memberlist.Keyring, keys [][]byte) error {
-	for _, k := range keys {
-		if err := ring.AddKey(k); err != nil {
-			return err
-		}
+	if err := addKeys(ring, keys); err != nil {
+		return err
 	}
 	if err := ring.UseKey(keys[0]); err != nil {
 		return err
 	}
-	for _, old := range ring.GetKeys() {
-		if slices.ContainsFunc(keys, func(k []byte) bool { return bytes.Equal(k, old) }) {
-			continue
+	all := ring.GetKeys()
+	dropped := slices.IndexFunc(all, func(old []byte) bool {
+		return !slices.ContainsFunc(keys, func(k []byte) bool { return bytes.Equal(k, old) })
+	})
+	if dropped < 0 {
+		return nil
+	}
+	for _, k := range slices.Backward(all[dropped:]) {
+		if err := ring.RemoveKey(k); err != nil {
+			return err
 		}
-		if err := ring.RemoveKey(old); err != nil {
+	}
+	return addKeys(ring, keys)
+}
+
+// addKeys adds the keys that the ring doesn't have.
+func addKeys(ring *memberlist.Keyring, keys [][]byte) error {
+	for _, k := range keys {
+		if err := ring.AddKey(k); err != nil {
 			return err
 		}
 	}

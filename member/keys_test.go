@@ -2,11 +2,15 @@ package member
 
 import (
 	"bytes"
+	"context"
 	"reflect"
+	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
+	"github.com/hashicorp/memberlist"
 	"github.com/lockmesh/lockmesh/internal/vote"
 )
 
@@ -70,6 +74,83 @@ func TestKeysAreChangedWhileGossipGoesOn(t *testing.T) {
 		e := l.start("e", 5, addr(5), func(c *Config) { c.Keys = [][]byte{fresh} })
 		l.within(inTheEnd, "the new key admits e", func() bool { return a.sees("a", "b", "c", "e") && e.sees("a", "b", "c", "e") })
 	})
+}
+
+// A dropped key is dropped, however many there were, and whatever their order is. Gossip reads the
+// ring meanwhile, without a lock: the race detector looks on.
+func TestTheRingHasTheKeysSetAndNoOthers(t *testing.T) {
+	for _, row := range []struct{ before, after string }{
+		{"1", "12"}, {"12", "21"}, {"21", "2"}, // the steps of a change
+		{"12", "34"}, {"123", "4"}, {"123", "43"}, {"123", "456"}, {"123", "1"}, {"123", "2"}, {"123", "3"},
+		{"123", "13"}, {"123", "31"}, {"123", "321"}, {"123", "24"}, {"12", "314"},
+	} {
+		t.Run(row.before+" to "+row.after, func(t *testing.T) {
+			ring, err := memberlist.NewKeyring(keysFrom(row.before), keyOf(row.before[0]))
+			if err != nil {
+				t.Fatal(err)
+			}
+			var reader sync.WaitGroup
+			defer reader.Wait()
+			ctx, stop := context.WithCancel(t.Context())
+			defer stop()
+			reader.Go(func() {
+				for ctx.Err() == nil {
+					for _, k := range ring.GetKeys() {
+						if len(k) == 0 {
+							t.Error("an empty key")
+						}
+					}
+				}
+			})
+			for range 100 {
+				for _, keys := range []string{row.before, row.after} {
+					if err := setKeyring(ring, keysFrom(keys)); err != nil {
+						t.Fatal(err)
+					}
+					if got := textOf(ring.GetKeys()); got[0] != keys[0] || sorted(got) != sorted(keys) {
+						t.Fatalf("the ring has %s, want %s", got, keys)
+					}
+				}
+			}
+		})
+	}
+}
+
+// keysFrom returns a key for each digit; textOf the digits of keys.
+func keysFrom(digits string) (keys [][]byte) {
+	for _, d := range []byte(digits) {
+		keys = append(keys, keyOf(d))
+	}
+	return keys
+}
+
+func textOf(keys [][]byte) (digits string) {
+	for _, k := range keys {
+		digits += string(k[:1])
+	}
+	return digits
+}
+
+func sorted(digits string) string { return string(slices.Sorted(slices.Values([]byte(digits)))) }
+
+// A leaked secret that is dropped together with others, as an interrupted change leaves them, admits
+// no member.
+func TestNoneOfSeveralDroppedKeysAdmitsAMember(t *testing.T) {
+	for leaked := byte(1); leaked <= 3; leaked++ {
+		inLab(t, func(l *lab) {
+			a := l.start("a", 1, addr(1), func(c *Config) { c.Keys = [][]byte{keyOf(1), keyOf(2), keyOf(3)} })
+			if err := a.SetKeys([][]byte{keyOf(4)}); err != nil {
+				t.Fatal(err)
+			}
+			d := l.start("d", 4, addr(4), func(c *Config) { c.Keys = [][]byte{keyOf(leaked)} })
+			time.Sleep(time.Minute) // of the bubble's time
+			if a.member("d").Name != "" || !d.sees("d") {
+				t.Errorf("dropped key %d still admits a member: %v, %v", leaked, a.Members(), d.Members())
+			}
+			e := l.start("e", 5, addr(5), func(c *Config) { c.Keys = [][]byte{keyOf(4)} })
+			l.within(inTheEnd, "the new key admits e", func() bool { return a.sees("a", "e") && e.sees("a", "e") })
+		})
+	}
 }
 
 func TestKeysThatCannotBeSet(t *testing.T) {
