@@ -5,6 +5,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
+	"log/slog"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -23,7 +25,7 @@ import (
 // or Close ends the node.
 type Mesh struct {
 	eng          *engine.Engine
-	cfg          Config // with defaults filled in
+	cfg          Config // with defaults filled in, and without the secrets
 	uniqueValues atomic.Uint64
 	// watchEventsDropped counts the events left out for slow readers of watches.
 	watchEventsDropped atomic.Uint64
@@ -69,6 +71,7 @@ func join(ctx context.Context, cfg Config, w world.World) (*Mesh, error) {
 	if err != nil {
 		return nil, err
 	}
+	cfg.Secret, cfg.Secrets = nil, nil // the engine has them; a printed copy of the Mesh hasn't
 	m := &Mesh{eng: eng, cfg: cfg, left: make(chan struct{})}
 	if ctx.Err() != nil {
 		return nil, &Error{Op: "join", Err: errors.Join(errs.OfContext(ctx), m.Close())}
@@ -113,6 +116,20 @@ func (m *Mesh) Name() string {
 	m.checkUsable("Mesh.Name")
 	return string(m.eng.Self().Node)
 }
+
+// text is what a Mesh shows of itself.
+func (m *Mesh) text() string {
+	if m == nil || m.eng == nil {
+		return "[no mesh]"
+	}
+	return string(m.eng.Self().Node)
+}
+
+// Format prints the node's name, by every verb of package fmt.
+func (m *Mesh) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, m.text()) }
+
+// LogValue gives package slog the node's name.
+func (m *Mesh) LogValue() slog.Value { return slog.StringValue(m.text()) }
 
 // Addr returns the address, host:port, at which other nodes reach this node, for their Peers. If
 // Bind has port 0, the address has the port chosen by the system.

@@ -20,8 +20,8 @@ const (
 // Secret is the shared secret of a mesh, for [Config]. A Secret doesn't print itself: not by
 // package fmt with any verb, as JSON or any other text, or to a log. But package fmt calls no
 // methods on values in unexported fields, and prints the bytes: don't print a struct that has a
-// Config in an unexported field. string(secret) is the secret, for the place where the application
-// keeps the secret.
+// Config in an unexported field. (A [Mesh] prints the node's name.) string(secret) is the secret,
+// for the place where the application keeps the secret.
 //
 // A []byte can be assigned to a field of this type.
 type Secret []byte

@@ -45,6 +45,47 @@ func TestASecretNeverPrintsItself(t *testing.T) {
 	}
 }
 
+// Applications log what they have joined. A Mesh prints the node's name: neither a secret nor any
+// other field.
+func TestAMeshPrintsItsNameAndNoSecret(t *testing.T) {
+	const text = "kQ7vXw2-first-hB9zLm4TgY8s"
+	for name, set := range map[string]func(*Config){
+		"Secret":  func(c *Config) { c.Secret = Secret(text) },
+		"Secrets": func(c *Config) { c.Secrets = []Secret{Secret(text), NewSecret()} },
+	} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, func(t *testing.T, w *wire) {
+				m := w.join("node-a", []string{"node-a"}, set)
+				for _, verb := range []string{"%v", "%+v", "%#v", "%s", "%q", "%x", "%X", "%d"} {
+					if got := fmt.Sprintf(verb, m); got != "node-a" {
+						t.Errorf("%s prints %q", verb, got)
+					}
+				}
+				var out bytes.Buffer
+				for _, h := range []slog.Handler{slog.NewTextHandler(&out, nil), slog.NewJSONHandler(&out, nil)} {
+					slog.New(h).Info("joined", "mesh", m, "all", []any{m})
+				}
+				if s := out.String(); !strings.Contains(s, "mesh=node-a") || !strings.Contains(s, `"mesh":"node-a"`) {
+					t.Error("the log lines lack the name")
+				}
+				fmt.Fprintf(&out, "%v %s %x", m.cfg, m.cfg.Secret, m.cfg.Secrets)
+				if len(m.cfg.secrets()) > 0 {
+					t.Error("the Mesh keeps a secret, which a printed copy of the Mesh would show")
+				}
+				for _, forbidden := range []string{"first", fmt.Sprintf("%x", text[:4]), strings.Trim(fmt.Sprint([]byte(text[:4])), "[]")} {
+					if strings.Contains(out.String(), forbidden) {
+						t.Errorf("%q is shown", forbidden)
+					}
+				}
+			})
+		})
+	}
+	var none *Mesh
+	if got := fmt.Sprint(none, new(Mesh)); got != "[no mesh] [no mesh]" {
+		t.Error(got)
+	}
+}
+
 func TestNewSecret(t *testing.T) {
 	seen := make(map[string]bool)
 	for range 1000 {
