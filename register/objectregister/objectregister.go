@@ -15,6 +15,7 @@ import (
 	"net/http"
 	"net/url"
 	"path"
+	"strconv"
 	"strings"
 
 	"github.com/lockmesh/lockmesh/fence/objectfence"
@@ -39,12 +40,25 @@ func New(store objectfence.Store, name string) *Object { return &Object{store, n
 func AtURL(text string, client *http.Client) (*Object, error) {
 	u, err := url.Parse(text)
 	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" || u.RawQuery != "" || strings.HasSuffix(u.Path, "/") || u.Path == "" {
-		return nil, fmt.Errorf("objectregister: %q is no URL of an object, such as https://host/bucket/locks.json", text)
+		return nil, fmt.Errorf("objectregister: %s is no URL of an object, such as https://host/bucket/locks.json, without a query", shown(u))
 	}
 	name := path.Base(u.Path)
 	base := *u
 	base.Path, base.RawPath = path.Dir(u.Path), ""
 	return New(&objectfence.HTTP{Base: &base, Client: client}, name), nil
+}
+
+// shown returns what an error may show of a URL, nil if there is none: no user, no query and no
+// fragment, since any may be a secret, such as the signature of a presigned URL.
+func shown(u *url.URL) string {
+	if u == nil || u.Opaque != "" || u.Host == "" {
+		return "the text"
+	}
+	s := url.URL{Scheme: u.Scheme, Host: u.Host, Path: u.Path}
+	if u.RawQuery != "" {
+		s.RawQuery = "..."
+	}
+	return strconv.Quote(s.String())
 }
 
 // token is the token of all writes: births have an order of their own, in the record.

@@ -14,6 +14,7 @@ import (
 	"net/http"
 	"net/url"
 	"regexp"
+	"strconv"
 	"strings"
 
 	"github.com/lockmesh/lockmesh/register"
@@ -41,10 +42,10 @@ func Parse(text string, token func() (string, error)) (register.Register, error)
 	u, err := url.Parse(text)
 	switch {
 	case err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https":
-		return nil, fmt.Errorf("%q is no register: name a ConfigMap by %sNAME, or by https://SERVER/api/v1/namespaces/NAMESPACE/configmaps/NAME, "+
-			"or an object by its URL, such as https://host/bucket/mesh.json", text, inPod)
+		return nil, fmt.Errorf("%s is no register: name a ConfigMap by %sNAME, or by https://SERVER/api/v1/namespaces/NAMESPACE/configmaps/NAME, "+
+			"or an object by its URL, such as https://host/bucket/mesh.json", shown(text), inPod)
 	case u.User != nil:
-		return nil, fmt.Errorf("%s has a user in front of the host: logs would show the password; use a bearer token instead", u.Redacted())
+		return nil, fmt.Errorf("%s has a user in front of the host: logs would show the password; use a bearer token instead", shown(text))
 	}
 	var client *http.Client
 	if token != nil {
@@ -59,6 +60,30 @@ func Parse(text string, token func() (string, error)) (register.Register, error)
 		return nil, err
 	}
 	return at, nil
+}
+
+// plainName is a text in which no password is to be expected.
+var plainName = regexp.MustCompile(`^[A-Za-z0-9./_-]{0,100}$`)
+
+// shown returns what an error may show of a text that should name a register: the text may be the
+// URL of a database with a password, a presigned URL, or anything else. "..." stands for what is
+// left out.
+func shown(text string) string {
+	u, err := url.Parse(text)
+	switch {
+	case plainName.MatchString(text):
+		return strconv.Quote(text)
+	case err != nil || u.Host == "" || u.Opaque != "":
+		return `"..."`
+	}
+	s := url.URL{Scheme: u.Scheme, Host: u.Host, Path: u.Path}
+	if u.User != nil {
+		s.User = url.User("...")
+	}
+	if u.RawQuery != "" {
+		s.RawQuery = "..."
+	}
+	return strconv.Quote(s.String())
 }
 
 // bearer sends requests to a single host with a bearer token. A redirect to another host, port or

@@ -115,3 +115,25 @@ func TestErrorsSayWhatATextMayBe(t *testing.T) {
 		}
 	}
 }
+
+// A text that is meant for something else, or is a URL with a password, must not end in the log with
+// the password.
+func TestErrorsShowNoPassword(t *testing.T) {
+	for text, want := range map[string]string{
+		"postgres://locks:hunter2@db/locks":                                  `"postgres://...@db/locks" is no register`,
+		"postgres://locks@db/locks?password=hunter2":                         `"postgres://...@db/locks?..." is no register`,
+		"s3://KEY:hunter2@bucket/x":                                          `"s3://...@bucket/x" is no register`,
+		"locks:hunter2@tcp(db:3306)/locks":                                   "is no register",
+		"locks:hunter2@db/locks":                                             "is no register",
+		"host=db user=locks password=hunter2":                                "is no register",
+		"https://locks:hunter2%@host/x":                                      "is no register",
+		"https://hunter2:@host/mesh.json":                                    `"https://...@host/mesh.json" has a user`,
+		"https://acc.blob.core.windows.net/c/mesh.json?sv=2024&sig=hunter2":  `"https://acc.blob.core.windows.net/c/mesh.json?..." is no URL of an object`,
+		"https://locks.s3.amazonaws.com/mesh.json?X-Amz-Credential=hunter2#": "without a query",
+	} {
+		_, err := Parse(text, nil)
+		if err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "hunter2") {
+			t.Errorf("%q: %v, want %q", text, err, want)
+		}
+	}
+}
