@@ -3,7 +3,6 @@ package peers
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"net/netip"
@@ -27,7 +26,8 @@ const (
 	// lookUpMax is the timeout for looking an entry up.
 	lookUpMax = 5 * time.Second
 
-	// lookUpsAtOnce is how many entries a call looks up at the same time.
+	// lookUpsAtOnce is how many entries a call looks up at the same time, and how many names of a
+	// single entry.
 	lookUpsAtOnce = 32
 
 	// discoverText names the application's function in logs and errors.
@@ -240,12 +240,10 @@ func (e *Entry) ask(ctx context.Context) ([]netip.AddrPort, error) {
 // parsed returns the addresses from the application's function. Other texts are an error unless
 // there are addresses, too.
 func (e *Entry) parsed(ctx context.Context, texts []string, err error) ([]netip.AddrPort, error) {
-	errs := []error{err}
-	var addrs []netip.AddrPort
+	g := group{errs: []error{err}}
 	for _, text := range texts[:min(len(texts), groupAddresses)] {
-		some, err := lookUpText(ctx, e.book.cfg.Resolver, text)
-		errs = append(errs, err)
-		addrs = append(addrs, some...)
+		g.addText(text, "")
 	}
-	return found(addrs, errors.Join(errs...), groupAddresses)
+	addrs, err := g.lookUp(ctx, e.book.cfg.Resolver)
+	return found(addrs, err, groupAddresses)
 }

@@ -112,8 +112,8 @@ func (s *source) lookUp(ctx context.Context, r Resolver) (addrs []netip.AddrPort
 	most := groupAddresses
 	switch s.kind {
 	case kindAddress:
-		ip, err := netip.ParseAddr(s.host)
-		return []netip.AddrPort{netip.AddrPortFrom(ip.Unmap(), s.port)}, err
+		addr, err := s.addr()
+		return []netip.AddrPort{addr}, err
 	case kindName:
 		most = nameAddresses
 		addrs, err = hostAddrs(ctx, r, s.host, s.port)
@@ -123,6 +123,12 @@ func (s *source) lookUp(ctx context.Context, r Resolver) (addrs []netip.AddrPort
 		addrs, err = s.lookUpSRV(ctx, r)
 	}
 	return found(addrs, err, most)
+}
+
+// addr returns the address of kindAddress.
+func (s *source) addr() (netip.AddrPort, error) {
+	ip, err := netip.ParseAddr(s.host)
+	return netip.AddrPortFrom(ip.Unmap(), s.port), err
 }
 
 func unique(addrs []netip.AddrPort) []netip.AddrPort {
@@ -149,16 +155,13 @@ func (s *source) lookUpSRV(ctx context.Context, r Resolver) (addrs []netip.AddrP
 	if err != nil {
 		return nil, err
 	}
-	var errs []error
+	var g group
 	for _, rec := range records[:min(len(records), groupAddresses)] {
-		if rec.Port == 0 {
-			continue
+		if rec.Port != 0 {
+			g.add(source{kind: kindDNS, host: rec.Target, port: rec.Port}, "")
 		}
-		found, err := hostAddrs(ctx, r, rec.Target, rec.Port)
-		errs = append(errs, err)
-		addrs = append(addrs, found...)
 	}
-	return addrs, errors.Join(errs...)
+	return g.lookUp(ctx, r)
 }
 
 // readFile returns the lines of a file. readFile returns late if the file system hangs.
@@ -187,23 +190,18 @@ func readFile(path string) (lines []string, err error) {
 // fileAddrs returns the addresses in the lines of a file: an address or a host name with a port in
 // each line. Empty lines, and text after a #, are ignored. err is the error of reading the file.
 func fileAddrs(ctx context.Context, r Resolver, lines []string, err error) ([]netip.AddrPort, error) {
-	errs := []error{err}
-	var addrs []netip.AddrPort
+	g := group{errs: []error{err}}
 	for i, line := range lines {
-		if len(addrs) >= groupAddresses || ctx.Err() != nil {
+		if len(g.addrs) >= groupAddresses {
 			break
 		}
 		text, _, _ := strings.Cut(line, "#")
-		if text = strings.TrimSpace(text); text == "" {
-			continue
+		if text = strings.TrimSpace(text); text != "" {
+			g.addText(text, fmt.Sprintf("line %d: ", i+1))
 		}
-		found, err := lookUpText(ctx, r, text)
-		if err != nil {
-			errs = append(errs, fmt.Errorf("line %d: %w", i+1, err))
-		}
-		addrs = append(addrs, found...)
 	}
-	return found(addrs, errors.Join(errs...), groupAddresses)
+	addrs, err := g.lookUp(ctx, r)
+	return found(addrs, err, groupAddresses)
 }
 
 // found returns at most so many of the found addresses, without duplicates. Errors count only if
@@ -217,16 +215,4 @@ func found(addrs []netip.AddrPort, err error, most int) ([]netip.AddrPort, error
 		return nil, err
 	}
 	return nil, errNoAddress
-}
-
-// lookUpText returns the addresses of host:port; no other kind of entry is possible.
-func lookUpText(ctx context.Context, r Resolver, text string) ([]netip.AddrPort, error) {
-	s, problem := parse(text)
-	switch {
-	case problem != "":
-		return nil, errors.New(problem)
-	case s.kind > kindName:
-		return nil, fmt.Errorf("%q is not host:port", text)
-	}
-	return s.lookUp(ctx, r)
 }

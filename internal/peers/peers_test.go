@@ -54,6 +54,7 @@ type names struct {
 	ips   map[string][]string
 	srv   map[string][]*net.SRV
 	lag   time.Duration
+	hangs string // a name without an answer
 	asked map[string]int
 }
 
@@ -78,6 +79,9 @@ func (n *names) ask(ctx context.Context, name string) error {
 	n.mu.Lock()
 	n.asked[name]++
 	lag := n.lag
+	if name == n.hangs {
+		lag = time.Hour
+	}
 	n.mu.Unlock()
 	if lag == 0 {
 		return nil
@@ -340,6 +344,40 @@ func TestSlowServersAreAskedAtTheSameTime(t *testing.T) {
 			t.Errorf("the entries begin with %q, want %q", order, want)
 		}
 	})
+}
+
+// A name without an answer hides no other name, and no address, of the same entry.
+func TestASilentNameHidesNoOthersOfItsEntry(t *testing.T) {
+	texts := []string{"hangs:1", "ok:2", "10.0.0.9:3"}
+	file := filepath.Join(t.TempDir(), "peers")
+	if err := os.WriteFile(file, []byte(strings.Join(texts, "\n")), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for name, open := range map[string]func() *fixture{
+		"a file":  func() *fixture { return open(nil, "file:"+file) },
+		"records": func() *fixture { return open(nil, "srv:_mesh._tcp.x") },
+		"Discover": func() *fixture {
+			return open(func(context.Context) ([]string, error) { return texts, nil })
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				f := open()
+				f.names.hangs = "hangs"
+				f.names.set("ok", "10.0.0.2")
+				f.names.set("nine", "10.0.0.9")
+				f.names.srv["_mesh._tcp.x"] = []*net.SRV{{Target: "hangs", Port: 1}, {Target: "ok", Port: 2}, {Target: "nine", Port: 3}}
+				for range 2 {
+					began := time.Now()
+					f.want(t, "10.0.0.2:2", "10.0.0.9:3")
+					if took := time.Since(began); took != lookUpMax {
+						t.Errorf("it took %v", took)
+					}
+					time.Sleep(joinedFresh)
+				}
+			})
+		})
+	}
 }
 
 // finder is an application's function to find addresses.

@@ -1,0 +1,82 @@
+package peers
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/netip"
+	"sync"
+)
+
+// group gathers the parts of an entry that stands for many nodes. Addresses count at once; names are
+// looked up together, so a name without an answer hides neither an address nor another name.
+type group struct {
+	addrs []netip.AddrPort
+	names []namedPart
+	errs  []error
+}
+
+// namedPart is a host name in a group, and its place, such as "line 3: ", for errors.
+type namedPart struct {
+	source
+	place string
+}
+
+// add adds a name, up to groupAddresses.
+func (g *group) add(s source, place string) {
+	if len(g.names) < groupAddresses {
+		g.names = append(g.names, namedPart{s, place})
+	}
+}
+
+// addText adds a text host:port; no other kind of entry is possible.
+func (g *group) addText(text, place string) {
+	s, problem := parse(text)
+	switch {
+	case problem != "":
+		g.fail(place, errors.New(problem))
+	case s.kind > kindName:
+		g.fail(place, fmt.Errorf("%q is not host:port", text))
+	case s.kind == kindName:
+		g.add(s, place)
+	default:
+		addr, err := s.addr()
+		if err != nil {
+			g.fail(place, err)
+			return
+		}
+		g.addrs = append(g.addrs, addr)
+	}
+}
+
+func (g *group) fail(place string, err error) {
+	g.errs = append(g.errs, fmt.Errorf("%s%w", place, err))
+}
+
+// lookUp returns the addresses of all parts, and the errors of the others. It looks lookUpsAtOnce
+// names up at the same time, in goroutines that end with the call. A group with as many addresses
+// as are used needs no names.
+func (g *group) lookUp(ctx context.Context, r Resolver) ([]netip.AddrPort, error) {
+	if len(g.addrs) >= groupAddresses {
+		return g.addrs, nil
+	}
+	found := make([][]netip.AddrPort, len(g.names))
+	errs := make([]error, len(g.names))
+	slots := make(chan struct{}, lookUpsAtOnce)
+	var work sync.WaitGroup
+	for i := range g.names {
+		slots <- struct{}{}
+		work.Go(func() {
+			defer func() { <-slots }()
+			found[i], errs[i] = g.names[i].lookUp(ctx, r)
+		})
+	}
+	work.Wait()
+	for i, err := range errs {
+		if err != nil {
+			g.fail(g.names[i].place, err)
+		}
+		g.addrs = append(g.addrs, found[i]...)
+	}
+	return g.addrs, errors.Join(g.errs...)
+}
