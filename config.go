@@ -106,15 +106,15 @@ type Config struct {
 	// incarnations are tried as well. Default: none; such a node waits to be found. An entry is
 	//
 	//	host:port             an address. A host name may have several addresses; it is looked up
-	//	                      again at each try.
+	//	                      again at each try while no node is known there.
 	//	dns:name:port         a name with an address for each node, such as a headless service of
 	//	                      Kubernetes
 	//	srv:_mesh._tcp.name   a name with an SRV record, a host and a port, for each node
 	//	file:path             a file with host:port in each line; text after # is ignored
 	//
 	// The last three are looked up again every 2 s until this node knows another node, and every
-	// 30 s afterwards, so that a mesh in parts finds together (a file is read every 2 s while some
-	// address is missing). An entry without an address is logged, and named by the errors of calls
+	// 30 s afterwards, so that a mesh in parts finds together (a file is read every 2 s while no
+	// live node is known at some address). An entry without an address is logged, and named by the errors of calls
 	// that find no voters.
 	Peers []string
 

@@ -1,12 +1,16 @@
 package discovery
 
 import (
+	"context"
+	"net/netip"
 	"slices"
 	"testing"
 
 	"go.uber.org/goleak"
 
+	"github.com/lockmesh/lockmesh/internal/clock"
 	"github.com/lockmesh/lockmesh/internal/vote"
+	"github.com/lockmesh/lockmesh/internal/world"
 	"github.com/lockmesh/lockmesh/member"
 )
 
@@ -84,7 +88,7 @@ func TestARefusalStandsUntilItsAddressIsGone(t *testing.T) {
 // TestARefusalEndsWhenGossipMeetsANode : nodes that gossip with each other have the same secret and
 // mesh, and the refusal may be older.
 func TestARefusalEndsWhenGossipMeetsANode(t *testing.T) {
-	f := &Finder{alive: make(map[vote.NodeID]bool), book: newAddressBook(nil)}
+	f := &Finder{alive: make(map[vote.NodeID]string), at: make(map[string]vote.NodeID), book: newAddressBook(nil)}
 	f.book.setRefusal(&refusal{text: "another secret", addr: "a:1"})
 	f.noteAlive(&member.Member{Name: "a", State: vote.Alive})
 	if f.book.isRefused() {
@@ -92,7 +96,7 @@ func TestARefusalEndsWhenGossipMeetsANode(t *testing.T) {
 	}
 
 	// Of three processes that wait for their birth, two may have the same wrong secret.
-	f = &Finder{alive: make(map[vote.NodeID]bool), book: newAddressBook(nil), peers: &peerProber{wake: make(chan struct{}, 1)}}
+	f = &Finder{alive: make(map[vote.NodeID]string), at: make(map[string]vote.NodeID), book: newAddressBook(nil), peers: &peerProber{wake: make(chan struct{}, 1)}}
 	f.cfg.Terms.Birth.Expect = 3
 	f.SetUnborn(true)
 	f.book.setRefusal(&refusal{text: "another secret", addr: "a:1"})
@@ -104,5 +108,39 @@ func TestARefusalEndsWhenGossipMeetsANode(t *testing.T) {
 	}
 	if f.IsRefused() {
 		t.Error("the refusal stands, though three processes have met")
+	}
+}
+
+// ownAddr has this node's address.
+type ownAddr struct {
+	world.Links
+}
+
+func (ownAddr) AdvertiseAddr() string { return "10.0.0.1:7950" }
+func (ownAddr) Know(netip.Addr)       {}
+
+// An address is known while a live node, or this one, has the address.
+func TestTheAddressesOfLiveNodesAreKnown(t *testing.T) {
+	ended, end := context.WithCancel(t.Context())
+	end()
+	f := New(ended, Config{Clocks: clock.New(nil), Self: vote.SessionID{Node: "a"}, Dynamic: true})
+	f.Connect(ownAddr{})
+	b := member.Member{Name: "b", Addr: "10.0.0.2:7950", State: vote.Alive}
+	moved, failed := b, b
+	moved.Addr, failed.Addr, failed.State = "[fd00::2]:7950", "[fd00::2]:7950", vote.Failed
+	for _, step := range []struct {
+		event member.Member
+		want  []string
+	}{{b, []string{"10.0.0.1:7950", "10.0.0.2:7950"}}, {moved, []string{"10.0.0.1:7950", "[fd00::2]:7950"}}, {failed, []string{"10.0.0.1:7950"}}} {
+		f.noteAlive(&step.event)
+		var known []string
+		for _, a := range []string{"10.0.0.1:7950", "10.0.0.2:7950", "[fd00::2]:7950"} {
+			if f.Known(netip.MustParseAddrPort(a)) {
+				known = append(known, a)
+			}
+		}
+		if !slices.Equal(known, step.want) {
+			t.Errorf("known: %q, want %q", known, step.want)
+		}
 	}
 }

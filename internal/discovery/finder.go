@@ -74,7 +74,9 @@ type Finder struct {
 
 	mu      sync.Mutex
 	dialers map[vote.NodeID]*dialer // by the name of the wanted node
-	alive   map[vote.NodeID]bool    // the other members that are alive
+	// alive has the other live members, with their addresses, and at the members by address.
+	alive map[vote.NodeID]string
+	at    map[string]vote.NodeID
 }
 
 // Failure is the reason why a wanted node can't be dialed.
@@ -91,7 +93,7 @@ func (f *Failure) Current() bool { return f.dialer.f.dialerOf(f.Node) == f.diale
 
 // New returns the finder of a node that stops with ctx. Nothing is dialed yet.
 func New(ctx context.Context, cfg Config) *Finder {
-	f := &Finder{cfg: cfg, ctx: ctx, alive: make(map[vote.NodeID]bool)}
+	f := &Finder{cfg: cfg, ctx: ctx, alive: make(map[vote.NodeID]string), at: make(map[string]vote.NodeID)}
 	if cfg.Dynamic {
 		f.book = newAddressBook(nil) // any node may become a voter
 		f.feed = &membershipFeed{f: f, wake: make(chan struct{}, 1)}
@@ -130,6 +132,14 @@ func (f *Finder) Joined() bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return len(f.alive) > 0
+}
+
+// Known reports whether gossip knows a live node at an address, or the address is this node's own.
+func (f *Finder) Known(addr netip.AddrPort) bool {
+	text := addr.String()
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.at[text] != "" || text == f.links.AdvertiseAddr()
 }
 
 // needed is how many other nodes show, by accepting this node, that this node isn't the one with a
@@ -183,8 +193,11 @@ func (f *Finder) IsRefused() bool { return !f.isAccepted() && f.book.isRefused()
 func (f *Finder) noteAlive(m *member.Member) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	if old := f.alive[m.Name]; f.at[old] == m.Name {
+		delete(f.at, old)
+	}
 	if m.State == vote.Alive && m.Name != f.cfg.Self.Node {
-		f.alive[m.Name] = true
+		f.alive[m.Name], f.at[m.Addr] = m.Addr, m.Name
 		if len(f.alive) >= f.needed() {
 			f.book.setRefusal(nil) // gossip asks for the same secret and mesh
 		}

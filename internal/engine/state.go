@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"net/netip"
 	"slices"
 	"time"
 
@@ -172,7 +173,7 @@ func (eng *Engine) newPeers() *peers.Book {
 	}
 	return peers.New(peers.Config{
 		Entries: entries, Discover: eng.cfg.Discover, Resolver: net.DefaultResolver, Log: eng.log,
-		Joined: func() bool { return eng.finder.Joined() },
+		Joined: func() bool { return eng.finder.Joined() }, Known: func(a netip.AddrPort) bool { return eng.finder.Known(a) },
 	})
 }
 

@@ -13,13 +13,14 @@ import (
 )
 
 const (
-	// nameFresh is how long the answer for a host name is used.
+	// nameFresh is how long the answer for a host name is used while no live node is known at any
+	// of the addresses; otherwise joinedFresh holds.
 	nameFresh = time.Second
 
 	// searchFresh and joinedFresh are how long the answer for an entry that stands for many nodes
 	// is used: while this node knows no other node, and otherwise. (A file is read anew after
-	// searchFresh in any case.) Once another node is known, gossip finds the rest; new answers only
-	// heal a mesh in parts.
+	// searchFresh while no live node is known at some address.) Once another node is known, gossip
+	// finds the rest; new answers only heal a mesh in parts.
 	searchFresh = 2 * time.Second
 	joinedFresh = 30 * time.Second
 
@@ -46,7 +47,9 @@ type Config struct {
 	Resolver Resolver
 	// Joined reports whether this node knows another live node.
 	Joined func() bool
-	Log    *slog.Logger
+	// Known reports whether a live node is known at an address, this node included.
+	Known func(netip.AddrPort) bool
+	Log   *slog.Logger
 }
 
 // Book holds the entries of a node, and their last answers. Its methods may be called from any
@@ -192,12 +195,14 @@ func (e *Entry) LookUp(ctx context.Context) ([]netip.AddrPort, error) {
 
 // fresh returns how long the last answer is used. A failure is retried like a search.
 func (e *Entry) fresh() time.Duration {
+	joined := e.err == nil && e.book.cfg.Joined()
+	known := e.book.cfg.Known
 	switch {
-	case e.kind == kindName:
+	case e.kind == kindName && !(joined && slices.ContainsFunc(e.addrs, known)):
 		return nameFresh
-	case e.kind == kindFile:
+	case e.kind == kindFile && slices.ContainsFunc(e.addrs, func(a netip.AddrPort) bool { return !known(a) }):
 		return searchFresh
-	case e.err == nil && e.book.cfg.Joined():
+	case joined:
 		return joinedFresh
 	}
 	return searchFresh

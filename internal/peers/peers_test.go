@@ -159,13 +159,14 @@ type fixture struct {
 	names  *names
 	log    *log
 	joined bool
+	known  map[string]bool
 }
 
 func open(discover Discover, entries ...string) *fixture {
-	f := &fixture{names: newNames(), log: &log{}}
+	f := &fixture{names: newNames(), log: &log{}, known: make(map[string]bool)}
 	f.Book = New(Config{
 		Entries: entries, Discover: discover, Resolver: f.names, Log: slog.New(slog.NewTextHandler(f.log, nil)),
-		Joined: func() bool { return f.joined },
+		Joined: func() bool { return f.joined }, Known: func(a netip.AddrPort) bool { return f.known[a.String()] },
 	})
 	return f
 }
@@ -254,6 +255,38 @@ func TestAGroupIsLookedUpOftenWhileNoNodeIsKnown(t *testing.T) {
 		if n := asked(time.Minute); n != 30 {
 			t.Errorf("asked %d times in a minute while the name is gone", n)
 		}
+	})
+}
+
+// A name, and a file with names, are looked up each second or two only until gossip knows the nodes
+// there: a voter wants the addresses each second.
+func TestNamesOfKnownNodesAreLookedUpSeldom(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "peers")
+	if err := os.WriteFile(file, []byte("filed:1\nother:1"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	synctest.Test(t, func(t *testing.T) {
+		f := open(nil, "named:1", "file:"+file)
+		f.names.set("named", "10.0.0.1", "fd00::1") // gossip knows the node at one of the two
+		f.names.set("filed", "10.0.0.2")
+		f.names.set("other", "10.0.0.3")
+		want := func(why string, named, filed int) {
+			t.Helper()
+			n, m := f.names.count("named"), f.names.count("filed")
+			for range 60 {
+				f.All(t.Context())
+				time.Sleep(time.Second)
+			}
+			if n, m = f.names.count("named")-n, f.names.count("filed")-m; n != named || m != filed {
+				t.Errorf("%s: %d and %d questions in a minute, want %d and %d", why, n, m, named, filed)
+			}
+		}
+		f.known["10.0.0.1:1"], f.known["10.0.0.2:1"], f.known["10.0.0.3:1"] = true, true, true
+		want("no other node is known", 60, 30)
+		f.joined = true
+		want("all are known", 2, 2)
+		f.known["10.0.0.1:1"], f.known["10.0.0.3:1"] = false, false
+		want("two are missing", 60, 30)
 	})
 }
 
@@ -442,7 +475,7 @@ func TestAFileOnAFileSystemThatHangs(t *testing.T) {
 		hang := make(chan struct{})
 		var reads atomic.Int32
 		book := New(Config{
-			Entries: []string{"file:/mnt/peers"}, Joined: func() bool { return false }, Log: slog.New(slog.DiscardHandler),
+			Entries: []string{"file:/mnt/peers"}, Joined: func() bool { return false }, Known: func(netip.AddrPort) bool { return false }, Log: slog.New(slog.DiscardHandler),
 			ReadFile: func(path string) ([]string, error) {
 				if reads.Add(1); path != "/mnt/peers" {
 					t.Errorf("%s is read", path)
