@@ -5,7 +5,9 @@
 //	LOCKMESH_SECRET=... witness -name w -voters a,b,w -peers server-a:7950,server-b:7950
 //
 // The two servers name the witness among their voters, too. The witness needs little: some tens of
-// megabytes of memory, and no disk unless the mesh has state directories.
+// megabytes of memory, and no disk unless the mesh has state directories: then -state-dir, with
+// -bootstrap at the first start of the three founders (docs/deploy-machines.md), or -from-fixed at
+// the first restart of a conversion (docs/converting.md).
 package main
 
 import (
@@ -32,8 +34,10 @@ The secret, -voters, -mesh and -max-ttl are those of all nodes of the mesh. Duri
 secret LOCKMESH_SECRET has several, a line each, and the first is sent. An interrupt ends the
 witness; start it again soon, since without it no other voter may be down.
 
-Example, beside servers a and b:
+Examples, beside servers a and b:
   witness -name w -voters a,b,w -peers server-a:7950,server-b:7950
+  witness -name w -voters a,b,w -peers server-a:7950,server-b:7950 -state-dir /var/lib/witness
+In a mesh with directories add -bootstrap at the first start of all three, and no longer.
 
 Flags:
 `
@@ -60,6 +64,8 @@ func parse(args []string, env func(string) string, stderr io.Writer) (lockmesh.C
 	f.StringVar(&cfg.Mesh, "mesh", "", "`name` of the mesh (default \"default\")")
 	f.StringVar(&cfg.Bind, "bind", "", "`host:port` to listen on, TCP and UDP (default \":7950\")")
 	f.StringVar(&cfg.StateDir, "state-dir", "", "`directory` of this node alone, in a mesh with dynamic membership")
+	f.BoolVar(&cfg.Bootstrap, "bootstrap", false, "found the mesh: at the first start of all founders, with -state-dir")
+	f.BoolVar(&cfg.FromFixed, "from-fixed", false, "convert a mesh of fixed voters: at the first restart with -state-dir, as all its nodes")
 	f.DurationVar(&cfg.MaxTTL, "max-ttl", 0, "the mesh's maximum TTL (default 10s)")
 	peers := f.String("peers", "", "where other nodes are, `host:port,...`; also dns:name:port, srv:name and file:path")
 	voters := f.String("voters", "", "`names` of all voters, with commas between them")

@@ -61,8 +61,8 @@ type outage struct {
 	warned      bool         // the outage was logged as a warning
 }
 
-// newVoterMonitor returns the lookout of a node that starts now. No voter counts for quiet, the
-// maximum TTL, after its start.
+// newVoterMonitor returns the voter monitor of a node that starts now. No voter counts for quiet,
+// the maximum TTL, after its start.
 func newVoterMonitor(now vote.Instant, quiet time.Duration) voterMonitor {
 	return voterMonitor{began: now, quiet: quiet, voters: make(map[vote.NodeID]*outage)}
 }
