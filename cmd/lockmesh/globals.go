@@ -54,17 +54,20 @@ func (f *meshFlags) config() (lockmesh.Config, error) {
 	}, nil
 }
 
-// secrets returns the secrets of the mesh, first the secret to send: each line has a secret. During
-// a change of the secret there are several.
+// secrets returns the secrets of the mesh, first the secret to send: each line has a secret, without
+// the blanks around. During a change of the secret there are several.
 func secrets() (all []lockmesh.Secret, err error) {
 	text, err := fromEnvironment("LOCKMESH_SECRET")
 	if err != nil {
 		return nil, err
 	}
 	for line := range strings.Lines(text) {
-		if line = strings.TrimRight(line, "\r\n"); line != "" {
+		if line = strings.TrimSpace(line); line != "" {
 			all = append(all, lockmesh.Secret(line))
 		}
+	}
+	if text != "" && len(all) == 0 {
+		return nil, misconfigured("LOCKMESH_SECRET has blanks alone; give it the secret of the mesh")
 	}
 	return all, nil
 }
