@@ -63,6 +63,27 @@ func TestWhatAnOperatorReads(t *testing.T) {
 	})
 }
 
+// The ids of secrets are for the holders of the token: by an id a reader could test guesses.
+func TestIDsOfSecretsNeedTheToken(t *testing.T) {
+	run(t, func(t *testing.T, m *meshtest.Mesh) {
+		for name, row := range map[string]struct {
+			s     *site
+			token string
+			shown bool
+		}{
+			"reads for all, with the token": {newSite(t, m, "a", AllowReads()), testToken, true},
+			"reads for all, without":        {newSite(t, m, "b", AllowReads()), "", false},
+			"the owner, without":            {newOwnerSite(t, m, "c"), "", true},
+		} {
+			status, err := row.s.client(row.token).Status(t.Context())
+			must(t, err)
+			if len(status.Secrets) != 1 || (status.Secrets[0].ID != "") != row.shown || len(status.Secrets[0].AcceptedBy) != 3 {
+				t.Errorf("%s: %+v", name, status.Secrets)
+			}
+		}
+	})
+}
+
 func TestKeysInPages(t *testing.T) {
 	run(t, func(t *testing.T, m *meshtest.Mesh) {
 		s := newSite(t, m, "a")

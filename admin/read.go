@@ -37,6 +37,11 @@ func (x *exchange) access() error {
 
 func (x *exchange) status() error {
 	s := statusOf(x.h.mesh)
+	if !x.known && (x.h.token != nil || !x.h.openActs) {
+		for i := range s.Secrets {
+			s.Secrets[i].ID = "" // a reader could test guesses of a secret by the id
+		}
+	}
 	if x.query.Has("key") {
 		key := x.query.Get("key")
 		s.Held = slices.DeleteFunc(s.Held, func(l HeldLease) bool { return l.Key != key })

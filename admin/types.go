@@ -196,7 +196,8 @@ type Handshakes struct {
 
 // SecretUse tells which nodes use a secret, see [lockmesh.SecretStatus].
 type SecretUse struct {
-	// ID tells secrets apart. It is no secret, and tells nothing about a random one.
+	// ID tells secrets apart. It is no secret, and tells nothing about a random one; but guesses
+	// can be tested by the id, so ID is empty for a reader without the token (AllowReads).
 	ID string `json:"id"`
 	// AcceptedBy are the live nodes that accept the secret, by name.
 	AcceptedBy []string `json:"accepted_by"`
