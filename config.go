@@ -114,8 +114,8 @@ type Config struct {
 	//
 	// The last three are looked up again every 2 s until this node knows another node, and every
 	// 30 s afterwards, so that a mesh in parts finds together (a file is read every 2 s while no
-	// live node is known at some address). An entry without an address is logged, and named by the errors of calls
-	// that find no voters.
+	// live node is known at some address). An entry without an address is logged, and named by the
+	// errors of calls that find no voters.
 	Peers []string
 
 	// Discover, if not nil, returns more addresses, host:port, of other nodes. It is called as

@@ -273,7 +273,8 @@ func (m *Mesh) Leave(ctx context.Context) error {
 // waiters on other nodes proceed at once, and closes the mesh. Held leases end with ErrReleased,
 // calls under way with ErrClosed. A voter stays a voter, so the other voters can do without it only
 // while it is away: stop one voter at a time, and wait for [Mesh.Settled] after each start. Other
-// nodes see the end at once, by the end of their connections.
+// nodes see the end at once, by the end of their connections. With [Config.Expect] no process comes
+// back under its name: Stop then costs the others a voter as a crash does, so use Leave.
 //
 // Stop differs from Leave in that no voter is voted out, and from Close in that no lease has to
 // expire.
