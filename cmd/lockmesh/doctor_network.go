@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -128,23 +129,48 @@ func (x *examination) hasSelf(addresses []string) bool {
 
 // tcp connects to each peer.
 func (x *examination) tcp() {
-	for i := range x.peers {
-		p := &x.peers[i]
+	for rest := x.peers; len(rest) > 0; {
+		n := slices.IndexFunc(rest, func(p peer) bool { return p.setting != rest[0].setting })
+		if n < 0 {
+			n = len(rest)
+		}
+		x.connect(rest[:n])
+		rest = rest[n:]
+	}
+}
+
+// connect connects to the addresses of one entry of Peers. A host name is a single node, and nodes
+// try all its addresses: one that leads to the node is enough.
+func (x *examination) connect(entry []peer) {
+	errs := make([]error, len(entry))
+	reached := false
+	for i := range entry {
 		d := net.Dialer{Timeout: dialTime}
-		conn, err := d.DialContext(x.ctx, "tcp", p.address)
-		switch {
-		case x.ctx.Err() != nil:
+		conn, err := d.DialContext(x.ctx, "tcp", entry[i].address)
+		if x.ctx.Err() != nil {
 			return
-		case err == nil:
-			p.reached = true
+		}
+		if err == nil {
+			entry[i].reached, reached = true, true
 			_ = conn.Close()
-			x.add("tcp", ok, "", "%s accepts connections", p.address)
+		}
+		errs[i] = err
+	}
+	oneNode := !slices.ContainsFunc([]string{"dns:", "srv:", "file:"}, func(p string) bool { return strings.HasPrefix(entry[0].setting, p) })
+	for i, err := range errs {
+		at := entry[i].address
+		switch {
+		case err == nil:
+			x.add("tcp", ok, "", "%s accepts connections", at)
+		case oneNode && reached:
+			x.add("tcp", warn, "have the node listen there, too, or remove the address from the name",
+				"%s can't be reached, and another address of %s can: %v", at, entry[i].setting, err)
 		case errors.Is(err, syscall.ECONNREFUSED):
 			x.add("tcp", fail, "start the node there, or correct the port, or have the firewall let TCP and UDP through",
-				"%s refuses connections: no process listens there, or a firewall refuses", p.address)
+				"%s refuses connections: no process listens there, or a firewall refuses", at)
 		default:
 			x.add("tcp", fail, "have the firewalls between let TCP and UDP through to that port",
-				"%s can't be reached: %v", p.address, err)
+				"%s can't be reached: %v", at, err)
 		}
 	}
 }

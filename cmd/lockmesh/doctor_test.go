@@ -4,6 +4,7 @@ package main
 
 import (
 	"context"
+	"net"
 	"os"
 	"path/filepath"
 	"strings"
@@ -138,6 +139,47 @@ func TestDoctorOnDirectories(t *testing.T) {
 	wantFinding(t, diagnose(), "directory", fail, "isn't a directory")
 	dir = "/proc/lockmesh"
 	wantFinding(t, diagnose(), "directory", fail, "can't be made")
+}
+
+// TestDoctorOnNamesWithSeveralAddresses : a host name is one node, and an address of the node is
+// enough; of dns: each address is a node.
+func TestDoctorOnNamesWithSeveralAddresses(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	open, closed := l.Addr().String(), freeport.Address(t)
+	for _, row := range []struct {
+		setting   string
+		addresses []string
+		closed    verdict
+	}{
+		{"b.example:7950", []string{closed, open}, warn},
+		{"b.example:7950", []string{open, closed}, warn},
+		{"b.example:7950", []string{closed, closed}, fail},
+		{"dns:b.example:7950", []string{closed, open}, fail},
+		{"srv:_mesh._tcp.example", []string{open, closed}, fail},
+		{"file:/etc/peers", []string{open, closed}, fail},
+	} {
+		x := &examination{ctx: t.Context(), tell: func(finding) error { return nil }}
+		x.peers = []peer{{setting: "127.0.0.1:1", address: open}}
+		for _, a := range row.addresses {
+			x.peers = append(x.peers, peer{setting: row.setting, address: a})
+		}
+		x.tcp()
+		wantFinding(t, x.found, "tcp", row.closed, closed)
+		for _, f := range x.found {
+			if f.Verdict == fail && row.closed != fail {
+				t.Errorf("%s: %+v", row.setting, f)
+			}
+		}
+		for _, p := range x.peers {
+			if p.reached != (p.address == open) {
+				t.Errorf("%s: %+v", row.setting, p)
+			}
+		}
+	}
 }
 
 // TestDoctorOnVoters : doctor's findings about the voters of a status.
