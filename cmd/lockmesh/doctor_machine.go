@@ -80,13 +80,17 @@ func (x *examination) directory() {
 	} else {
 		x.add("directory", ok, "", "%s can be written, and is on a disk of this machine", dir)
 	}
-	left, _ := os.ReadDir(dir)
-	if x.cfg.Bootstrap && len(left) > 0 {
+	_, err = os.Stat(filepath.Join(dir, stateFile))
+	if x.cfg.Bootstrap && err == nil {
 		x.add("bootstrap", warn, "remove --bootstrap (LOCKMESH_BOOTSTRAP) from the settings",
 			"the node has been started before, and is still set to found the electorate; founders that lose their "+
 				"directories together would found a second one")
 	}
 }
+
+// stateFile is the file that a node writes at its first start. A directory may have other entries
+// before: a new file system has lost+found.
+const stateFile = "state"
 
 // newDirectory examines a directory before the agent makes the directory.
 func (x *examination) newDirectory(dir string) {

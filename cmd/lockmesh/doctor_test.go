@@ -4,6 +4,8 @@ package main
 
 import (
 	"context"
+	"errors"
+	"log/slog"
 	"net"
 	"os"
 	"path/filepath"
@@ -124,7 +126,17 @@ func TestDoctorOnDirectories(t *testing.T) {
 		t.Fatal(err)
 	}
 	wantFinding(t, diagnose("--bootstrap"), "directory", ok, "can be written")
-	if err := os.WriteFile(filepath.Join(dir, "x"), nil, 0o600); err != nil {
+	if err := os.Mkdir(filepath.Join(dir, "lost+found"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range diagnose("--bootstrap") {
+		if f.Check == "bootstrap" {
+			t.Errorf("a node that was never started: %+v", f)
+		}
+	}
+	founds(t, dir)
+	before, err := os.ReadDir(dir)
+	if err != nil {
 		t.Fatal(err)
 	}
 	wantFinding(t, diagnose("--bootstrap"), "bootstrap", warn, "LOCKMESH_BOOTSTRAP")
@@ -132,13 +144,31 @@ func TestDoctorOnDirectories(t *testing.T) {
 		t.Fatal(err)
 	}
 	wantFinding(t, diagnose(), "directory", warn, "chmod 700")
-	if left, _ := os.ReadDir(dir); len(left) != 1 {
-		t.Errorf("doctor leaves %v", left)
+	after, err := os.ReadDir(dir)
+	if err != nil || len(after) != len(before) {
+		t.Errorf("doctor leaves %v of %v: %v", after, before, err)
 	}
-	dir = filepath.Join(dir, "x")
+	dir = filepath.Join(dir, stateFile)
 	wantFinding(t, diagnose(), "directory", fail, "isn't a directory")
 	dir = "/proc/lockmesh"
 	wantFinding(t, diagnose(), "directory", fail, "can't be made")
+}
+
+// founds starts and ends a node that founds a mesh with a state directory.
+func founds(t *testing.T, dir string) {
+	t.Helper()
+	m, err := lockmesh.Join(t.Context(), lockmesh.Config{
+		Name: "b", Voters: []string{"b"}, StateDir: dir, Bootstrap: true, Bind: "127.0.0.1:0", MaxTTL: 2 * time.Second,
+		Secret: lockmesh.NewSecret(), Logger: slog.New(slog.DiscardHandler),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	if err := errors.Join(m.Ready(ctx), m.Close()); err != nil {
+		t.Fatal(err)
+	}
 }
 
 // TestDoctorOnNamesWithSeveralAddresses : a host name is one node, and an address of the node is
