@@ -15,6 +15,7 @@ export class KeyDialog {
   constructor({ about, mayAct, failed }) {
     Object.assign(this, { about, mayAct, failed });
     this.looks = new Look((signal) => this.look(signal), keyEventPause, keyIdlePause);
+    this.signal = AbortSignal.abort(); // not connected yet
     this.dialog = $("key-dialog");
     this.dialog.addEventListener("close", () => this.closed());
     $("key-close").addEventListener("click", () => this.dialog.close());
@@ -29,6 +30,19 @@ export class KeyDialog {
     });
   }
 
+  // start looks at the key of an open dialog, until the signal of a connection ends.
+  start(signal) {
+    this.signal = signal;
+    signal.addEventListener("abort", () => this.stale());
+    if (this.key !== undefined) this.looks.begin(signal);
+  }
+
+  // stale says that an open dialog isn't kept up to date while the page isn't connected.
+  stale() {
+    if (this.key === undefined) return;
+    setText($("key-error"), "The page isn't connected, and looks at the key again once it is.");
+  }
+
   open(key) {
     this.key = key;
     this.lock = undefined;
@@ -39,7 +53,8 @@ export class KeyDialog {
     $("revoke").hidden = true;
     if (!this.dialog.open) this.dialog.showModal();
     history.replaceState(null, "", "#key=" + encodeURIComponent(key));
-    this.looks.begin();
+    if (this.signal.aborted) this.stale();
+    this.looks.begin(this.signal);
   }
 
   closed() {

@@ -18,6 +18,7 @@ export class Live {
   constructor({ look, watches, tell }) {
     Object.assign(this, { look, watches, tell, attempts: 0, controllers: new Map() });
     document.addEventListener("visibilitychange", () => this.visibility());
+    this.visibility(); // the page may begin in a tab out of sight
   }
 
   // run never returns.

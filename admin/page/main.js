@@ -107,6 +107,7 @@ async function look(signal) {
   electorate = received(status.electorate); // drawn with the first answer of its watch
   held.clear();
   keys.start(signal);
+  dialog.start(signal);
   if (!linked) openLinked();
   voterLooks.later(signal);
   statusLooks.later(signal);

@@ -48,7 +48,7 @@ func TestAGapCausesANewLook(t *testing.T) {
 		h.ServeHTTP(w, r)
 	}))
 	t.Cleanup(func() { h.Close(); s.CloseClientConnections(); s.Close() })
-	b := openPaced(t, s.URL+"/", 4000, 3_600_000) // without events the page doesn't query again
+	b := openPaced(t, s.URL+"/", "visible", map[int]int{4000: 3_600_000}) // without events the page doesn't query again
 	const at = `"at":"2026-11-27T10:00:00Z"`
 	sent <- `{"kind":"granted","key":"before","token":1,"mode":"exclusive","current":true,` + at + `}`
 	sent <- `{"kind":"synced",` + at + `}`

@@ -3,6 +3,7 @@
 package pagetest
 
 import (
+	"encoding/json"
 	"fmt"
 	"log/slog"
 	"net/http"
@@ -14,12 +15,13 @@ import (
 	"github.com/lockmesh/lockmesh/admin"
 )
 
-// paced has a page wait for another time in place of a given pause, both in milliseconds, and lets
-// the test set whether the page is visible.
+// paced has a page wait for other times in place of some pauses, in milliseconds, and lets the test
+// set whether the page is visible, at first as given.
 const paced = `
 	const later = window.setTimeout;
-	window.setTimeout = (f, ms, ...more) => later(f, ms === %d ? %d : ms, ...more);
-	let sight = "visible";
+	const instead = %s;
+	window.setTimeout = (f, ms, ...more) => later(f, instead[ms] ?? ms, ...more);
+	let sight = "%s";
 	Object.defineProperty(document, "visibilityState", { get: () => sight });
 	window.see = (seen) => {
 		sight = seen ? "visible" : "hidden";
@@ -28,13 +30,16 @@ const paced = `
 	};
 `
 
-// openPaced is open with another time in place of a pause of the page.
-func openPaced(t *testing.T, address string, pause, instead int) *tab {
+// openPaced is open with other times in place of some pauses of the page; sight is "visible" or
+// "hidden".
+func openPaced(t *testing.T, address, sight string, instead map[int]int) *tab {
 	t.Helper()
 	b := open(t, "about:blank", desktop)
 	b.host = hostOf(t, address)
+	pauses, err := json.Marshal(instead)
+	must(t, err)
 	must(t, call(b.ctx, page.AddScriptToEvaluateOnNewDocument,
-		page.AddScriptToEvaluateOnNewDocumentParams{Source: fmt.Sprintf(paced, pause, instead)}))
+		page.AddScriptToEvaluateOnNewDocumentParams{Source: fmt.Sprintf(paced, pauses, sight)}))
 	b.goTo(address)
 	return b
 }
@@ -43,7 +48,7 @@ func openPaced(t *testing.T, address string, pause, instead int) *tab {
 // page that is hidden for a moment keeps its connections.
 func TestAPageOutOfSight(t *testing.T) {
 	m := quick(t)
-	b := openPaced(t, m.serve("a", admin.AllowReads()).address, 60_000, 600).live()
+	b := openPaced(t, m.serve("a", admin.AllowReads()).address, "visible", map[int]int{60_000: 600}).live()
 	streams := func() int { return b.askedFor("/v1/watch") }
 	b.until("the page has been out of sight for a moment", "see(false) && see(true)")
 	m.lock("a", "first")
@@ -68,6 +73,41 @@ func TestAPageOutOfSight(t *testing.T) {
 	b.until("what was missed isn't told as new", `!document.querySelector("#event-list").innerText.includes("second")`)
 }
 
+// TestAPageThatBeginsOutOfSight : a tab opened in the background lets its connections go, too, and
+// connects when it is seen.
+func TestAPageThatBeginsOutOfSight(t *testing.T) {
+	m := quick(t)
+	b := openPaced(t, m.serve("a", admin.AllowReads()).address, "hidden", map[int]int{60_000: 600})
+	b.reads("#link", "paused")
+	b.until("the page is in sight", "see(true)")
+	b.live()
+}
+
+// TestADialogOutOfSight : the dialog about a key asks nothing while the page isn't connected, and
+// goes on afterwards.
+func TestADialogOutOfSight(t *testing.T) {
+	m := quick(t)
+	b := openPaced(t, m.serve("a", admin.AllowReads()).address, "visible", map[int]int{60_000: 600, 1000: 1}).live()
+	lease := m.lock("a", "work")
+	b.explain("work")
+	b.reads("#key-body", "a has held the key")
+	b.until("the page is out of sight", "see(false)")
+	b.reads("#link", "paused")
+	b.reads("#key-error", "The page isn't connected")
+	asked := b.askedFor("/v1/")
+	for range 20 { // the dialog would look again after a millisecond
+		eval[bool](b, "new Promise((resolve) => requestAnimationFrame(() => resolve(true)))")
+	}
+	if n := b.askedFor("/v1/"); n != asked {
+		t.Errorf("the page has sent %d requests though nobody sees it", n-asked)
+	}
+	must(t, lease.Unlock(m.within()))
+	b.until("the page is in sight again", "see(true)")
+	b.live()
+	b.reads("#key-body", "free")
+	b.until("the dialog is kept up to date", `document.querySelector("#key-error").innerText === ""`)
+}
+
 // TestASilentNode : the page gives up a silent connection, without even a sign of life.
 func TestASilentNode(t *testing.T) {
 	m := quick(t)
@@ -83,7 +123,7 @@ func TestASilentNode(t *testing.T) {
 		<-r.Context().Done()
 	}))
 	t.Cleanup(func() { h.Close(); s.CloseClientConnections(); s.Close() })
-	b := openPaced(t, s.URL+"/", 40_000, 400)
+	b := openPaced(t, s.URL+"/", "visible", map[int]int{40_000: 400})
 	b.reads("#banner", "The node doesn't answer.")
 	for b.askedFor("/v1/watch") < 2 { // until the page has tried again, or the test has hung
 		b.reads("#banner", "The node doesn't answer.")
