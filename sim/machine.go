@@ -23,6 +23,7 @@ type Machine interface {
 	Query(now vote.Now, key vote.Key) uint64
 	InspectForWatch(now vote.Now, key vote.Key, prefix bool) uint64
 	Watch(now vote.Now, key vote.Key, prefix bool) uint64
+	Unwatch(now vote.Now, nonce uint64)
 	Link(now vote.Now, conn vote.Conn, voter vote.SessionID)
 	Unlink(now vote.Now, conn vote.Conn)
 	DialFailed(now vote.Now, voter vote.NodeID, why string)

@@ -95,6 +95,10 @@ func (ws *watchers) watched(p *process, e *quorum.Event) {
 
 func (ws *watchers) followTale(p *process) {
 	x := p.watch
+	if x.tale.WantsRestart() {
+		p.m.Unwatch(p.read(ws.w.now), x.nonce)
+		x.nonce = p.m.Watch(p.read(ws.w.now), "", true)
+	}
 	if x.tale.WantsQuery() {
 		x.looks[p.m.InspectForWatch(p.read(ws.w.now), "", true)] = nil
 		x.asked = true

@@ -53,7 +53,7 @@ func (v *electorateState) noteJoint(now vote.Now, joint bool) {
 
 // electorateChanged applies a new configuration of the electorate.
 func (l *loop) electorateChanged(now vote.Now, e *quorum.Event) {
-	for _, s := range l.subscriptionsByNonce {
+	for _, s := range l.subscriptions { // publish may change subscriptionsByNonce
 		s.merger.Reconfigure(e.Electorate, e.Places)
 		l.publish(now, s)
 	}

@@ -193,6 +193,12 @@ func (l *loop) scheduleDoubts(now vote.Now, doubt bool) {
 // publish passes new events to the subscribers, and queries the voters if the merger wants this.
 // The query is an inspection, so that a new watch begins with each lease that was granted before.
 func (l *loop) publish(now vote.Now, s *subscription) {
+	if s.merger.WantsRestart() {
+		l.node.Unwatch(now, s.nonce)
+		delete(l.subscriptionsByNonce, s.nonce)
+		s.nonce = l.node.Watch(now, s.topic.Key, s.topic.Prefix)
+		l.subscriptionsByNonce[s.nonce] = s
+	}
 	if s.merger.WantsQuery() {
 		nonce := l.node.InspectForWatch(now, s.topic.Key, s.topic.Prefix)
 		l.watchQueries[nonce] = watchQuery{subscription: s}

@@ -119,7 +119,7 @@ func (t *Merger) Doubts(now vote.Micros, most int) []Doubt {
 	aged := t.reportsAtDoubts
 	t.reportsAtDoubts = t.reports
 	if t.doubts.len() > maxDoubts {
-		t.gapUnless(false)
+		t.gap()
 		return nil
 	}
 	due := t.due(aged)

@@ -38,12 +38,23 @@ func (r *harness) begin(views ...vote.View) {
 	r.show(views...)
 }
 
+// show answers the wanted query with views; after a gap, all voters begin their reports before.
 func (r *harness) show(views ...vote.View) {
 	r.t.Helper()
+	r.restart()
 	if !r.merger.WantsQuery() {
 		r.t.Fatal("it wants no look")
 	}
 	r.merger.AddResult(0, &quorum.QueryResult{Views: views})
+}
+
+// restart has all voters begin their reports anew, if the merger wants that.
+func (r *harness) restart() {
+	if r.merger.WantsRestart() {
+		for i := range r.merger.electorate.Size() {
+			r.merger.AddReports(0, i, true, nil)
+		}
+	}
 }
 
 func (r *harness) hear(place int, views ...vote.View) {

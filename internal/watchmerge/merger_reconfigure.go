@@ -23,5 +23,5 @@ func (t *Merger) Reconfigure(e quorum.Electorate, to []int) {
 			w.reportedBy = w.reportedBy.Moved(to)
 		}
 	}
-	t.gapUnless(t.electorate.Decides(t.gapless))
+	t.gapUnlessWhole()
 }

@@ -381,6 +381,7 @@ func TestAViewThatMendsAGapMayShowAForgottenKey(t *testing.T) {
 	r.merger.Drain(nil)
 	r.merger.AddReports(0, 0, true, nil)
 	r.merger.AddReports(0, 1, true, nil)
+	r.restart()
 	if !r.merger.WantsQuery() {
 		t.Fatal("the merger wants no query")
 	}
