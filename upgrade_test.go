@@ -166,3 +166,24 @@ func TestALeaseThatWasPassedOnWithinItsNodeIsUpgraded(t *testing.T) {
 		})
 	}
 }
+
+// WithRevoke asks for as long as its call waits. An upgrade is a later call: it must neither ask
+// other readers nor its own lease, whose owner would unlock the lease in the middle of the upgrade.
+func TestAnUpgradeAsksNoReaderToGiveUp(t *testing.T) {
+	inBubble(t, func(t *testing.T, w *wire) {
+		a, b, _ := w.three()
+		l, other, upgrade := upgrading(t, a, b, WithRevoke(), WithReason("a deploy"))
+		for node, reader := range map[string]*Lease{"a": l, "b": other} {
+			select {
+			case r := <-reader.Revoked():
+				t.Errorf("the upgrade asks the reader at %s to give up: %+v", node, r)
+			default:
+			}
+		}
+		unlock(t, other)
+		if r := <-upgrade; r.err != nil {
+			t.Fatal(r.err)
+		}
+		unlock(t, l)
+	})
+}
