@@ -150,10 +150,14 @@ const (
 //
 // The state at the beginning includes everything completed before the call of Watch, on any node,
 // as the answer of [Mesh.Inspect] does: a lease that Lock has returned comes before [Synced], and a
-// lease that Unlock has given back doesn't come. For this, Synced takes up to half a TTL in two
-// cases: if a node has ended in the moment between the votes for its request and its own word of
-// the grant to the voters; or if a voter can be reached from this node and not from the node of a
-// lease.
+// lease that Unlock has given back doesn't come. For this, Synced takes longer in two cases:
+//
+//   - If the node of a request has ended, or was cut off, in the moment between the votes for the
+//     request and its own word of the grant to the voters, Synced waits until the request's lease
+//     would be over: up to the lease's TTL. (If the request only waits, at a node that can't reach a
+//     majority, Synced waits for MaxTTL and half a TTL at most.)
+//   - If a voter can be reached from this node and not from the node of a lease, Synced takes up to
+//     half a TTL.
 //
 // If the node of a lease is in touch with a majority of the voters, the lease's grant and the
 // lease's end are each reported once, in the order of the tokens as far as leases exclude each

@@ -1,6 +1,7 @@
 package meshtest_test
 
 import (
+	"fmt"
 	"testing"
 	"time"
 
@@ -41,4 +42,89 @@ func TestALeaseOfACrashedNodeThatNoVoterHeardOfIsSeen(t *testing.T) {
 			}, meshtest.Latency(10*time.Millisecond))
 		})
 	}
+}
+
+// The owner of a lease is cut off, or crashes, before any other voter has heard of the grant. The
+// voter with the other vote can't tell the lease from a request that was given up, so a watch that
+// begins now waits with Synced until the lease must be over: Synced without the lease says that the
+// key is free, and Observe that there is no leader.
+func TestAWatchIsNotSyncedWithoutALeaseThatNoVoterHeardOf(t *testing.T) {
+	synced := func(t *testing.T, n *lockmesh.Mesh) {
+		watch, err := n.Watch(t.Context(), "k")
+		if err != nil {
+			t.Fatal(err)
+		}
+		for e := range watch.Events() {
+			switch e.Kind {
+			case lockmesh.Granted:
+				t.Fatalf("a grant of which no voter can know: %v", e)
+			case lockmesh.Synced:
+				return
+			}
+		}
+		t.Fatal(watch.Err())
+	}
+	observed := func(t *testing.T, n *lockmesh.Mesh) {
+		for leader, err := range n.Election("k").Observe(t.Context()) {
+			if err != nil || !leader.None {
+				t.Fatalf("%v, %v", leader, err)
+			}
+			return
+		}
+	}
+	for _, crash := range []bool{false, true} {
+		for _, name := range []string{"b", "c"} {
+			for call, wait := range map[string]func(*testing.T, *lockmesh.Mesh){"Watch": synced, "Observe": observed} {
+				t.Run(fmt.Sprintf("%s at %s, crash %v", call, name, crash), func(t *testing.T) {
+					meshtest.Run(t, 3, func(t *testing.T, m *meshtest.Mesh) {
+						m.Cut("a", "c")
+						led, err := m.Node("a").Election("k").Campaign(t.Context(), []byte("v"))
+						if err != nil {
+							t.Fatal(err)
+						}
+						deadline := led.Deadline()
+						m.Cut("a", "b") // the message about the grant is lost
+						if crash {
+							m.Crash("a")
+						}
+						wait(t, m.Node(name))
+						if late := time.Since(deadline); late < 0 || late > ttl/2 {
+							t.Errorf("%s says that the key is free %v after the lease's deadline", call, late)
+						}
+					}, meshtest.Latency(10*time.Millisecond))
+				})
+			}
+		}
+	}
+}
+
+// A voter is down, and d, which can't reach another voter, waits with the vote of the third. No
+// answer ever rules out that the voter that is down has voted for d as well; but d is in touch with
+// the third voter, which would know of a grant. So a watch doesn't wait for the end of d's call.
+func TestAWatchIsSyncedBesideARequestThatWaitsOn(t *testing.T) {
+	meshtest.Run(t, 4, func(t *testing.T, m *meshtest.Mesh) {
+		m.Crash("a")
+		m.Cut("d", "c")
+		m.Cut("c", "d")
+		go func() { _, _ = m.Node("d").Lock(t.Context(), "k") }()
+		time.Sleep(time.Second)
+		watch, err := m.Node("c").Watch(t.Context(), "k")
+		if err != nil {
+			t.Fatal(err)
+		}
+		tooLate := time.After(5 * time.Minute)
+		for {
+			select {
+			case e := <-watch.Events():
+				switch e.Kind {
+				case lockmesh.Granted:
+					t.Fatalf("d can't hold the key: %v", e)
+				case lockmesh.Synced:
+					return
+				}
+			case <-tooLate:
+				t.Fatal("not Synced after five minutes")
+			}
+		}
+	}, meshtest.Voters(3), meshtest.Latency(10*time.Millisecond))
 }

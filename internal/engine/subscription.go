@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"slices"
+	"time"
 
 	"github.com/lockmesh/lockmesh/internal/errs"
 	"github.com/lockmesh/lockmesh/internal/vote"
@@ -23,6 +24,8 @@ type subscription struct {
 	// state is as new as the subscriber
 	waiting []*Subscriber
 	joining bool // a waiting subscriber is about to join the subscribers
+	// since when the queries have left open whether a request is a lease; zero if they don't
+	unsureSince vote.Instant
 }
 
 // Topic is the subject of a watch: a key, or all keys with a prefix.
@@ -142,10 +145,31 @@ func (l *loop) receiveResult(now vote.Now, e *quorum.Event) {
 		return
 	case p.doubt != nil:
 		s.merger.AddKeyResult(now.Wall, *p.doubt, e.Result)
+	case s.waitsForSurety(now, e.Result, l.engine.longestTTL()):
+		s.merger.AddResult(now.Wall, nil) // has the voters queried again
 	default:
 		s.merger.AddResult(now.Wall, e.Result)
 	}
 	l.publish(now, p.subscription)
+}
+
+// waitsForSurety reports whether a view can't be the first state of a watch, since the view leaves
+// open whether a request is a lease from before the query: the request has votes, and none of the
+// voters that answered has heard of a grant. The voters keep the key until such a lease must be
+// over, and then the view leaves nothing open. A request still open after longestTTL is no lease
+// from before: its node is in touch with a voter, which would have heard of the grant. So a request
+// that waits for long doesn't hold up the watch.
+func (s *subscription) waitsForSurety(now vote.Now, r *quorum.QueryResult, longestTTL time.Duration) bool {
+	switch {
+	case r == nil:
+		return false // a failed query says nothing
+	case !slices.Contains(r.Unsure, true):
+		s.unsureSince = 0
+		return false
+	case s.unsureSince == 0:
+		s.unsureSince = now.Slow
+	}
+	return now.Slow.Sub(s.unsureSince) <= longestTTL
 }
 
 // maxDoubts is how many keys in doubt are queried in a [watchmerge.DoubtPause], for all
