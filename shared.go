@@ -46,8 +46,8 @@ func (l *Lease) Downgrade(ctx context.Context) error {
 // Upgrade turns a shared lease into an exclusive lease as soon as all other readers have released
 // theirs; the upgrade goes ahead of all waiting requests. The lease is held all the time, and has a
 // new and larger token when Upgrade returns nil. An exclusive lease stays exclusive, and a lease
-// without renewal keeps its end. [WithRevoke] given to RLock isn't repeated: an upgrade asks no
-// reader to give up.
+// without renewal keeps its end. [WithWait] and [WithRevoke] given to RLock aren't repeated: ctx
+// alone limits the wait, and an upgrade asks no reader to give up.
 //
 // Two readers that both want to upgrade would wait for each other, so the later request fails with
 // [ErrClash] at once: its caller should unlock and lock again. If ctx ends first, the error is as

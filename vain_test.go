@@ -226,3 +226,33 @@ func TestDrainOfAnIdleNodeNeedsNoTime(t *testing.T) {
 		}
 	})
 }
+
+// A call asks the voters in time to say at its end whether the key is held. The end counts that
+// comes first, of the context or of WithWait; and the WithWait of a reader's call is over when the
+// reader upgrades.
+func TestACallThatEndsBeforeItsWithWaitSaysThatTheKeyIsHeld(t *testing.T) {
+	const latency, limit = 20 * time.Millisecond, 150 * time.Millisecond
+	for _, opts := range [][]Option{nil, {WithWait(30 * time.Second)}} {
+		for name, call := range map[string]func(t *testing.T, a, b *Mesh) error{
+			"lock": func(t *testing.T, a, b *Mesh) error {
+				must[*Lease](t)(b.Lock(t.Context(), "k"))
+				time.Sleep(3 * time.Second)
+				_, err := a.Lock(within(t, limit), "k", opts...)
+				return err
+			},
+			"upgrade": func(t *testing.T, a, b *Mesh) error {
+				l := must[*Lease](t)(a.RLock(t.Context(), "k", opts...))
+				must[*Lease](t)(b.RLock(t.Context(), "k"))
+				time.Sleep(3 * time.Second)
+				return l.Upgrade(within(t, limit))
+			},
+		} {
+			t.Run(fmt.Sprintf("%s with %d options", name, len(opts)), func(t *testing.T) {
+				inBubbleOver(t, latency, func(t *testing.T, w *wire) {
+					a, b, _ := w.three()
+					wantIs(t, call(t, a, b), ErrHeld, context.DeadlineExceeded)
+				})
+			})
+		}
+	}
+}

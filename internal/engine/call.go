@@ -107,8 +107,10 @@ func reasonOf(r quorum.WaitReason) error {
 // the granted lease.
 func (eng *Engine) Request(ctx context.Context, op string, r *Request) (handle any, err error) {
 	c := eng.newCall(ctx, op, r)
-	if at, ok := ctx.Deadline(); ok && c.Patience == 0 {
-		c.Patience = max(time.Until(at), 1)
+	if at, ok := ctx.Deadline(); ok {
+		if left := max(time.Until(at), 1); c.Patience == 0 || left < c.Patience {
+			c.Patience = left
+		}
 	}
 	if ctx.Err() != nil {
 		// No voter was asked, so the state of the key is unknown.

@@ -113,7 +113,7 @@ func (l *Lease) Downgrade(ctx context.Context, cause func() error) error {
 func (l *Lease) Upgrade(ctx context.Context) error {
 	r := l.request()
 	r.Mode, r.Try, r.upgradeOf = vote.Exclusive, false, l
-	r.Revoke, r.Reason = false, "" // they were for the wait of the first call
+	r.Patience, r.Revoke, r.Reason = 0, false, "" // they were for the wait of the first call
 	r.Observation = l.loop.engine.Ask(ctx, "upgrade", &r)
 	_, err := l.loop.engine.Request(ctx, "upgrade", &r)
 	return err
