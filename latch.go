@@ -94,7 +94,9 @@ func (c *Count) TakeBack(ctx context.Context) error {
 }
 
 // CountDown adds a count. ErrHeld means that all n counts exist already, so the latch is open
-// without this count. Other errors are as with [Semaphore.Acquire].
+// without this count. Until the count's owner has seen the latch open, the count has one of the
+// node's [MaxWatches] watches; ErrBusy may mean that all are open. Other errors are as with
+// [Semaphore.Acquire].
 func (l *CountDownLatch) CountDown(ctx context.Context) (*Count, error) {
 	l.checkUsable("CountDownLatch.CountDown")
 	ctx = guardContext(ctx, "CountDownLatch.CountDown")
@@ -103,10 +105,17 @@ func (l *CountDownLatch) CountDown(ctx context.Context) (*Count, error) {
 	}
 	inner, stop := context.WithCancel(ctx)
 	defer stop()
-	v, err := l.mesh.view(inner, "countdown", l.key)
+	// The count keeps the view: at the limit of watches a second view could not be opened.
+	v, err := l.mesh.view(context.WithoutCancel(ctx), "countdown", l.key)
 	if err != nil {
 		return nil, err
 	}
+	kept := false
+	defer func() {
+		if !kept {
+			v.stop()
+		}
+	}()
 	mine := l.mesh.uniqueValue()
 	events := v.watch.Events()
 	type permit struct {
@@ -131,14 +140,15 @@ func (l *CountDownLatch) CountDown(ctx context.Context) (*Count, error) {
 				}
 				return nil, r.err
 			}
-			if err := l.mesh.eng.Spawn(func() { l.keepOpen(r.lease) }); err != nil {
+			if err := l.mesh.eng.Spawn(func() { l.keepOpen(v, r.lease) }); err != nil {
 				_, _ = r.lease.beginUnlock()
 				return nil, &Error{Op: "countdown", Key: l.key, Reason: err}
 			}
+			kept = true
 			return &Count{r.lease}, nil
 		case e, ok := <-events:
 			if !ok {
-				// The call's context or the mesh has ended; the other goroutine reports this.
+				// The mesh has ended; the other goroutine reports this.
 				events = nil
 				continue
 			}
@@ -196,12 +206,8 @@ func (l *CountDownLatch) hasSeenOpen() bool {
 }
 
 // keepOpen marks a count once the latch is open, so that the latch stays open when the other counts
-// end. It returns when the count ends.
-func (l *CountDownLatch) keepOpen(lease *Lease) {
-	v, err := l.mesh.view(lease.context(), "countdown", l.key)
-	if err != nil {
-		return
-	}
+// end. It returns when the count ends, or is marked, and stops the view.
+func (l *CountDownLatch) keepOpen(v *view, lease *Lease) {
 	defer v.stop()
 	if v.waitUntil(lease.context(), lease, func() bool { return l.isOpen(v) }) == nil {
 		l.sawOpen()

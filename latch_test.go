@@ -177,3 +177,32 @@ func TestACountThatFailsForAnotherReasonThanAnOpenLatch(t *testing.T) {
 		unlock(t, l)
 	})
 }
+
+// A count notices at any time that its latch is open: a count that can't watch would leave the latch
+// to close again when the other counts end, so a count without a free watch fails.
+func TestACountWithTheLastWatchSeesItsLatchOpen(t *testing.T) {
+	inBubble(t, func(t *testing.T, w *wire) {
+		a, b, c := w.three()
+		for range MaxWatches - 1 {
+			must[*Watch](t)(a.Watch(t.Context(), "x"))
+		}
+		latch := a.CountDownLatch("l", 2)
+		must[*Count](t)(latch.CountDown(t.Context()))
+		_, err := a.CountDownLatch("m", 2).CountDown(t.Context())
+		wantIs(t, err, ErrBusy)
+		other := must[*Count](t)(b.CountDownLatch("l", 2).CountDown(t.Context()))
+		time.Sleep(time.Minute)
+		select {
+		case <-latch.Opened():
+		default:
+			t.Error("Opened isn't closed, though both counts are made")
+		}
+		if err := other.TakeBack(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if n := must[int](t)(c.CountDownLatch("l", 2).Count(t.Context())); n != 0 {
+			t.Errorf("%d are missing, though the owner of a count has seen the latch open", n)
+		}
+		must[*Count](t)(a.CountDownLatch("m", 2).CountDown(t.Context())) // the watch is free again
+	})
+}
