@@ -77,6 +77,28 @@ func TestALeaseIsGivenBackWithItsOwnContext(t *testing.T) {
 			}
 			return l.Unlock(l.Lease("l").Context())
 		},
+		"Unlock with the context of several that have re-entered the lease": func(m *Mesh, ctx context.Context) error {
+			l, err := m.Lock(ctx, "k")
+			if err != nil {
+				return err
+			}
+			several, err := m.LockAll(l.Context(), "k", "l")
+			if err != nil {
+				return err
+			}
+			return errors.Join(l.Unlock(several.Context()), several.Lease("l").Unlock(ctx))
+		},
+		"Unlock of several with the context of several that have re-entered them": func(m *Mesh, ctx context.Context) error {
+			l, err := m.LockAll(ctx, "k", "l")
+			if err != nil {
+				return err
+			}
+			inner, err := m.LockAll(l.Context(), "k", "l")
+			if err != nil {
+				return err
+			}
+			return l.Unlock(inner.Context())
+		},
 		"Unlock of a permit": func(m *Mesh, ctx context.Context) error {
 			l, err := m.Semaphore("s", 3).Acquire(ctx)
 			if err != nil {

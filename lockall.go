@@ -220,7 +220,9 @@ func (c *leasesContext) caller() context.Context { return nil }
 
 func (c *leasesContext) endCause() error { return context.Cause(c.leases.ctx) }
 
-func (c *leasesContext) has(l *Lease) bool { return slices.Contains(c.leases.all, l) }
+func (c *leasesContext) has(l *Lease) bool {
+	return slices.ContainsFunc(c.leases.all, func(own *Lease) bool { return own.root() == l.root() })
+}
 
 func (c *leasesContext) leaseOf(key vote.Key) *Lease { return c.leases.Lease(string(key)) }
 
