@@ -1,6 +1,7 @@
 package lockmesh
 
 import (
+	"context"
 	"errors"
 	"sync"
 	"testing"
@@ -186,4 +187,47 @@ func TestAnUpgradeAsksNoReaderToGiveUp(t *testing.T) {
 		}
 		unlock(t, l)
 	})
+}
+
+// A lease that ends just before the loop takes up the upgrade. An observer is told of the upgrade at
+// that moment.
+func TestAnUpgradeOfALeaseThatEndsMeanwhileSaysWhichEnd(t *testing.T) {
+	for name, row := range map[string]struct {
+		end  func(t *testing.T, b *Mesh, l *Lease)
+		want error
+	}{
+		"unlocked": {func(t *testing.T, _ *Mesh, l *Lease) { unlock(t, l) }, ErrReleased},
+		"evicted": {func(t *testing.T, b *Mesh, l *Lease) {
+			if err := b.Evict(t.Context(), "k", l.Token(), WithReason("a deploy")); err != nil {
+				t.Error(err)
+			}
+		}, ErrEvicted},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, func(t *testing.T, w *wire) {
+				voters := []string{"a", "b", "c"}
+				var end func()
+				a := w.join("a", voters, func(c *Config) {
+					c.Observer = &Observer{LockAsked: func(ctx context.Context, e LockAsked) context.Context {
+						if e.Op == "upgrade" {
+							end()
+						}
+						return ctx
+					}}
+				})
+				b := w.join("b", voters, nil)
+				w.join("c", voters, nil)
+				if err := errors.Join(a.Ready(t.Context()), b.Ready(t.Context())); err != nil {
+					t.Fatal(err)
+				}
+				l := must[*Lease](t)(a.RLock(t.Context(), "k"))
+				end = func() { row.end(t, b, l) }
+				err := l.Upgrade(t.Context())
+				wantIs(t, err, row.want)
+				if ended := l.Err(); errors.Is(err, ErrLost) != errors.Is(ended, ErrLost) {
+					t.Errorf("Upgrade says %v, and Err %v", err, ended)
+				}
+			})
+		})
+	}
 }

@@ -25,7 +25,7 @@ func (l *loop) submit(now vote.Now, c *call) {
 	ask := c.RequestOptions
 	if lease := c.upgradeOf; lease != nil {
 		if l.held.m[lease.number] != lease || lease.isKeyReleased() {
-			c.answer(result{err: c.error(errs.Lost, "", nil)})
+			c.answer(result{err: lease.upgradeError(c, cmp.Or(lease.Cause(), error(errs.Lost)))})
 			return
 		}
 		if vote.Mode(lease.mode.Load()) == vote.Exclusive {
