@@ -96,6 +96,9 @@ func (v *view) applyUntil(ctx context.Context, lease *Lease, wake <-chan struct{
 		select {
 		case e, ok := <-v.watch.Events():
 			if !ok {
+				if lease != nil && lease.Err() != nil { // its end may have stopped the view
+					return lease.Err()
+				}
 				return v.watch.Err()
 			}
 			v.apply(e)
