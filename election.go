@@ -127,6 +127,10 @@ type Leader struct {
 	// Missed says that leaders may have come and gone unseen before this state; set by Observe
 	// only.
 	Missed bool
+	// Unsure says that the node leads or only stands for election: the node ended, or was cut off,
+	// before any other voter heard of the outcome. Token is zero if unknown. See [Holder.Unsure].
+	// Set by Election.Leader only: Observe waits until the outcome is known.
+	Unsure bool
 }
 
 // String describes the leader in a few words.
@@ -134,12 +138,16 @@ func (l Leader) String() string {
 	if l.None {
 		return "there is no leader"
 	}
-	return fmt.Sprintf("%s leads, token %d: %s", l.Node, l.Token, l.Value)
+	leads := "leads"
+	if l.Unsure {
+		leads = "may lead"
+	}
+	return fmt.Sprintf("%s %s, token %d: %s", l.Node, leads, l.Token, l.Value)
 }
 
 // Leader returns the leader as seen by a majority of the voters, or ErrNoLeader if there is none.
-// The result may be out of date on arrival: to be certain, ask the leader, who asks its lease.
-// Other errors are as with [Mesh.Inspect].
+// The result may be out of date on arrival: to be certain, ask the leader, who asks its lease. A
+// leader of which too few voters have heard is marked as Unsure. Other errors are as with [Mesh.Inspect].
 func (e *Election) Leader(ctx context.Context) (Leader, error) {
 	e.checkUsable("Election.Leader")
 	ctx = guardContext(ctx, "Election.Leader")
@@ -147,9 +155,11 @@ func (e *Election) Leader(ctx context.Context) (Leader, error) {
 	if err != nil {
 		return Leader{}, withOp(err, "leader")
 	}
-	for _, h := range info.Holders {
-		if h.Mode == Exclusive {
-			return Leader{Node: h.Node, Token: h.Token, Value: h.Value, Since: h.Since}, nil
+	for _, unsure := range []bool{false, true} {
+		for _, h := range info.Holders {
+			if h.Mode == Exclusive && h.Unsure == unsure {
+				return Leader{Node: h.Node, Token: h.Token, Value: h.Value, Since: h.Since, Unsure: unsure}, nil
+			}
 		}
 	}
 	return Leader{}, &Error{Op: "leader", Key: e.name, Reason: ErrNoLeader}

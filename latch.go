@@ -256,8 +256,9 @@ func (l *CountDownLatch) valid(op string) error {
 }
 
 // Count returns the number of missing counts as seen by a majority of the voters; zero when the
-// latch is open. Errors are as with [Mesh.Inspect], and ErrPermits if n is out of range or other
-// users of the key have another number.
+// latch is open. A count of a node that ended, or was cut off, before any other voter heard of the
+// count is left out, although the count may last for a TTL. Errors are as with [Mesh.Inspect], and
+// ErrPermits if n is out of range or other users of the key have another number.
 func (l *CountDownLatch) Count(ctx context.Context) (int, error) {
 	l.checkUsable("CountDownLatch.Count")
 	ctx = guardContext(ctx, "CountDownLatch.Count")

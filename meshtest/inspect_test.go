@@ -2,6 +2,7 @@ package meshtest_test
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -127,4 +128,45 @@ func TestAWatchIsSyncedBesideARequestThatWaitsOn(t *testing.T) {
 			}
 		}
 	}, meshtest.Voters(3), meshtest.Latency(10*time.Millisecond))
+}
+
+// The vote of b, the only answer about a, leaves open whether a leads: in one case a leads and its
+// message about the grant is lost, in the other a has never heard of b's vote. Leader marks both.
+func TestLeaderMarksALeaderOfWhichNoVoterHasHeard(t *testing.T) {
+	for name, campaign := range map[string]func(t *testing.T, m *meshtest.Mesh){
+		"a leads": func(t *testing.T, m *meshtest.Mesh) {
+			m.Cut("a", "c")
+			if _, err := m.Node("a").Election("e").Campaign(t.Context(), []byte("v")); err != nil {
+				t.Fatal(err)
+			}
+		},
+		"a stands": func(t *testing.T, m *meshtest.Mesh) {
+			m.Cut("a", "c")
+			m.Cut("b", "a")
+			go func() { _, _ = m.Node("a").Election("e").Campaign(t.Context(), []byte("v")) }()
+			time.Sleep(100 * time.Millisecond)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			meshtest.Run(t, 3, func(t *testing.T, m *meshtest.Mesh) {
+				election := m.Node("b").Election("e")
+				led, err := m.Node("a").Election("e").Campaign(t.Context(), []byte("v"))
+				if err != nil {
+					t.Fatal(err)
+				}
+				if got, err := election.Leader(t.Context()); err != nil || got.Node != "a" || got.Unsure {
+					t.Errorf("of a, which leads for sure, Leader says %+v, %v", got, err)
+				}
+				if err := led.Resign(t.Context()); err != nil {
+					t.Fatal(err)
+				}
+				campaign(t, m)
+				m.Cut("a", "b")
+				got, err := election.Leader(t.Context())
+				if err != nil || got.Node != "a" || !got.Unsure || string(got.Value) != "v" || !strings.HasPrefix(got.String(), "a may lead") {
+					t.Errorf("%+v (%v), %v", got, got, err)
+				}
+			}, meshtest.Latency(10*time.Millisecond))
+		})
+	}
 }
