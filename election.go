@@ -237,9 +237,10 @@ const (
 //
 // Lead returns once ctx has ended and f has returned. The error is ctx's, joined with the result of
 // the turn that the end of ctx interrupted. Lead returns earlier only if no further try can
-// succeed: [ErrClosed] when the mesh is closed, leaves or drains ([Mesh.Drain] lets a turn under
-// way end by itself), and [ErrKey], [ErrOption] or [ErrClash] for an invalid call. To end Lead from
-// within f, cancel ctx. Options are those of Lock; [WithValue] shows others who leads.
+// succeed: [ErrClosed] when the mesh is closed, leaves or drains ([Mesh.Drain] ends a pause at once,
+// and lets a turn under way end by itself), and [ErrKey], [ErrOption] or [ErrClash] for an invalid
+// call. To end Lead from within f, cancel ctx. Options are those of Lock; [WithValue] shows others
+// who leads.
 func (m *Mesh) Lead(ctx context.Context, name string, f func(context.Context) error, opts ...Option) error {
 	m.checkUsable("Mesh.Lead")
 	ctx = guardContext(ctx, "Mesh.Lead")
@@ -281,7 +282,7 @@ func (m *Mesh) Lead(ctx context.Context, name string, f func(context.Context) er
 		case err != nil:
 			m.eng.Log().Warn("the resignation isn't confirmed; this node campaigns again", again...)
 		}
-		clock.Sleep(ctx, m.eng.Clocks(), pause, m.eng.Closing())
+		clock.Sleep(ctx, m.eng.Clocks(), pause, m.ending)
 	}
 }
 

@@ -198,3 +198,25 @@ func TestLeadEndsOnADrainedNode(t *testing.T) {
 		}
 	})
 }
+
+// Between two short turns Lead pauses, for seconds. A node that takes no more locks wakes it.
+func TestLeadInAPauseEndsAtOnceOnADrainedNode(t *testing.T) {
+	inBubble(t, func(t *testing.T, w *wire) {
+		a, _, _ := w.three()
+		turns, leads := make(chan struct{}), make(chan error, 1)
+		go func() {
+			leads <- a.Lead(t.Context(), "e", func(context.Context) error { turns <- struct{}{}; return nil })
+		}()
+		for range 20 {
+			<-turns
+		}
+		synctest.Wait() // the turn's leadership is resigned
+		if err := a.Drain(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if !open(leads) {
+			t.Fatal("Lead sleeps on after Drain has returned")
+		}
+		wantIs(t, <-leads, ErrClosed)
+	})
+}

@@ -29,7 +29,8 @@ type Mesh struct {
 	uniqueValues atomic.Uint64
 	// watchEventsDropped counts the events left out for slow readers of watches.
 	watchEventsDropped atomic.Uint64
-	draining           atomic.Bool
+	ends               sync.Once
+	ending             chan struct{} // closed once this node takes no more locks
 	leaving            atomic.Bool
 	left               chan struct{} // closed when Leave has ended
 	leaveErr           error         // written before left is closed
@@ -72,7 +73,7 @@ func join(ctx context.Context, cfg Config, w world.World) (*Mesh, error) {
 		return nil, err
 	}
 	cfg.Secret, cfg.Secrets = nil, nil // the engine has them; a printed copy of the Mesh hasn't
-	m := &Mesh{eng: eng, cfg: cfg, left: make(chan struct{})}
+	m := &Mesh{eng: eng, cfg: cfg, ending: make(chan struct{}), left: make(chan struct{})}
 	if ctx.Err() != nil {
 		return nil, &Error{Op: "join", Err: errors.Join(errs.OfContext(ctx), m.Close())}
 	}
@@ -242,8 +243,16 @@ func (m *Mesh) Ping(ctx context.Context, node string) (time.Duration, error) {
 // Draining reports whether this node takes no more locks: Drain, Stop, Leave or Close was called.
 func (m *Mesh) Draining() bool {
 	m.checkUsable("Mesh.Draining")
-	return m.draining.Load() || m.leaving.Load() || m.eng.IsClosing()
+	select {
+	case <-m.ending:
+		return true
+	default:
+		return false
+	}
 }
+
+// end notes that this node takes no more locks.
+func (m *Mesh) end() { m.ends.Do(func() { close(m.ending) }) }
 
 // Leave ends the node in good order: it releases every lease, so waiters on other nodes proceed at
 // once, tells gossip that this node is gone for good, and closes the mesh. Held leases end with
@@ -299,6 +308,7 @@ func (m *Mesh) leave(ctx context.Context, op string, end func(context.Context) e
 		}
 	}
 	defer close(m.left)
+	m.end()
 	ctx, free := detachFromLeases(ctx, m.eng) // ctx may be a lease's, which ends here
 	defer free()
 	err := end(ctx)
@@ -316,7 +326,7 @@ func (m *Mesh) leave(ctx context.Context, op string, end func(context.Context) e
 func (m *Mesh) Drain(ctx context.Context) error {
 	m.checkUsable("Mesh.Drain")
 	ctx = guardContext(ctx, "Mesh.Drain")
-	m.draining.Store(true)
+	m.end()
 	ctx, free := detachFromLeases(ctx, m.eng) // ctx may be a lease's
 	defer free()
 	return m.eng.Drain(ctx)
@@ -330,6 +340,7 @@ func (m *Mesh) Drain(ctx context.Context) error {
 // Further calls wait for the first.
 func (m *Mesh) Close() error {
 	m.checkUsable("Mesh.Close")
+	m.end()
 	m.closing.Do(func() { m.closeErr = m.eng.Close() })
 	return m.closeErr
 }

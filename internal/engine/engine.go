@@ -154,9 +154,6 @@ func (eng *Engine) IsBornByCount() bool { return eng.cfg.Birth.Expect > 0 }
 // Done returns a channel that is closed when the node has ended: no call is answered any more.
 func (eng *Engine) Done() <-chan struct{} { return eng.loop.done }
 
-// Closing returns a channel that is closed when Close begins.
-func (eng *Engine) Closing() <-chan struct{} { return eng.ctx.Done() }
-
 // IsClosing reports whether Close has begun.
 func (eng *Engine) IsClosing() bool { return eng.ctx.Err() != nil }
 
