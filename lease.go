@@ -39,6 +39,7 @@ type nested struct {
 	// Guarded by the lock of root's reentries:
 	reader   bool // this lease outlives the leases around it
 	upgrades int  // of a reader: upgrades under way or done, which make it end like a writer
+	upgraded int  // of these, the upgrades done
 	// inner is the first of the held leases that have re-entered this lease and end with it; next
 	// and previous are the neighbors of this lease in the list of the lease around it.
 	inner, next, previous *Lease
@@ -157,9 +158,10 @@ func (l *Lease) end() bool {
 //
 // Unlock of a nested lease leaves the lease around it held. Unlock of the outermost lease releases
 // the key and ends all nested leases, except for readers. While nested readers are held
-// ([Mesh.RLock] with the lease's context), Unlock leaves the key to the readers: the lease ends,
-// other readers may share the key, and the last reader's Unlock releases the key. So a writer can
-// become a reader without a moment in which it is neither, as with Downgrade.
+// ([Mesh.RLock] with the lease's context, and neither upgraded nor about to be), Unlock leaves the
+// key to the readers: the lease ends, other readers may share the key, and the last reader's Unlock
+// releases the key. So a writer can become a reader without a moment in which it is neither, as
+// with Downgrade.
 func (l *Lease) Unlock(ctx context.Context) error {
 	l.checkUsable("Lease.Unlock")
 	checkNotNil(ctx, "Lease.Unlock")

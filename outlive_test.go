@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"testing"
+	"testing/synctest"
 	"time"
 )
 
@@ -232,5 +233,41 @@ func TestAReaderOutlivesTheOthersAfterAFailedUpgrade(t *testing.T) {
 		wantIs(t, err, ErrHeld)
 		unlock(t, reader)
 		must[*Lease](t)(b.TryLock(t.Context(), "k"))
+	})
+}
+
+// An upgraded reader ends with the lease around it, and outlives that lease again once it is
+// downgraded. While one of two readers is still upgraded, that reader ends alone.
+func TestAReaderOutlivesTheOthersAfterADowngrade(t *testing.T) {
+	inBubble(t, func(t *testing.T, w *wire) {
+		a, b, _ := w.three()
+		for name, lock := range map[string]func(context.Context, string, ...Option) (*Lease, error){
+			"of a writer": a.Lock, "of a reader": a.RLock,
+		} {
+			outer := must[*Lease](t)(lock(t.Context(), "k"))
+			reader := must[*Lease](t)(a.RLock(outer.Context(), "k"))
+			upgraded := must[*Lease](t)(a.RLock(outer.Context(), "k"))
+			for range 2 {
+				for _, l := range []*Lease{reader, reader, upgraded} {
+					if err := l.Upgrade(t.Context()); err != nil {
+						t.Fatal(err)
+					}
+				}
+				if err := reader.Downgrade(t.Context()); err != nil {
+					t.Fatal(err)
+				}
+			}
+			unlock(t, outer)
+			if err := reader.Err(); err != nil || reader.Mode() != Shared || reader.Depth() != 1 {
+				t.Errorf("%s: %v, mode %v, depth %d", name, err, reader.Mode(), reader.Depth())
+			}
+			wantIs(t, upgraded.Err(), ErrReleased)
+			_, err := b.TryLock(t.Context(), "k")
+			wantIs(t, err, ErrHeld)
+			_ = reader.Unlock(t.Context())
+			synctest.Wait()
+			unlock(t, must[*Lease](t)(b.TryLock(t.Context(), "k")))
+			synctest.Wait()
+		}
 	})
 }

@@ -309,27 +309,43 @@ func (r *reentries) EndAll(cause error) (held bool) {
 
 // makeWriter makes a reader end like a writer, together with the lease around it, because the
 // reader wants to write. There is no effect once the outermost lease has left: then no other lease
-// ends before the reader. If the upgrade fails, the caller calls undo, and the reader is a reader
-// again; other upgrades of the same reader may be under way.
-func (r *reentries) makeWriter(l *Lease) (undo func()) {
+// ends before the reader. The caller calls done with the result of the upgrade: if the upgrade has
+// failed, the reader is a reader again; other upgrades of the same reader may be under way.
+func (r *reentries) makeWriter(l *Lease) (done func(err error)) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if _, ok := r.open[l]; !ok || r.state != heldByOutermost || !l.nested.reader && l.nested.upgrades == 0 {
-		return func() {}
+		return func(error) {}
 	}
 	if l.nested.reader {
 		l.nested.reader = false
 		r.readers--
 	}
 	l.nested.upgrades++
-	return func() {
+	return func(err error) {
 		r.mu.Lock()
 		defer r.mu.Unlock()
-		l.nested.upgrades--
-		if _, ok := r.open[l]; ok && l.nested.upgrades == 0 && r.state == heldByOutermost {
-			l.nested.reader = true
-			r.readers++
+		l.nested.upgraded++
+		if err != nil {
+			r.undoUpgrades(l, 1)
 		}
+	}
+}
+
+// makeReader makes a reader that has upgraded a reader again, since the key is shared now.
+func (r *reentries) makeReader(l *Lease) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.undoUpgrades(l, l.nested.upgraded)
+}
+
+// undoUpgrades undoes n finished upgrades of a reader. The caller holds the lock.
+func (r *reentries) undoUpgrades(l *Lease, n int) {
+	l.nested.upgraded -= n
+	l.nested.upgrades -= n
+	if _, ok := r.open[l]; ok && n > 0 && l.nested.upgrades == 0 && r.state == heldByOutermost {
+		l.nested.reader = true
+		r.readers++
 	}
 }
 

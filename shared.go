@@ -40,7 +40,11 @@ func (m *Mesh) TryRLock(ctx context.Context, key string, opts ...Option) (*Lease
 func (l *Lease) Downgrade(ctx context.Context) error {
 	l.checkUsable("Lease.Downgrade")
 	checkContext(ctx, "Lease.Downgrade")
-	return l.core().Downgrade(ctx, l.Err)
+	err := l.core().Downgrade(ctx, l.Err)
+	if err == nil && l.nested != nil {
+		l.root().reentries().makeReader(l)
+	}
+	return err
 }
 
 // Upgrade turns a shared lease into an exclusive lease as soon as all other readers have released
@@ -48,6 +52,9 @@ func (l *Lease) Downgrade(ctx context.Context) error {
 // new and larger token when Upgrade returns nil. An exclusive lease stays exclusive, and a lease
 // without renewal keeps its end. [WithWait] and [WithRevoke] given to RLock aren't repeated: ctx
 // alone limits the wait, and an upgrade asks no reader to give up.
+//
+// A reader that has re-entered a lease outlives that lease; but from the call of Upgrade until
+// Upgrade fails or Downgrade succeeds, the reader ends with the outermost lease, as a writer does.
 //
 // Two readers that both want to upgrade would wait for each other, so the later request fails with
 // [ErrClash] at once: its caller should unlock and lock again. If ctx ends first, the error is as
@@ -58,19 +65,18 @@ func (l *Lease) Upgrade(ctx context.Context) error {
 	if err := l.Err(); err != nil {
 		return l.core().EndError("upgrade", err, "")
 	}
-	root, undo := l.root(), func() {}
+	root, done := l.root(), func(error) {}
 	if l.nested != nil {
-		undo = root.reentries().makeWriter(l)
+		done = root.reentries().makeWriter(l)
 	}
 	switch root.Mode() {
 	case Exclusive:
+		done(nil)
 		return nil
 	case Permit:
 		return &Error{Op: "upgrade", Key: l.Key(), Reason: ErrOption, Text: "a permit has no modes"}
 	}
 	err := root.own.Upgrade(ctx)
-	if err != nil {
-		undo() // the lease stays shared, and outlives the leases around it as before
-	}
+	done(err) // after an error the lease stays shared, and outlives the leases around it as before
 	return err
 }
