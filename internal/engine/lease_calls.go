@@ -75,15 +75,17 @@ func (l *Lease) EndShared() bool {
 func (l *Lease) Share() error {
 	_ = l.Cause() // ends the context
 	done := make(chan struct{})
-	if err := l.loop.box.putCall(func(now vote.Now) {
+	// The loop takes this call however many calls wait: with errs.Busy the voters would keep the key
+	// exclusive until the last reader unlocks.
+	if !l.loop.box.post(false, func(now vote.Now) {
 		defer close(done)
 		if l.loop.held.m[l.number] == l { // else lost, and the readers know
 			l.loop.failPending(now, l, errs.Released)
 			l.loop.node.Share(now, l.number)
 			l.mode.Store(uint32(vote.Shared))
 		}
-	}); err != nil {
-		return err
+	}) {
+		return errs.Closed
 	}
 	select {
 	case <-done:

@@ -266,3 +266,32 @@ func TestWhileTooManyCallsWaitFurtherOnesAreBusy(t *testing.T) {
 		mustUnlock(t, mustLock(t, a, "k", vote.Exclusive))
 	})
 }
+
+// Readers take over the key of an unlocked writer while the loop has as many calls as may wait. The
+// voters must learn of it all the same: the readers hold the key, and other readers may come in.
+func TestAKeyIsLeftToReadersHoweverManyCallsWait(t *testing.T) {
+	inBubble(t, func(t *testing.T, w *mesh) {
+		a := w.alone()
+		l := mustLock(t, a, "k", vote.Exclusive)
+		hold, held := make(chan struct{}), make(chan struct{})
+		a.Post(true, func(vote.Now) { close(held); <-hold }) // an overloaded loop
+		<-held
+		for range callsMax {
+			if err := a.loop.box.putCall(func(vote.Now) {}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if !l.EndShared() {
+			t.Fatal("the lease had ended before")
+		}
+		shared := make(chan error, 1)
+		go func() { shared <- l.Share() }()
+		synctest.Wait()
+		close(hold)
+		if err := <-shared; err != nil {
+			t.Error(err)
+		}
+		mustUnlock(t, mustLock(t, a, "k", vote.Shared))
+		l.Release()
+	})
+}
