@@ -522,7 +522,9 @@ func (t *Merger) addEnd(place int, p *keyState, s *vote.View) {
 	}
 	switch {
 	case c == nil && s.State == vote.Released && t.synced: // reports of the grant, if any, are late
-		t.released.put(s.Key, id)
+		if !t.released.has(id) { // another voter may have reported the release before
+			t.released.put(s.Key, id)
+		}
 		if p != nil {
 			t.forget(s.Key, p)
 		}
@@ -703,8 +705,8 @@ type ring struct {
 
 func (r *ring) has(id requestRef) bool { return r.set[id] }
 
-// put remembers a request. A full ring forgets its oldest request in exchange, and put returns that
-// request.
+// put remembers a request that the ring doesn't have. A full ring forgets its oldest request in
+// exchange, and put returns that request.
 func (r *ring) put(key vote.Key, id requestRef) (old tombstone, ok bool) {
 	if r.set == nil {
 		r.set = make(map[requestRef]bool)

@@ -407,3 +407,19 @@ func TestAfterAGapALeaseMayHaveASmallerToken(t *testing.T) {
 	r.show(next)
 	r.want("granted! b40@40", "synced")
 }
+
+// Each voter reports the release of a request of which no grant is known. The release is remembered
+// once, so the memory holds its full number of requests, and late grants are over at once.
+func TestAReleaseReportedByEachVoterIsRememberedOnce(t *testing.T) {
+	r := newHarness(t, 3)
+	r.begin()
+	r.want("synced")
+	for i := range vote.Token(maxTombstones) {
+		for place := range 3 {
+			r.hear(place, see(vote.Released, vote.Exclusive, "a", 20*(i+1)))
+		}
+	}
+	r.want()
+	r.hears(see(vote.Holding, vote.Exclusive, "a", 20)) // late
+	r.want("granted a20@20", "released a20@20")
+}
