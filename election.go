@@ -147,7 +147,8 @@ func (l Leader) String() string {
 
 // Leader returns the leader as seen by a majority of the voters, or ErrNoLeader if there is none.
 // The result may be out of date on arrival: to be certain, ask the leader, who asks its lease. A
-// leader of which too few voters have heard is marked as Unsure. Other errors are as with [Mesh.Inspect].
+// leader of which too few voters have heard is marked as Unsure. Other errors are as with
+// [Mesh.Inspect].
 func (e *Election) Leader(ctx context.Context) (Leader, error) {
 	e.checkUsable("Election.Leader")
 	ctx = guardContext(ctx, "Election.Leader")
@@ -237,10 +238,10 @@ const (
 //
 // Lead returns once ctx has ended and f has returned. The error is ctx's, joined with the result of
 // the turn that the end of ctx interrupted. Lead returns earlier only if no further try can
-// succeed: [ErrClosed] when the mesh is closed, leaves or drains ([Mesh.Drain] ends a pause at once,
-// and lets a turn under way end by itself), and [ErrKey], [ErrOption] or [ErrClash] for an invalid
-// call. To end Lead from within f, cancel ctx. Options are those of Lock; [WithValue] shows others
-// who leads.
+// succeed: [ErrClosed] when the mesh is closed, leaves or drains ([Mesh.Drain] ends a pause at
+// once, and lets a turn under way end by itself), and [ErrKey], [ErrOption] or [ErrClash] for an
+// invalid call. To end Lead from within f, cancel ctx. Options are those of Lock; [WithValue] shows
+// others who leads.
 func (m *Mesh) Lead(ctx context.Context, name string, f func(context.Context) error, opts ...Option) error {
 	m.checkUsable("Mesh.Lead")
 	ctx = guardContext(ctx, "Mesh.Lead")

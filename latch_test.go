@@ -178,8 +178,8 @@ func TestACountThatFailsForAnotherReasonThanAnOpenLatch(t *testing.T) {
 	})
 }
 
-// A count notices at any time that its latch is open: a count that can't watch would leave the latch
-// to close again when the other counts end, so a count without a free watch fails.
+// A count notices at any time that its latch is open: a count that can't watch would leave the
+// latch to close again when the other counts end, so a count without a free watch fails.
 func TestACountWithTheLastWatchSeesItsLatchOpen(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *wire) {
 		a, b, c := w.three()

@@ -189,8 +189,8 @@ func TestAnUpgradeAsksNoReaderToGiveUp(t *testing.T) {
 	})
 }
 
-// A lease that ends just before the loop takes up the upgrade. An observer is told of the upgrade at
-// that moment.
+// A lease that ends just before the loop takes up the upgrade. An observer is told of the upgrade
+// at that moment.
 func TestAnUpgradeOfALeaseThatEndsMeanwhileSaysWhichEnd(t *testing.T) {
 	for name, row := range map[string]struct {
 		end  func(t *testing.T, b *Mesh, l *Lease)

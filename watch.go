@@ -154,8 +154,8 @@ const (
 //
 //   - If the node of a request has ended, or was cut off, in the moment between the votes for the
 //     request and its own word of the grant to the voters, Synced waits until the request's lease
-//     would be over: up to the lease's TTL. (If the request only waits, at a node that can't reach a
-//     majority, Synced waits for MaxTTL and half a TTL at most.)
+//     would be over: up to the lease's TTL. (If the request only waits, at a node that can't
+//     reach a majority, Synced waits for MaxTTL and half a TTL at most.)
 //   - If a voter can be reached from this node and not from the node of a lease, Synced takes up to
 //     half a TTL.
 //

@@ -63,8 +63,8 @@ func TestKnownFaultTwoVotersThatForgetOneAfterTheOtherAreNoGap(t *testing.T) {
 	})
 }
 
-// After a gap a watch tells of no event from before: a voter that was cut off from the watching node
-// d, and has forgotten nothing, still has the events of an earlier lease to report.
+// After a gap a watch tells of no event from before: a voter that was cut off from the watching
+// node d, and has forgotten nothing, still has the events of an earlier lease to report.
 func TestNoEventFromBeforeAGapIsToldAfterIt(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *wire) {
 		_, b, c := w.three()

@@ -91,10 +91,10 @@ func keysOf(tags map[string]string) []string {
 // setKeyring makes the keys those of the ring. Every message under way can be read: the new keys
 // are added first, and only then used.
 //
-// GetKeys returns the ring's own slice, over which gossip ranges without a lock, and RemoveKey moves
-// the keys behind the removed one within that slice: a reader would skip a key. So keys are removed
-// from the last to the first, and nothing moves; a kept key behind a dropped one is away for a
-// moment.
+// GetKeys returns the ring's own slice, over which gossip ranges without a lock, and RemoveKey
+// moves the keys behind the removed one within that slice: a reader would skip a key. So keys are
+// removed from the last to the first, and nothing moves; a kept key behind a dropped one is away
+// for a moment.
 func setKeyring(ring *memberlist.Keyring, keys [][]byte) error {
 	if err := addKeys(ring, keys); err != nil {
 		return err

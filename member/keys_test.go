@@ -133,8 +133,8 @@ func textOf(keys [][]byte) (digits string) {
 
 func sorted(digits string) string { return string(slices.Sorted(slices.Values([]byte(digits)))) }
 
-// A leaked secret that is dropped together with others, as an interrupted change leaves them, admits
-// no member.
+// A leaked secret that is dropped together with others, as an interrupted change leaves them,
+// admits no member.
 func TestNoneOfSeveralDroppedKeysAdmitsAMember(t *testing.T) {
 	for leaked := byte(1); leaked <= 3; leaked++ {
 		inLab(t, func(l *lab) {

@@ -180,8 +180,8 @@ func TestEveryRuleOfABirthIsNeeded(t *testing.T) {
 }
 
 // TestLostPacketsDelayNoBirth lets five processes found a mesh over a network that loses one packet
-// of a hundred: TCP sends such a packet again after 200 ms, two polls later. The founders must reach
-// each other for birthMargin without a break, and lost packets are no break.
+// of a hundred: TCP sends such a packet again after 200 ms, two polls later. The founders must
+// reach each other for birthMargin without a break, and lost packets are no break.
 func TestLostPacketsDelayNoBirth(t *testing.T) {
 	for seed := range uint64(20) {
 		o := counted(Counted{Expect: 5, Most: 5})

@@ -54,8 +54,8 @@ func (f *meshFlags) config() (lockmesh.Config, error) {
 	}, nil
 }
 
-// secrets returns the secrets of the mesh, first the secret to send: each line has a secret, without
-// the blanks around. During a change of the secret there are several.
+// secrets returns the secrets of the mesh, first the secret to send: each line has a secret,
+// without the blanks around. During a change of the secret there are several.
 func secrets() (all []lockmesh.Secret, err error) {
 	text, err := fromEnvironment("LOCKMESH_SECRET")
 	if err != nil {

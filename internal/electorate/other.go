@@ -203,8 +203,8 @@ func (m *Machine) pollEvery() time.Duration {
 }
 
 // recent reports whether another node has reported recently: within three polling intervals. Before
-// a birth by count a report may be older: the founders must reach each other for birthMargin without
-// a break, and a packet that is lost and sent again must not count as a break.
+// a birth by count a report may be older: the founders must reach each other for birthMargin
+// without a break, and a packet that is lost and sent again must not count as a break.
 func (m *Machine) recent(o *other) bool {
 	within := 3 * m.pollEvery()
 	if m.byCount() && m.state.Electorate.Version == 0 {

@@ -75,8 +75,8 @@ func (l *Lease) EndShared() bool {
 func (l *Lease) Share() error {
 	_ = l.Cause() // ends the context
 	done := make(chan struct{})
-	// The loop takes this call however many calls wait: with errs.Busy the voters would keep the key
-	// exclusive until the last reader unlocks.
+	// The loop takes this call however many calls wait: with errs.Busy the voters would keep the
+	// key exclusive until the last reader unlocks.
 	if !l.loop.box.post(false, func(now vote.Now) {
 		defer close(done)
 		if l.loop.held.m[l.number] == l { // else lost, and the readers know

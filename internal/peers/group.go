@@ -8,8 +8,8 @@ import (
 	"sync"
 )
 
-// group gathers the parts of an entry that stands for many nodes. Addresses count at once; names are
-// looked up together, so a name without an answer hides neither an address nor another name.
+// group gathers the parts of an entry that stands for many nodes. Addresses count at once; names
+// are looked up together, so a name without an answer hides neither an address nor another name.
 type group struct {
 	addrs []netip.AddrPort
 	names []namedPart

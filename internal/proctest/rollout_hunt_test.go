@@ -83,9 +83,9 @@ func TestTheSecretIsChangedByRollouts(t *testing.T) {
 	}
 }
 
-// The maximum TTL is raised and lowered by rollouts, under load: no lease of a live pod is lost, and
-// no process waits for a lock for over a second. The register shows the longest value, so more pods
-// may run than the promise without a register allows for.
+// The maximum TTL is raised and lowered by rollouts, under load: no lease of a live pod is lost,
+// and no process waits for a lock for over a second. The register shows the longest value, so more
+// pods may run than the promise without a register allows for.
 func TestMaxTTLIsChangedByRolloutsOfProcesses(t *testing.T) {
 	d := newDeployment(t, buildService(t), strategy{3, 1, 0})
 	d.roll("the start")

@@ -61,8 +61,8 @@ type Event struct {
 //
 // (One case is open: see docs/known-faults.md.)
 //
-// With a gap, all voters are asked anew (WantsRestart), and the merger waits for them to start their
-// reports: the reports that a voter still had to send are older than the next state.
+// With a gap, all voters are asked anew (WantsRestart), and the merger waits for them to start
+// their reports: the reports that a voter still had to send are older than the next state.
 //
 // A grant is reported once a majority of the voters has reported the lease and voted for it, and
 // once all conflicting leases are over; the end is reported once any voter has reported the

@@ -116,8 +116,8 @@ func TestErrorsSayWhatATextMayBe(t *testing.T) {
 	}
 }
 
-// A text that is meant for something else, or is a URL with a password, must not end in the log with
-// the password.
+// A text that is meant for something else, or is a URL with a password, must not end in the log
+// with the password.
 func TestErrorsShowNoPassword(t *testing.T) {
 	for text, want := range map[string]string{
 		"postgres://locks:hunter2@db/locks":                                  `"postgres://...@db/locks" is no register`,
