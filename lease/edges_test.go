@@ -351,7 +351,7 @@ func TestALateYieldMovesNoVote(t *testing.T) {
 func TestARefreshThatSaysNothingOfWhatWasHeardLeavesNoDoubt(t *testing.T) {
 	c := newTalk()
 	c.all(t, "awake 3", "a opens", "pass 100ms", "a refreshes received=0")
-	if h := c.v.sessions[vote.SessionID{Node: "a", Incarnation: 1}].hearing; h.open {
+	if h := c.v.sessions[vote.SessionID{Node: "a", Incarnation: 1}].receipts; h.open {
 		t.Errorf("%+v", h)
 	}
 }

@@ -246,5 +246,5 @@ func (e *entry) upgrades(f *entry) bool {
 // canReceive reports whether a vote could be given to e now. A session may have ended at this very
 // instant without being removed yet.
 func (e *entry) canReceive(now vote.Instant) bool {
-	return e.s.ready() && !e.s.hearing.deaf && e.s.deadline > now && e.rare().taken == 0 && !e.dormant
+	return e.s.ready() && !e.s.receipts.deaf && e.s.deadline > now && e.rare().taken == 0 && !e.dormant
 }

@@ -51,7 +51,7 @@ type session struct {
 	// and nothing is extended.
 	superseded bool
 
-	hearing hearing
+	receipts receipts
 
 	over bool // the session has ended; see ending
 	// awaitsEnd : the sync waits for the cleanup after an earlier session of the same incarnation.
@@ -80,7 +80,7 @@ func (v *Voter) open(conn vote.Conn, from vote.SessionID, m *vote.Message) {
 	s := v.sessions[from]
 	extends := true // a new session is extended by its first answer
 	if s != nil && !s.superseded && m.Stream > s.stream {
-		if extends = v.heed(s, m, true); s.deadline <= v.now.Slow {
+		if extends = v.readReceipt(s, m, true); s.deadline <= v.now.Slow {
 			v.expire(s)
 			s, extends = nil, true
 		}
@@ -124,7 +124,7 @@ func (v *Voter) open(conn vote.Conn, from vote.SessionID, m *vote.Message) {
 	s.spoke, s.awaitsEnd, s.applying = false, false, nil
 	s.conn, s.stream, s.linked = conn, m.Stream, true
 	s.syncing, s.complete, s.listed, s.syncSent = true, false, nil, m.Sent
-	s.extends, s.hearing.deaf = extends, m.Void
+	s.extends, s.receipts.deaf = extends, m.Void
 	s.processed, s.pushed, s.received, s.mark = 0, 0, 0, 0
 	v.moved = true
 	if s.candidate || v.contested(s) {
@@ -169,7 +169,7 @@ func (v *Voter) refresh(s *session, m *vote.Message) {
 	if s.due() <= v.sessionsDue {
 		v.moved = true
 	}
-	extends := v.heed(s, m, m.Void)
+	extends := v.readReceipt(s, m, m.Void)
 	if extends {
 		v.extendBy(s, m)
 	}

@@ -8,7 +8,7 @@ import (
 
 // receipts is the state from which a requester tells a voter about the answers received, so that
 // the voter keeps keys no longer than this node can use them. See the voter's side in
-// lease/hearing.go. A hearing belongs to one incarnation of the voter.
+// lease/receipts.go. The receipts belong to one incarnation of the voter.
 type receipts struct {
 	newest        vote.Instant // when the newest answered message was sent; zero for none
 	awaitingSince vote.Instant // since when an answer is awaited; zero while none is

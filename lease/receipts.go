@@ -6,7 +6,7 @@ import (
 	"github.com/lockmesh/lockmesh/internal/vote"
 )
 
-// hearing is a voter's knowledge of whether the owner of a session receives the voter's answers.
+// receipts is a voter's knowledge of whether the owner of a session receives the voter's answers.
 //
 // An answer or an acknowledgement that extends the session binds the voter as soon as it is sent,
 // since the owner may receive it. A lost extension would keep the owner's keys from other
@@ -20,7 +20,7 @@ import (
 // already received, and on answers not yet declared void, and the voter takes back an extension
 // only on a declaration that covers the extension. Refreshes of one stream arrive in the order in
 // which they were sent.
-type hearing struct {
+type receipts struct {
 	open bool // the newest extension isn't known to be received; if false, first and sure are zero
 	// first is when the earliest message with an extension not known to be received was sent, on
 	// the owner's clock.
@@ -33,12 +33,12 @@ type hearing struct {
 	deaf bool
 }
 
-// heed processes the report of a refresh or an open message on the answers received by its sender.
-// With void, later answers are void, and the session's deadline returns to its value without their
-// extensions. heed reports whether the session may be extended. A sender without a report is
-// assumed to receive answers.
-func (v *Voter) heed(s *session, m *vote.Message, void bool) (extends bool) {
-	h := &s.hearing
+// readReceipt processes the report of a refresh or an open message on the answers received by its
+// sender. With void, later answers are void, and the session's deadline returns to its value
+// without their extensions. readReceipt reports whether the session may be extended. A sender
+// without a report is assumed to receive answers.
+func (v *Voter) readReceipt(s *session, m *vote.Message, void bool) (extends bool) {
+	h := &s.receipts
 	says := m.Heard != 0 || m.Void
 	if !says || m.Heard >= h.first {
 		// The owner may have received none of the extensions after the first; the voter then keeps
@@ -63,7 +63,7 @@ func (v *Voter) extendSession(s *session) { s.deadline = max(s.deadline, v.now.S
 
 // extendBy extends a session by the acknowledgement of a refresh, which may be declared void later.
 func (v *Voter) extendBy(s *session, m *vote.Message) {
-	if h := &s.hearing; !h.open && m.Heard != 0 {
+	if h := &s.receipts; !h.open && m.Heard != 0 {
 		h.open, h.first, h.sure = true, m.Sent, s.deadline
 	}
 	v.extendSession(s)
@@ -72,10 +72,10 @@ func (v *Voter) extendBy(s *session, m *vote.Message) {
 // hearsUs records that a session's owner has received the answer to its sync, and schedules the
 // keys of the session's waiting requests.
 func (v *Voter) hearsUs(s *session) {
-	if !s.hearing.deaf {
+	if !s.receipts.deaf {
 		return
 	}
-	s.hearing.deaf = false
+	s.receipts.deaf = false
 	v.undertake(&scheduling{s, len(s.all)})
 }
 
