@@ -139,6 +139,7 @@ func TestAnswersComeInTime(t *testing.T) {
 // TestARefusedNodeIsNeverLetThrough : a node with another list of voters never becomes ready,
 // though its limit is over at once.
 func TestARefusedNodeIsNeverLetThrough(t *testing.T) {
+	t.Parallel()
 	sampled.Waits(t)
 	names := []string{"a", "b", "c"}
 	var addrs []string
@@ -199,6 +200,7 @@ func wantSoon(t *testing.T, h http.Handler, path, answer string) {
 // TestAProcessOfAnotherSecretOrMeshIsNeverLetThrough : the gate of a rollout stays shut for a
 // process with Expect that all others refuse, although such a process waits to be born.
 func TestAProcessOfAnotherSecretOrMeshIsNeverLetThrough(t *testing.T) {
+	t.Parallel()
 	sampled.Waits(t)
 	var peers []string
 	join := func(secret lockmesh.Secret, name string) *lockmesh.Mesh {

@@ -40,6 +40,7 @@ func server(t *testing.T, name string, cfg lockmesh.Config) *lockmesh.Mesh {
 
 // Two servers and a witness: with one server down, the other goes on by the witness's vote.
 func TestAWitnessStandsInForAServer(t *testing.T) {
+	t.Parallel()
 	w := witness(t)
 	addr := w.Await(`w listens on (\S+)\n`)[1]
 	join := func(name string) *lockmesh.Mesh { return server(t, name, lockmesh.Config{Peers: []string{addr}}) }
@@ -69,6 +70,7 @@ func TestAWitnessStandsInForAServer(t *testing.T) {
 
 // With state directories the witness helps to found the mesh, and is back after a restart.
 func TestAWitnessWithADirectory(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	w := witness(t, "-state-dir", dir, "-bootstrap")
 	addr := w.Await(`w listens on (\S+)\n`)[1]
@@ -95,6 +97,7 @@ func TestAWitnessWithADirectory(t *testing.T) {
 // A mesh of fixed voters is converted with its witness: beside a server past the first restart, and
 // another before.
 func TestAWitnessIsConverted(t *testing.T) {
+	t.Parallel()
 	w := witness(t, "-state-dir", t.TempDir(), "-from-fixed")
 	addr := w.Await(`w listens on (\S+)\n`)[1]
 	a := server(t, "a", lockmesh.Config{Peers: []string{addr}, StateDir: t.TempDir(), FromFixed: true})
