@@ -90,7 +90,8 @@ func (l *Lease) Deadline() time.Time {
 }
 
 // Done returns a channel that is closed when the lease has ended. If the lease is lost, the channel
-// is closed a little before another lease may get the key.
+// is closed a little before another lease may get the key; but after a sleep of the machine up to a
+// fifth of the TTL later, while Err reports the loss at once.
 func (l *Lease) Done() <-chan struct{} {
 	l.checkUsable("Lease.Done")
 	return l.context().Done()

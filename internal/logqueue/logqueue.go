@@ -43,8 +43,17 @@ func New() *Queue {
 	return q
 }
 
+// run writes lines until Close. A handler may end this goroutine with runtime.Goexit, as a test's
+// FailNow does; another goroutine goes on then.
 func (q *Queue) run() {
-	defer close(q.done)
+	over := false
+	defer func() {
+		if over {
+			close(q.done)
+		} else {
+			go q.run()
+		}
+	}()
 	for {
 		select {
 		case l := <-q.records:
@@ -55,6 +64,7 @@ func (q *Queue) run() {
 				case l := <-q.records:
 					q.write(l)
 				default:
+					over = true
 					return
 				}
 			}
@@ -63,15 +73,19 @@ func (q *Queue) run() {
 }
 
 // write passes a line to the handler. A panic of the handler is the application's mistake, which
-// must not end the process, and the leases with it: the line is lost and counted.
+// must not end the process, and the leases with it: the line is lost and counted, as it is with
+// runtime.Goexit.
 func (q *Queue) write(l record) {
+	written := false
 	defer func() {
-		if recover() != nil {
+		if !written {
+			_ = recover()
 			q.panics.Add(1)
 			q.lost.Add(1)
 		}
 	}()
 	if !l.to.Enabled(context.Background(), l.record.Level) {
+		written = true // the handler wants no such line
 		return
 	}
 	if n := q.dropped.Swap(0); n > 0 {
@@ -82,6 +96,7 @@ func (q *Queue) write(l record) {
 		l.record.AddAttrs(slog.Uint64("handler_panics_before", panics))
 	}
 	_ = l.to.Handle(context.Background(), l.record) // an error can't be reported anywhere
+	written = true
 	q.panics.Add(-panics)
 }
 

@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"runtime"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -83,6 +84,38 @@ func TestClosingTheLogDoesNotWaitForEver(t *testing.T) {
 		close(log.free)
 		<-q.done
 	})
+}
+
+// A handler that ends its goroutine, as FailNow of a test does, costs a line, and not the log.
+func TestAHandlerThatEndsItsGoroutine(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q := New()
+		h := &exiting{}
+		log := slog.New(q.Handler(h))
+		for range 3 {
+			log.Info("a line")
+		}
+		synctest.Wait()
+		if h.calls != 3 || q.Lost() != 2 {
+			t.Errorf("%d calls, %d lines lost", h.calls, q.Lost())
+		}
+		q.Close()
+	})
+}
+
+// exiting is a handler that ends its goroutine at the first two lines.
+type exiting struct {
+	slog.Handler
+	calls int
+}
+
+func (e *exiting) Enabled(context.Context, slog.Level) bool { return true }
+
+func (e *exiting) Handle(context.Context, slog.Record) error {
+	if e.calls++; e.calls < 3 {
+		runtime.Goexit()
+	}
+	return nil
 }
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
