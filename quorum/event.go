@@ -91,6 +91,10 @@ type Event struct {
 
 	Electorate Electorate
 	Places     []int
+
+	// AsOf, of EventNews: the voter has reported all its events from before this instant; zero if
+	// that isn't known.
+	AsOf vote.Instant
 }
 
 // WaitReason is the reason why a request isn't granted.

@@ -27,6 +27,7 @@ type QueryResult struct {
 	Truncated bool // more keys exist than shown; nothing is known of keys beyond Last
 	Certain   bool // of an inspection: the holders of the key are certain
 	Last      vote.Key
+	Began     vote.Instant // when the query began
 }
 
 // query is a query about a key to all voters: who holds the key and who waits for it; or a revoke
@@ -49,6 +50,13 @@ type query struct {
 	notified uint64
 
 	inspection *inspection // nil for a plain query
+
+	began vote.Instant
+
+	// Of InspectForWatch: the watch, and by place how many reports to the watch had arrived when the
+	// voter was asked.
+	watch   *watch
+	reports []uint64
 }
 
 // span is a time, by this node's fast clock, during which a voter has taken back no vote of a
@@ -78,10 +86,19 @@ func (q *Requester) Page(now vote.Now, prefix, after vote.Key, most int) uint64 
 }
 
 // InspectForWatch does the same as Inspect for a key, or for all keys with a prefix, and shows a
-// request as held only once a voter has heard of the grant.
+// request as held only once a voter has heard of the grant. For each voter known to have reported
+// all events from before the query to the watch of that key or prefix, EventNews says so by AsOf.
 func (q *Requester) InspectForWatch(now vote.Now, key vote.Key, prefix bool) uint64 {
 	ask := vote.Message{Kind: vote.KindLook, Spec: vote.Spec{Key: key}, Prefix: prefix}
 	return q.addQuery(now, EventQueryDone, ask, &inspection{pause: inspectPause, heard: true})
+}
+
+// watchOf returns the watch of a key or a prefix; nil if there is none.
+func (q *Requester) watchOf(key vote.Key, prefix bool) *watch {
+	if i := slices.IndexFunc(q.watches, func(w *watch) bool { return w.key == key && w.prefix == prefix }); i >= 0 {
+		return q.watches[i]
+	}
+	return nil
 }
 
 // Revoke asks the holders of a key to give it back. EventPassed reports within a TTL that a
@@ -104,8 +121,11 @@ const maxPrefixQueries = 4
 func (q *Requester) addQuery(now vote.Now, kind EventKind, m vote.Message, in *inspection) uint64 {
 	q.begin(now)
 	q.nonce++
-	l := &query{nonce: q.nonce, question: m, kind: kind, deadline: vote.Never, queued: true, inspection: in}
+	l := &query{nonce: q.nonce, question: m, kind: kind, deadline: vote.Never, queued: true, inspection: in, began: q.now.Fast}
 	l.answers, l.nonces, l.spans = make([]vote.Message, len(q.peers)), make([]uint64, len(q.peers)), make([]span, len(q.peers))
+	if in != nil && in.heard {
+		l.watch, l.reports = q.watchOf(m.Key, m.Prefix), make([]uint64, len(q.peers))
+	}
 	q.queries = append(q.queries, l)
 	q.startQueries()
 	return l.nonce
@@ -148,6 +168,9 @@ func (q *Requester) sendQuery(l *query, p *peer) {
 	l.asked = l.asked.With(p.place)
 	l.answers[p.place], l.nonces[p.place] = vote.Message{}, nonce
 	l.spans[p.place].to = q.now.Fast // the answer is from a later moment
+	if l.watch != nil {
+		l.reports[p.place] = l.watch.positions[p.place].reports
+	}
 	m := l.question
 	m.Nonce = nonce
 	q.urgent(p, &m)
@@ -168,7 +191,11 @@ func (q *Requester) resendQueries(p *peer) {
 // forgotten its promises, so its answer doesn't count.
 func (q *Requester) receiveResult(p *peer, m *vote.Message) {
 	l := q.queryOf(p, m.Nonce)
-	if l == nil || !p.counts() || (m.Kind == vote.KindPassed) != (l.kind == EventPassed) || l.complete.Has(p.place) ||
+	if l == nil {
+		q.receiveLateResult(p, m)
+		return
+	}
+	if !p.counts() || (m.Kind == vote.KindPassed) != (l.kind == EventPassed) || l.complete.Has(p.place) ||
 		len(l.answers[p.place].Views)+len(m.Views) > MaxRequests {
 		return
 	}
@@ -181,10 +208,39 @@ func (q *Requester) receiveResult(p *peer, m *vote.Message) {
 	l.answers[p.place].Permits, l.answers[p.place].Gap = m.Permits, m.Gap
 	l.notified = max(l.notified, m.Count)
 	l.complete = l.complete.With(p.place)
+	q.noteDelivered(l, p)
 	sortByKey(l.answers[p.place].Views)
 	// The eighth allows for clocks of different rates.
 	l.spans[p.place].from = q.now.Fast.Add(-m.TTL + m.TTL/8)
 	q.settleQuery(l)
+}
+
+// noteDelivered tells the shell if a voter's answer to a query shows that the voter had reported all
+// events from before the query to the watch. The voter handled the watch's question before the
+// query: either the voter answered the question, and this report would have come before the answer
+// to the query, or the question waits, and there was nothing left to report.
+func (q *Requester) noteDelivered(l *query, p *peer) {
+	if l.watch == nil {
+		return
+	}
+	if at := &l.watch.positions[p.place]; at.incarnation == p.incarnation && !at.retry && at.reports == l.reports[p.place] {
+		e := q.emit(EventNews, 0)
+		e.Nonce, e.Place, e.AsOf = l.watch.nonce, p.place, l.began
+	}
+}
+
+// receiveLateResult takes in the answer of a voter to a watch's last query, which a majority has
+// answered before.
+func (q *Requester) receiveLateResult(p *peer, m *vote.Message) {
+	if m.Kind != vote.KindShow || !m.End || !p.counts() {
+		return
+	}
+	for _, w := range q.watches {
+		if l := w.last; l != nil && l.nonces[p.place] == m.Nonce {
+			q.noteDelivered(l, p)
+			return
+		}
+	}
 }
 
 // Unanswered describes the progress of a query, and names the voters yet to answer. The text is
@@ -236,6 +292,13 @@ func (q *Requester) settleQuery(l *query) {
 	}
 	q.queries = slices.DeleteFunc(q.queries, func(o *query) bool { return o == l })
 	q.startQueries()
+	if result != nil {
+		result.Began = l.began
+	}
+	if l.watch != nil {
+		l.answers, l.inspection = nil, nil // nothing but the voters' late answers is awaited
+		l.watch.last = l
+	}
 	e := q.emit(l.kind, 0)
 	e.Nonce, e.Count, e.Result = l.nonce, l.notified, result
 }
@@ -266,14 +329,22 @@ type watch struct {
 	key       vote.Key
 	prefix    bool
 	positions []watchPosition // by place
+	last      *query          // of InspectForWatch, once a majority has answered
 }
 
 // watchPosition is how far one voter has reported.
 type watchPosition struct {
 	incarnation vote.Incarnation
 	seq         uint64
-	retry       bool // the voter has too many watches, and is asked again at the next refresh
+	retry       bool         // the voter has too many watches, and is asked again at the next refresh
+	reports     uint64       // how often the voter has reported
+	asked       vote.Instant // when the last question was sent
+	unclear     int          // how many of the next reports may answer a question before the last
 }
+
+// unclearReports is how many reports may answer earlier questions once a question was repeated: a
+// report under way, and the answer to the question that was repeated.
+const unclearReports = 2
 
 // Watch asks every voter to report the events of a key, or of all keys with the prefix, from now
 // on. EventNews has the unconfirmed events of one voter, under the returned number; Gap means a
@@ -310,6 +381,7 @@ func (q *Requester) sendWatch(w *watch, p *peer) {
 	if p.reachable() { // otherwise the voter is asked once reachable
 		at := &w.positions[p.place]
 		at.retry = false
+		at.asked = q.now.Fast
 		q.urgent(p, &vote.Message{
 			Kind: vote.KindWatch, Nonce: w.nonce, Spec: vote.Spec{Key: w.key}, Prefix: w.prefix, Incarnation: at.incarnation, Seq: at.seq,
 		})
@@ -319,6 +391,7 @@ func (q *Requester) sendWatch(w *watch, p *peer) {
 // resendWatches repeats all watches to a voter that may have lost some with its connection.
 func (q *Requester) resendWatches(p *peer) {
 	for _, w := range q.watches {
+		w.positions[p.place].unclear = unclearReports
 		q.sendWatch(w, p)
 	}
 }
@@ -339,6 +412,12 @@ func (q *Requester) receiveNews(p *peer, m *vote.Message) {
 	// TestNewsOfAVoterThatWasVotedInAgainBeginWithAGap.
 	gap := m.Gap || at.incarnation != m.Incarnation
 	at.incarnation, at.seq = m.Incarnation, m.Seq
+	at.reports++
+	asked := at.asked
+	if gap || at.unclear > 0 || isFull(m.Views) {
+		asked = 0 // the voter may have more events from before the question
+	}
+	at.unclear = max(at.unclear-1, 0)
 	if !gap && len(m.Views) == 0 {
 		at.retry = true
 		return
@@ -347,7 +426,16 @@ func (q *Requester) receiveNews(p *peer, m *vote.Message) {
 	views, wild := q.filterViews(p, m.Views)
 	views = readEach(views, (*vote.View).ReadEvent)
 	e := q.emit(EventNews, 0)
-	e.Nonce, e.Place, e.Gap, e.Views = w.nonce, p.place, gap || wild, views
+	e.Nonce, e.Place, e.Gap, e.Views, e.AsOf = w.nonce, p.place, gap || wild, views, asked
+}
+
+// isFull reports whether a voter may have more view entries than fit into a message with these.
+func isFull(views []vote.View) bool {
+	bytes := 0
+	for i := range views {
+		bytes += len(views[i].Value)
+	}
+	return len(views) >= vote.MaxViews || bytes+vote.MaxValueLen > vote.MaxViewBytes
 }
 
 // retryWatches repeats the watches to voters that had no room for them.

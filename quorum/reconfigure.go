@@ -288,11 +288,16 @@ func (q *Requester) moveVotes(to []int) {
 		movePlaces(spans, l.spans, to)
 		l.nonces, l.spans = nonces, spans
 		l.answers, l.asked, l.complete = shown, l.asked.Moved(to), l.complete.Moved(to)
+		if l.watch != nil {
+			reports := make([]uint64, len(q.peers))
+			movePlaces(reports, l.reports, to)
+			l.reports = reports
+		}
 	}
 	for _, w := range q.watches {
 		at := make([]watchPosition, len(q.peers))
 		movePlaces(at, w.positions, to)
-		w.positions = at
+		w.positions, w.last = at, nil
 	}
 }
 

@@ -70,7 +70,7 @@ func (ws *watchers) watched(p *process, e *quorum.Event) {
 		if e.Nonce != x.nonce {
 			return
 		}
-		x.tale.AddReports(wall, e.Place, e.Gap, e.Views)
+		x.tale.AddReports(wall, e.Place, e.Gap, e.Views, e.AsOf)
 	case quorum.EventElectorate:
 		x.tale.Reconfigure(e.Electorate, e.Places)
 	case quorum.EventQueryDone:

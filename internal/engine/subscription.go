@@ -126,7 +126,7 @@ func (l *loop) stateOf(now vote.Now, w *Subscriber) []watchmerge.Event {
 
 func (l *loop) receiveNews(now vote.Now, e *quorum.Event) {
 	if s := l.subscriptionsByNonce[e.Nonce]; s != nil {
-		s.merger.AddReports(now.Wall, e.Place, e.Gap, e.Views)
+		s.merger.AddReports(now.Wall, e.Place, e.Gap, e.Views, e.AsOf)
 		l.publish(now, s)
 	}
 }

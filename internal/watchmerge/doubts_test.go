@@ -253,8 +253,8 @@ func TestALookMayForgetAKeyBeforeItComesToIt(t *testing.T) {
 		r.hears(at("held-2", 40*maxTombstones+80))
 		r.merger.Drain(nil)
 		if !synced {
-			r.merger.AddReports(0, 0, true, nil)
-			r.merger.AddReports(0, 1, true, nil)
+			r.merger.AddReports(0, 0, true, nil, 0)
+			r.merger.AddReports(0, 1, true, nil, 0)
 			r.show()
 			r.want("gap", "synced")
 			continue

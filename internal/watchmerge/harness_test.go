@@ -13,6 +13,7 @@ import (
 type harness struct {
 	t      *testing.T
 	merger *Merger
+	clock  vote.Instant
 }
 
 func newHarness(t *testing.T, voters int) *harness {
@@ -33,26 +34,31 @@ func newHarness(t *testing.T, voters int) *harness {
 func (r *harness) begin(views ...vote.View) {
 	r.t.Helper()
 	for i := range r.merger.electorate.Size() {
-		r.merger.AddReports(0, i, true, nil)
+		r.merger.AddReports(0, i, true, nil, 0)
 	}
 	r.show(views...)
 }
 
-// show answers the wanted query with views; after a gap, all voters begin their reports before.
+// show answers the wanted query with views; after a gap, all voters begin their reports before. All
+// voters have reported their events from before the query.
 func (r *harness) show(views ...vote.View) {
 	r.t.Helper()
 	r.restart()
 	if !r.merger.WantsQuery() {
 		r.t.Fatal("it wants no look")
 	}
-	r.merger.AddResult(0, &quorum.QueryResult{Views: views})
+	r.clock++
+	r.merger.AddResult(0, &quorum.QueryResult{Views: views, Began: r.clock})
+	for i := range r.merger.electorate.Size() {
+		r.merger.AddReports(0, i, false, nil, r.clock)
+	}
 }
 
 // restart has all voters begin their reports anew, if the merger wants that.
 func (r *harness) restart() {
 	if r.merger.WantsRestart() {
 		for i := range r.merger.electorate.Size() {
-			r.merger.AddReports(0, i, true, nil)
+			r.merger.AddReports(0, i, true, nil, 0)
 		}
 	}
 }
@@ -61,7 +67,7 @@ func (r *harness) hear(place int, views ...vote.View) {
 	for i := range views {
 		views[i].Token += vote.BlockSize - 1 // voters know the last token of a token block
 	}
-	r.merger.AddReports(0, place, false, views)
+	r.merger.AddReports(0, place, false, views, 0)
 }
 
 // want compares the events since the last call.

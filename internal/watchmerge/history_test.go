@@ -21,6 +21,8 @@ type history struct {
 	known  []map[vote.Token]bool // by voter: its votes; true if the voter knows of the grant
 	truth  []string
 	last   vote.Token
+	clock  vote.Instant
+	asked  []vote.Instant // by voter: when its last report arrived, and the next was asked for
 }
 
 func (h *history) some(least int) []int {
@@ -85,13 +87,14 @@ func TestATaleOfManyHistories(t *testing.T) {
 	for seed := range uint64(1000) {
 		random := rand.New(rand.NewPCG(seed, 1))
 		n := []int{1, 3, 5}[random.IntN(3)]
-		h := &history{random: random, n: n, q: n/2 + 1, news: make([][]vote.View, n), gap: make([]bool, n), last: 100}
+		h := &history{random: random, n: n, q: n/2 + 1, news: make([][]vote.View, n), gap: make([]bool, n), asked: make([]vote.Instant, n), last: 100}
 		for range n {
 			h.known = append(h.known, map[vote.Token]bool{})
 		}
 		r := newHarness(t, n)
 		var told []Event
 		gaps := seed%2 == 0
+		whole := 0            // how many leases there were before the state after the last gap
 		timely := h.some(h.q) // reports of these voters come at once, unless a voter restarts
 		drain := func() (restarted bool) {
 			restarted = r.merger.WantsRestart()
@@ -100,14 +103,39 @@ func TestATaleOfManyHistories(t *testing.T) {
 					h.gap[place], h.news[place] = true, nil
 				}
 			}
-			told = r.merger.Drain(told)
+			for _, e := range r.merger.Drain(nil) {
+				if told = append(told, e); e.Kind == Synced {
+					whole = len(h.truth)
+				}
+			}
 			return restarted
 		}
+		report := func(place, k int) { // the first k reports of a voter
+			h.clock++
+			if h.gap[place] {
+				r.merger.AddReports(0, place, true, nil, 0)
+			}
+			asOf := h.asked[place]
+			if h.gap[place] || k < len(h.news[place]) {
+				asOf = 0
+			}
+			r.merger.AddReports(0, place, false, h.news[place][:k], asOf)
+			h.gap[place], h.news[place], h.asked[place] = false, h.news[place][k:], h.clock
+		}
+		query := func() {
+			shown := h.picture()
+			r.merger.AddResult(0, shown)
+			for _, place := range h.some(1) { // whose answers arrive
+				if len(h.news[place]) == 0 && !h.gap[place] {
+					r.merger.AddReports(0, place, false, nil, shown.Began)
+				}
+			}
+		}
 		step := func() {
+			h.clock++
 			for _, place := range timely {
 				if !gaps {
-					r.merger.AddReports(0, place, false, h.news[place])
-					h.news[place] = nil
+					report(place, len(h.news[place]))
 				}
 			}
 			place := random.IntN(n)
@@ -115,19 +143,13 @@ func TestATaleOfManyHistories(t *testing.T) {
 				h.gap[place], h.news[place], h.known[place] = true, nil, map[vote.Token]bool{}
 			}
 			if random.IntN(3) == 0 {
-				k := random.IntN(len(h.news[place]) + 1)
-				if h.gap[place] {
-					r.merger.AddReports(0, place, true, nil)
-					h.gap[place] = false
-				}
-				r.merger.AddReports(0, place, false, h.news[place][:k])
-				h.news[place] = h.news[place][k:]
+				report(place, random.IntN(len(h.news[place])+1))
 			}
 			if random.IntN(4) == 0 && r.merger.WantsQuery() {
 				if random.IntN(5) == 0 {
 					r.merger.AddResult(0, nil)
 				} else {
-					r.merger.AddResult(0, h.picture())
+					query()
 				}
 			}
 			if random.IntN(4) == 0 {
@@ -146,12 +168,10 @@ func TestATaleOfManyHistories(t *testing.T) {
 		}
 		for again := true; again; again = drain() {
 			for place := range n {
-				r.merger.AddReports(0, place, h.gap[place], nil)
-				r.merger.AddReports(0, place, false, h.news[place])
-				h.gap[place], h.news[place] = false, nil
+				report(place, len(h.news[place]))
 			}
 			for r.merger.WantsQuery() {
-				r.merger.AddResult(0, h.picture())
+				query()
 			}
 		}
 		for range 2 * (queriesToSettle + 1) {
@@ -160,7 +180,7 @@ func TestATaleOfManyHistories(t *testing.T) {
 			}
 		}
 		drain()
-		if reason := judge(told, h.truth, gaps); reason != "" {
+		if reason := judge(told, h.truth, whole, gaps); reason != "" {
 			var words []string
 			for _, e := range told {
 				words = append(words, short(e))
@@ -172,7 +192,8 @@ func TestATaleOfManyHistories(t *testing.T) {
 
 // picture returns the present result of a query to a majority.
 func (h *history) picture() *quorum.QueryResult {
-	shown := &quorum.QueryResult{}
+	h.clock++
+	shown := &quorum.QueryResult{Began: h.clock}
 	for _, v := range h.some(h.q) {
 		for token, heard := range h.known[v] {
 			s := see(vote.Promised, vote.Exclusive, fmt.Sprintf("n%d", token%3), token)
@@ -191,11 +212,13 @@ func (h *history) picture() *quorum.QueryResult {
 	return shown
 }
 
-// judge returns the first fault in the events of one exclusive key.
-func judge(told []Event, truth []string, gaps bool) string {
+// judge returns the first fault in the events of one exclusive key. After the last gap, and its end,
+// no lease may be missing; so many leases were before.
+func judge(told []Event, truth []string, before int, gaps bool) string {
 	held, last := vote.Token(0), vote.Token(0)
 	granted := 0
 	gap := false
+	reported := make(map[string]bool)
 	for _, e := range told {
 		switch e.Kind {
 		case Gap:
@@ -216,6 +239,7 @@ func judge(told []Event, truth []string, gaps bool) string {
 			}
 			held, last = e.View.Token, e.View.Token
 			granted++
+			reported[fmt.Sprint(e.View.Token)] = true
 		case Released, Lost:
 			if gap || e.View.Token != held {
 				return fmt.Sprintf("the end of %d is told while %d is held", e.View.Token, held)
@@ -230,6 +254,11 @@ func judge(told []Event, truth []string, gaps bool) string {
 		return fmt.Sprintf("%d is held for ever", held)
 	case !gaps && granted != len(truth):
 		return fmt.Sprintf("%d of %d grants were told", granted, len(truth))
+	}
+	for _, token := range truth[before:] {
+		if !reported[token] {
+			return "the grant of " + token + " isn't told, and no gap"
+		}
 	}
 	return ""
 }

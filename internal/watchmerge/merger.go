@@ -52,14 +52,15 @@ type Event struct {
 //
 // Why no event is missed without a gap: a voter remembers its events in order, and reports a gap if
 // an event was forgotten before this merger received the event. If a lease's node can reach a
-// majority M of the voters, all of M are told of the lease, and of its end. Let W be the voters
-// without a gap since a query begun after these voters had started to report. If W is a majority, W
+// majority M of the voters, all of M are told of the lease, and of its end. Let W (base) be voters
+// that have reported without a gap since the query on which the state rests. If W is a majority, W
 // and M share a voter. Either the report of this voter arrives, or a gap arrives in its place and
 // the voter leaves W. So either a missing event arrives later, or W is no longer a majority, and
-// then the merger reports a gap. Events missed by a single voter are made good by a query, without
-// a gap.
+// then the merger reports a gap.
 //
-// (One case is open: see docs/known-faults.md.)
+// A voter that had a gap may have forgotten a lease that came and went, and no query shows such a
+// lease. So the voter comes back to W only after a query, and once a majority of W has reported all
+// events from before that query: see readmit.
 //
 // With a gap, all voters are asked anew (WantsRestart), and the merger waits for them to start
 // their reports: the reports that a voter still had to send are older than the next state.
@@ -79,11 +80,17 @@ type Merger struct {
 	electorate        quorum.Electorate
 	electorateChanges int        // how often the electorate has changed
 	reporting         quorum.Set // voters known to report events
-	gapless           quorum.Set // voters without a gap since the view on which the state rests
-	synced            bool
-	restart           bool        // the voters are to be asked anew
-	omitted           bool        // a lease was left out
-	now               vote.Micros // the time of the current call
+	gapless           quorum.Set // voters without a gap since the newest query that was answered
+	base              quorum.Set // voters that count for completeness; see readmit
+	// candidates are voters of gapless to come to base, since a query that began at the instant
+	// candidatesAt, and delivered says, by place, up to when a voter has reported all its events.
+	candidates   quorum.Set
+	candidatesAt vote.Instant
+	delivered    [maxPlaces]vote.Instant
+	synced       bool
+	restart      bool        // the voters are to be asked anew
+	omitted      bool        // a lease was left out
+	now          vote.Micros // the time of the current call
 
 	keys       map[vote.Key]*keyState
 	tombstones ring   // tombstones of finished leases
@@ -158,6 +165,9 @@ func New(e quorum.Electorate) *Merger {
 	return &Merger{electorate: e, keys: make(map[vote.Key]*keyState), tombstones: ring{max: maxTombstones}, released: ring{max: maxTombstones}, waiters: ring{max: maxWaiters}}
 }
 
+// maxPlaces is how many places an electorate has at most: a [quorum.Set] has as many bits.
+const maxPlaces = 64
+
 const (
 	// maxTombstones is how many finished leases are remembered, so that a late report does not
 	// announce a lease anew. A voter remembers no more events, so the reports of two voters that
@@ -231,8 +241,9 @@ func (t *Merger) each(f func(name vote.Key, p *keyState)) {
 }
 
 // AddReports takes in the reports of the voter at a place. The wall-clock time now is only passed
-// on in events.
-func (t *Merger) AddReports(now vote.Micros, place int, gap bool, views []vote.View) {
+// on in events. With these reports the voter has reported all its events from before the instant
+// asOf; zero if that isn't known.
+func (t *Merger) AddReports(now vote.Micros, place int, gap bool, views []vote.View, asOf vote.Instant) {
 	t.now = now
 	if gap {
 		t.voterGap(place)
@@ -243,6 +254,31 @@ func (t *Merger) AddReports(now vote.Micros, place int, gap bool, views []vote.V
 		t.addReport(place, &s)
 	}
 	t.reportGap()
+	t.deliver(place, asOf)
+	t.readmit()
+}
+
+// deliver notes that a voter has reported all its events from before an instant.
+func (t *Merger) deliver(place int, asOf vote.Instant) {
+	t.delivered[place] = max(t.delivered[place], asOf)
+}
+
+// readmit has the candidates count for completeness again once a majority of the voters that count
+// has reported all events from before the candidates' query. Then an event from before the query was
+// reported by this majority, and the candidates report all later events.
+func (t *Merger) readmit() {
+	if t.candidates == 0 {
+		return
+	}
+	var whole quorum.Set
+	for place, at := range t.delivered {
+		if t.base.Has(place) && at >= t.candidatesAt {
+			whole = whole.With(place)
+		}
+	}
+	if t.electorate.Decides(whole) {
+		t.base, t.candidates = t.base|t.candidates, 0
+	}
 }
 
 // reportGap reports a gap if a lease was left out.
@@ -256,6 +292,7 @@ func (t *Merger) reportGap() {
 // voterGap handles a voter's report of a gap, and the first report of a voter.
 func (t *Merger) voterGap(place int) {
 	t.reporting, t.gapless, t.queried = t.reporting.With(place), t.gapless.Without(place), t.queried.Without(place)
+	t.base, t.candidates, t.delivered[place] = t.base.Without(place), t.candidates.Without(place), 0
 	for _, p := range t.keys {
 		for _, c := range slices.Concat(p.held, p.pending) {
 			// The voter may have restarted.
@@ -269,7 +306,7 @@ func (t *Merger) voterGap(place int) {
 // Otherwise a query follows, for the events of the other voters.
 func (t *Merger) gapUnlessWhole() {
 	switch {
-	case t.synced && !t.electorate.Decides(t.gapless):
+	case t.synced && !t.electorate.Decides(t.base):
 		t.gap()
 	case t.synced || t.electorate.Decides(t.reporting):
 		t.wantQuery()
@@ -282,7 +319,7 @@ func (t *Merger) gap() {
 		return
 	}
 	t.synced, t.restart, t.queryWanted = false, true, false
-	t.gapless, t.queried, t.reporting = 0, 0, 0
+	t.base, t.candidates, t.gapless, t.queried, t.reporting = 0, 0, 0, 0, 0
 	t.doubts.clear()
 	t.out = append(t.out, Event{Kind: Gap, At: t.now})
 	for _, p := range t.keys {
@@ -349,6 +386,10 @@ func (t *Merger) AddResult(now vote.Micros, shown *quorum.QueryResult) {
 		return
 	}
 	t.gapless |= t.queried
+	// An earlier query of the same candidates is kept, so that many queries don't keep them waiting.
+	if fresh := t.queried &^ t.base; fresh&^t.candidates != 0 {
+		t.candidates, t.candidatesAt = fresh, shown.Began
+	}
 	if !t.electorate.Decides(t.gapless) {
 		t.queryWanted = t.electorate.Decides(t.reporting)
 		return
@@ -357,10 +398,11 @@ func (t *Merger) AddResult(now vote.Micros, shown *quorum.QueryResult) {
 	if t.synced {
 		t.compare(shown)
 		t.reportGap()
+		t.readmit()
 		return
 	}
 	t.rebase(shown)
-	t.synced, t.omitted = true, false
+	t.synced, t.omitted, t.base, t.candidates = true, false, t.gapless, 0
 	t.out = t.state(t.out)
 	t.each(t.advance)
 }

@@ -26,7 +26,7 @@ func toldAll(t *testing.T) (*Merger, vote.View) {
 	t.Helper()
 	tale := New(electorateOf(1, "abc", "abc", ""))
 	for place := range 3 {
-		tale.AddReports(1, place, true, nil)
+		tale.AddReports(1, place, true, nil, 0)
 	}
 	if !tale.WantsQuery() {
 		t.Fatal("no look is wanted")
@@ -34,7 +34,7 @@ func toldAll(t *testing.T) (*Merger, vote.View) {
 	tale.AddResult(1, &quorum.QueryResult{})
 	s := vote.View{State: vote.Holding, Key: "k", Owner: vote.SessionID{Node: "n", Incarnation: 1}, Number: 1, Token: 16, Mode: vote.Exclusive, Time: 1}
 	for place := range 3 {
-		tale.AddReports(2, place, false, []vote.View{s})
+		tale.AddReports(2, place, false, []vote.View{s}, 0)
 	}
 	tale.Drain(nil)
 	if tale.WantsQuery() {
@@ -56,7 +56,7 @@ func TestATaleGoesOnWithoutAGapWhileEnoughOfItsVotersStay(t *testing.T) {
 	// d replaces a, and the other voters move: b, c and d are at places 1, 2 and 3 of the joint
 	// electorate, and then at 0, 1 and 2.
 	tale.Reconfigure(electorateOf(2, "abcd", "bcd", "abc"), []int{0, 1, 2})
-	tale.AddReports(3, 3, true, nil)
+	tale.AddReports(3, 3, true, nil, 0)
 	if !tale.WantsQuery() {
 		t.Fatal("no look at what the new voter would have told")
 	}
@@ -67,7 +67,7 @@ func TestATaleGoesOnWithoutAGapWhileEnoughOfItsVotersStay(t *testing.T) {
 	}
 	freed := s
 	freed.State = vote.Released
-	tale.AddReports(4, 2, false, []vote.View{freed}) // by d, now at place 2
+	tale.AddReports(4, 2, false, []vote.View{freed}, 0) // by d, now at place 2
 	if told := tale.Drain(nil); len(told) != 1 || told[0].Kind != Released {
 		t.Errorf("told %v, want the release", kindsOf(told))
 	}
@@ -90,7 +90,7 @@ func TestATaleWhoseVotersAreNoMajorityAnyMoreTellsOfAGapAndLooksAgain(t *testing
 		tale.AddResult(4, nil) // this query began before the gap, and is of no use
 	}
 	for place := 1; place < 4; place++ {
-		tale.AddReports(4, place, true, nil)
+		tale.AddReports(4, place, true, nil, 0)
 	}
 	if !tale.WantsQuery() {
 		t.Fatal("no look is wanted though a majority tells")
@@ -105,20 +105,20 @@ func TestATaleWhoseVotersAreNoMajorityAnyMoreTellsOfAGapAndLooksAgain(t *testing
 func TestWhoHasToldOfALeaseMovesWithTheVoters(t *testing.T) {
 	tale := New(electorateOf(1, "abc", "abc", ""))
 	for place := range 3 {
-		tale.AddReports(1, place, true, nil)
+		tale.AddReports(1, place, true, nil, 0)
 	}
 	tale.WantsQuery()
 	tale.AddResult(1, &quorum.QueryResult{})
 	s := vote.View{State: vote.Holding, Key: "k", Owner: vote.SessionID{Node: "n", Incarnation: 1}, Number: 1, Token: 16, Mode: vote.Exclusive, Time: 1}
-	tale.AddReports(2, 0, false, []vote.View{s}) // by a, which then leaves
+	tale.AddReports(2, 0, false, []vote.View{s}, 0) // by a, which then leaves
 	tale.Reconfigure(electorateOf(2, "abcd", "bcd", "abc"), []int{0, 1, 2})
 	tale.Reconfigure(electorateOf(3, "bcd", "bcd", ""), []int{-1, 0, 1, 2})
 	tale.Drain(nil)
-	tale.AddReports(3, 1, false, []vote.View{s}) // by c alone
+	tale.AddReports(3, 1, false, []vote.View{s}, 0) // by c alone
 	if told := tale.Drain(nil); len(told) != 0 {
 		t.Errorf("told %v by the word of one voter of three", kindsOf(told))
 	}
-	tale.AddReports(3, 0, false, []vote.View{s})
+	tale.AddReports(3, 0, false, []vote.View{s}, 0)
 	if told := tale.Drain(nil); !slices.Equal(kindsOf(told), []Kind{Granted, Confirmed}) {
 		t.Errorf("told %v by the words of two voters of three, want that the lease is granted, and firm", kindsOf(told))
 	}
@@ -132,8 +132,8 @@ func TestALeaseOfTheElectorateBeforeIsNotLostByWordsAlone(t *testing.T) {
 	tale.Drain(nil)
 	ended := s
 	ended.State = vote.Ended
-	tale.AddReports(3, 0, false, []vote.View{ended})
-	tale.AddReports(3, 1, false, []vote.View{ended})
+	tale.AddReports(3, 0, false, []vote.View{ended}, 0)
+	tale.AddReports(3, 1, false, []vote.View{ended}, 0)
 	if told := tale.Drain(nil); len(told) != 0 || !tale.InDoubt() {
 		t.Errorf("told %v, in doubt: %t", kindsOf(told), tale.InDoubt())
 	}

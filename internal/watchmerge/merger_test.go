@@ -140,8 +140,8 @@ func TestALookAtAKeyAmidAGapSaysNothing(t *testing.T) {
 	if len(doubts) != 1 {
 		t.Fatal("nothing is in doubt")
 	}
-	r.merger.AddReports(0, 0, true, nil)
-	r.merger.AddReports(0, 1, true, nil)
+	r.merger.AddReports(0, 0, true, nil, 0)
+	r.merger.AddReports(0, 1, true, nil, 0)
 	r.want("gap")
 	r.merger.AddKeyResult(0, doubts[0], &quorum.QueryResult{})
 	r.show(a)
@@ -164,7 +164,7 @@ func TestALeaseThatIsOnlyPromisedIsNotPartOfTheState(t *testing.T) {
 	a := see(vote.Holding, vote.Exclusive, "a", 20)
 	r := newHarness(t, 3)
 	for place := range 3 {
-		r.merger.AddReports(0, place, true, nil)
+		r.merger.AddReports(0, place, true, nil, 0)
 	}
 	r.hear(0, a)
 	r.show(see(vote.Promised, vote.Exclusive, "a", 20))
@@ -217,14 +217,14 @@ func TestAGapOfTheMeshIsAGapOfAMajority(t *testing.T) {
 	r.begin(see(vote.Holding, vote.Exclusive, "a", 20), see(vote.Waiting, vote.Exclusive, "b", 40))
 	r.want("granted! a20@20", "waits! b40", "synced")
 	// One voter has restarted: a query replaces the reports that the voter may have lost.
-	r.merger.AddReports(0, 1, true, nil)
+	r.merger.AddReports(0, 1, true, nil, 0)
 	r.want()
 	b := see(vote.Holding, vote.Exclusive, "b", 40)
 	r.show(b)
 	r.doubted(queriesToSettle-1, b)
 	r.want("lost a20@20", "granted b40@40")
-	r.merger.AddReports(0, 1, true, nil)
-	r.merger.AddReports(0, 2, true, nil)
+	r.merger.AddReports(0, 1, true, nil, 0)
+	r.merger.AddReports(0, 2, true, nil, 0)
 	r.want("gap")
 	r.hear(0, see(vote.Released, vote.Exclusive, "b", 40))
 	// The token of c is smaller: the voters have forgotten the tokens before.
@@ -234,11 +234,11 @@ func TestAGapOfTheMeshIsAGapOfAMajority(t *testing.T) {
 
 func TestAFailedLookIsTriedAgain(t *testing.T) {
 	r := newHarness(t, 3)
-	r.merger.AddReports(0, 1, true, nil)
+	r.merger.AddReports(0, 1, true, nil, 0)
 	if r.merger.WantsQuery() {
 		t.Fatal("one voter of three is no majority")
 	}
-	r.merger.AddReports(0, 2, true, nil)
+	r.merger.AddReports(0, 2, true, nil, 0)
 	if !r.merger.WantsQuery() || r.merger.WantsQuery() {
 		t.Fatal("one look at a time")
 	}
@@ -256,7 +256,7 @@ func TestATalesMemoryIsBounded(t *testing.T) {
 		s.Key = vote.Key(fmt.Sprint(i))
 		r.hears(s)
 		s.State = vote.Released
-		r.merger.AddReports(0, 0, false, []vote.View{s})
+		r.merger.AddReports(0, 0, false, []vote.View{s}, 0)
 		w := s
 		w.State, w.Owner.Node = vote.Waiting, "w"
 		r.hear(1, w)
@@ -379,8 +379,8 @@ func TestAViewThatMendsAGapMayShowAForgottenKey(t *testing.T) {
 	const held = 40 * (maxTombstones + 1)
 	r.hears(at("held", "a", held))
 	r.merger.Drain(nil)
-	r.merger.AddReports(0, 0, true, nil)
-	r.merger.AddReports(0, 1, true, nil)
+	r.merger.AddReports(0, 0, true, nil, 0)
+	r.merger.AddReports(0, 1, true, nil, 0)
 	r.restart()
 	if !r.merger.WantsQuery() {
 		t.Fatal("the merger wants no query")
@@ -397,7 +397,7 @@ func TestAfterAGapALeaseMayHaveASmallerToken(t *testing.T) {
 	r.begin(see(vote.Holding, vote.Exclusive, "a", 100))
 	r.want("granted! a100@100", "synced")
 	for place := range 3 {
-		r.merger.AddReports(0, place, true, nil)
+		r.merger.AddReports(0, place, true, nil, 0)
 	}
 	r.want("gap")
 	next := see(vote.Holding, vote.Exclusive, "b", 40)
