@@ -33,8 +33,9 @@ const (
 	changedAgain = 30 * time.Second
 	// lookUpsAtOnce is how many peers are looked up at the same time.
 	lookUpsAtOnce = 32
-	// connectsAtOnce is how many streams to peers are opened at the same time.
-	connectsAtOnce = 32
+	// connectsAtOnce is how many streams to peers are opened at the same time, or wait for their
+	// join. The other end gives a stream up after streamMax.
+	connectsAtOnce = 16
 	// searchAgain is the longest interval of looking up such a peer while this node knows no other
 	// live node.
 	searchAgain = 2 * time.Second
@@ -176,8 +177,8 @@ type step struct {
 }
 
 // tryAll looks peers up and opens streams to their missing addresses, several at the same time, and
-// joins each address as soon as its stream is open: a silent address takes seconds, and delays no
-// other. present returns the addresses to leave out, as of now. The goroutines end with the call.
+// joins each address as soon as its stream is open: so a few silent addresses delay no other.
+// present returns the addresses to leave out, as of now. The goroutines end with the call.
 func (j *joiner) tryAll(ctx context.Context, peers []*peer, present func() map[netip.AddrPort]bool) {
 	next := make(chan *peer, len(peers))
 	for _, p := range peers {
@@ -200,6 +201,9 @@ func (j *joiner) tryAll(ctx context.Context, peers []*peer, present func() map[n
 	}()
 	known := present()
 	for s := range steps {
+		if s.addr.IsValid() {
+			<-turns
+		}
 		switch {
 		case !s.addr.IsValid():
 			j.end(ctx, s.of, known)
@@ -233,9 +237,7 @@ func (j *joiner) begin(ctx context.Context, p *peer, present func() map[netip.Ad
 			continue
 		}
 		work.Go(func() {
-			err := j.connect(a)
-			<-turns
-			steps <- step{t, a, err}
+			steps <- step{t, a, j.connect(a)}
 		})
 	}
 	work.Wait()

@@ -1,6 +1,7 @@
 package meshtest_test
 
 import (
+	"context"
 	"fmt"
 	"strings"
 	"testing"
@@ -126,6 +127,54 @@ func TestAWatchIsSyncedBesideARequestThatWaitsOn(t *testing.T) {
 			case <-tooLate:
 				t.Fatal("not Synced after five minutes")
 			}
+		}
+	}, meshtest.Voters(3), meshtest.Latency(10*time.Millisecond))
+}
+
+// A request that has been open for too long to be a lease doesn't speak for another request: a
+// later watch of the same prefix isn't synced without a lease that lasts.
+func TestAWatchIsNotSyncedWithoutALeaseThoughAnEarlierRequestWasNone(t *testing.T) {
+	meshtest.Run(t, 5, func(t *testing.T, m *meshtest.Mesh) {
+		watch := func() *lockmesh.Watch {
+			t.Helper()
+			w, err := m.Node("c").WatchPrefix(t.Context(), "k/")
+			if err != nil {
+				t.Fatal(err)
+			}
+			return w
+		}
+		synced := func(w *lockmesh.Watch) {
+			t.Helper()
+			for e := range w.Events() {
+				if e.Kind == lockmesh.Synced {
+					return
+				}
+			}
+			t.Fatal(w.Err())
+		}
+		m.Crash("a")
+		m.Cut("d", "c")
+		m.Cut("c", "d")
+		ctx, cancel := context.WithCancel(t.Context())
+		go func() { _, _ = m.Node("d").Lock(ctx, "k/1") }()
+		time.Sleep(time.Second)
+		first := watch()
+		synced(first)
+		go func() {
+			for range first.Events() {
+			}
+		}()
+		cancel()
+		time.Sleep(10 * time.Minute)
+		l, err := m.Node("e").Lock(t.Context(), "k/2")
+		if err != nil {
+			t.Fatal(err)
+		}
+		m.Cut("e", "b")
+		m.Cut("e", "c")
+		synced(watch())
+		if err := l.Err(); err == nil {
+			t.Errorf("synced %v before the end of a lease that isn't told", time.Until(l.Deadline()))
 		}
 	}, meshtest.Voters(3), meshtest.Latency(10*time.Millisecond))
 }

@@ -53,8 +53,8 @@ type query struct {
 
 	began vote.Instant
 
-	// Of InspectForWatch: the watch, and by place how many reports to the watch had arrived when the
-	// voter was asked.
+	// Of InspectForWatch: the watch, and by place how many reports to the watch had arrived when
+	// the voter was asked.
 	watch   *watch
 	reports []uint64
 }
@@ -215,8 +215,8 @@ func (q *Requester) receiveResult(p *peer, m *vote.Message) {
 	q.settleQuery(l)
 }
 
-// noteDelivered tells the shell if a voter's answer to a query shows that the voter had reported all
-// events from before the query to the watch. The voter handled the watch's question before the
+// noteDelivered tells the shell if a voter's answer to a query shows that the voter had reported
+// all events from before the query to the watch. The voter handled the watch's question before the
 // query: either the voter answered the question, and this report would have come before the answer
 // to the query, or the question waits, and there was nothing left to report.
 func (q *Requester) noteDelivered(l *query, p *peer) {
@@ -369,6 +369,11 @@ func (q *Requester) Unwatch(now vote.Now, nonce uint64) {
 	}
 	w := q.watches[i]
 	q.watches = slices.Delete(q.watches, i, i+1)
+	for _, l := range q.queries {
+		if l.watch == w {
+			l.watch = nil
+		}
+	}
 	for _, p := range q.peers {
 		if p.up() {
 			q.urgent(p, &vote.Message{Kind: vote.KindWatch, Nonce: nonce, End: true, Spec: vote.Spec{Key: w.key}, Prefix: w.prefix})

@@ -98,6 +98,7 @@ func (ws *watchers) followTale(p *process) {
 	if x.tale.WantsRestart() {
 		p.m.Unwatch(p.read(ws.w.now), x.nonce)
 		x.nonce = p.m.Watch(p.read(ws.w.now), "", true)
+		maps.DeleteFunc(x.looks, func(_ uint64, d *watchmerge.Doubt) bool { return d == nil })
 	}
 	if x.tale.WantsQuery() {
 		x.looks[p.m.InspectForWatch(p.read(ws.w.now), "", true)] = nil

@@ -150,7 +150,7 @@ func (h *holder) takeOne(ctx context.Context, key string, until time.Time) (*adm
 func (h *holder) ask(ctx context.Context, c *admin.Client, key string, o admin.LockOptions) (*admin.Hold, error) {
 	if limit := h.link.g.Timeout; h.Nonblock || h.Wait != nil {
 		silent := fmt.Errorf("%w: there was no word within %v, besides the wait for the lock "+
-			"(lockmesh status shows whether the node answers again; a longer --timeout waits longer)", errNoAgent, limit)
+			"(the node hangs, or waits for the voters: lockmesh status shows which; a longer --timeout waits longer)", errNoAgent, limit)
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeoutCause(ctx, o.Wait+limit, silent)
 		defer cancel()

@@ -45,7 +45,7 @@ type supervisor struct {
 
 	job     *job.Job
 	phase   phase
-	killAt  time.Time  // in the phase ending
+	killAt  time.Time  // in the phases ending and killing
 	loss    error      // why the lock is lost
 	end     job.Change // of the command
 	endAt   time.Time
@@ -182,7 +182,7 @@ func (s *supervisor) tick() {
 		s.lose(fmt.Errorf("the lease ends in %v, and the node hasn't renewed it", roundTime(left)))
 	}
 	if s.phase == ending && !now.Before(s.killAt) {
-		s.phase = killing
+		s.phase, s.killAt = killing, now // perhaps late, after a stop of this process
 	}
 	if s.end.Ended && !s.job.Alive() || s.phase == lingering && !s.follow {
 		s.phase = over

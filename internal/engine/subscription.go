@@ -3,6 +3,7 @@ package engine
 import (
 	"cmp"
 	"errors"
+	"maps"
 	"slices"
 	"time"
 
@@ -24,8 +25,14 @@ type subscription struct {
 	// state is as new as the subscriber
 	waiting []*Subscriber
 	joining bool // a waiting subscriber is about to join the subscribers
-	// since when the queries have left open whether a request is a lease; zero if they don't
-	unsureSince vote.Instant
+	// the requests of the last view that may be leases or not, and since when that has been open
+	unsure map[unsureRequest]vote.Instant
+}
+
+// unsureRequest names a request of which a view leaves open whether it is a lease.
+type unsureRequest struct {
+	owner  vote.SessionID
+	number vote.Number
 }
 
 // Topic is the subject of a watch: a key, or all keys with a prefix.
@@ -158,18 +165,29 @@ func (l *loop) receiveResult(now vote.Now, e *quorum.Event) {
 // voters that answered has heard of a grant. The voters keep the key until such a lease must be
 // over, and then the view leaves nothing open. A request still open after longestTTL is no lease
 // from before: its node is in touch with a voter, which would have heard of the grant. So a request
-// that waits for long doesn't hold up the watch.
-func (s *subscription) waitsForSurety(now vote.Now, r *quorum.QueryResult, longestTTL time.Duration) bool {
-	switch {
-	case r == nil:
+// that waits for long doesn't hold up the watch. Nor is a state withheld for which no watch waits.
+func (s *subscription) waitsForSurety(now vote.Now, r *quorum.QueryResult, longestTTL time.Duration) (waits bool) {
+	if r == nil {
 		return false // a failed query says nothing
-	case !slices.Contains(r.Unsure, true):
-		s.unsureSince = 0
-		return false
-	case s.unsureSince == 0:
-		s.unsureSince = now.Slow
 	}
-	return now.Slow.Sub(s.unsureSince) <= longestTTL
+	before := s.unsure
+	s.unsure = nil
+	for i := range r.Unsure {
+		if !r.Unsure[i] {
+			continue
+		}
+		if s.unsure == nil {
+			s.unsure = make(map[unsureRequest]vote.Instant)
+		}
+		id := unsureRequest{r.Views[i].Owner, r.Views[i].Number}
+		since, known := before[id]
+		if !known {
+			since = now.Slow
+		}
+		s.unsure[id] = since
+		waits = waits || now.Slow.Sub(since) <= longestTTL
+	}
+	return waits && (!s.merger.Synced() || len(s.waiting) > 0)
 }
 
 // maxDoubts is how many keys in doubt are queried in a [watchmerge.DoubtPause], for all
@@ -214,7 +232,8 @@ func (l *loop) scheduleDoubts(now vote.Now, doubt bool) {
 	}
 }
 
-// publish passes new events to the subscribers, and queries the voters if the merger wants this.
+// publish passes new events to the subscribers, begins the watch anew after a gap, and queries the
+// voters if the merger wants this.
 // The query is an inspection, so that a new watch begins with each lease that was granted before.
 func (l *loop) publish(now vote.Now, s *subscription) {
 	if s.merger.WantsRestart() {
@@ -222,6 +241,8 @@ func (l *loop) publish(now vote.Now, s *subscription) {
 		delete(l.subscriptionsByNonce, s.nonce)
 		s.nonce = l.node.Watch(now, s.topic.Key, s.topic.Prefix)
 		l.subscriptionsByNonce[s.nonce] = s
+		// The query under way is older than the gap.
+		maps.DeleteFunc(l.watchQueries, func(_ uint64, q watchQuery) bool { return q.subscription == s && q.doubt == nil })
 	}
 	if s.merger.WantsQuery() {
 		nonce := l.node.InspectForWatch(now, s.topic.Key, s.topic.Prefix)

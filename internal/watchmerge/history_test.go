@@ -212,8 +212,8 @@ func (h *history) picture() *quorum.QueryResult {
 	return shown
 }
 
-// judge returns the first fault in the events of one exclusive key. After the last gap, and its end,
-// no lease may be missing; so many leases were before.
+// judge returns the first fault in the events of one exclusive key. After the last gap, and its
+// end, no lease may be missing; so many leases were before.
 func judge(told []Event, truth []string, before int, gaps bool) string {
 	held, last := vote.Token(0), vote.Token(0)
 	granted := 0

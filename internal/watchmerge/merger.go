@@ -264,8 +264,8 @@ func (t *Merger) deliver(place int, asOf vote.Instant) {
 }
 
 // readmit has the candidates count for completeness again once a majority of the voters that count
-// has reported all events from before the candidates' query. Then an event from before the query was
-// reported by this majority, and the candidates report all later events.
+// has reported all events from before the candidates' query. Then an event from before the query
+// was reported by this majority, and the candidates report all later events.
 func (t *Merger) readmit() {
 	if t.candidates == 0 {
 		return
@@ -302,8 +302,8 @@ func (t *Merger) voterGap(place int) {
 	t.gapUnlessWhole()
 }
 
-// gapUnlessWhole reports a gap, once, if no majority has reported without a gap.
-// Otherwise a query follows, for the events of the other voters.
+// gapUnlessWhole reports a gap, once, if no majority has reported without a gap. Otherwise a query
+// follows, for the events of the other voters.
 func (t *Merger) gapUnlessWhole() {
 	switch {
 	case t.synced && !t.electorate.Decides(t.base):
@@ -318,7 +318,7 @@ func (t *Merger) gap() {
 	if !t.synced {
 		return
 	}
-	t.synced, t.restart, t.queryWanted = false, true, false
+	t.synced, t.restart, t.querying, t.queryWanted = false, true, false, false
 	t.base, t.candidates, t.gapless, t.queried, t.reporting = 0, 0, 0, 0, 0
 	t.doubts.clear()
 	t.out = append(t.out, Event{Kind: Gap, At: t.now})
@@ -328,7 +328,8 @@ func (t *Merger) gap() {
 }
 
 // WantsRestart reports whether the node is to end its watch at the voters, and to begin the watch
-// anew: after a gap. Reports of the earlier watch must not be passed to the merger any more.
+// anew: after a gap. Reports of the earlier watch, and the result of the query under way, must not
+// be passed to the merger any more.
 func (t *Merger) WantsRestart() bool {
 	wanted := t.restart
 	t.restart = false
@@ -362,6 +363,9 @@ func (t *Merger) Applied() (look uint64, whole bool) {
 	return t.applied, true
 }
 
+// Synced reports whether the state has been reported in full, without a gap since.
+func (t *Merger) Synced() bool { return t.synced }
+
 // Requery makes the merger want a query, although nothing is known to be missing.
 func (t *Merger) Requery() { t.wantQuery() }
 
@@ -382,11 +386,12 @@ func (t *Merger) AddResult(now vote.Micros, shown *quorum.QueryResult) {
 	t.now = now
 	t.querying = false
 	if shown == nil {
-		t.queryWanted = true
+		t.queryWanted = t.electorate.Decides(t.reporting)
 		return
 	}
 	t.gapless |= t.queried
-	// An earlier query of the same candidates is kept, so that many queries don't keep them waiting.
+	// An earlier query of the same candidates is kept, so that many queries don't keep them
+	// waiting.
 	if fresh := t.queried &^ t.base; fresh&^t.candidates != 0 {
 		t.candidates, t.candidatesAt = fresh, shown.Began
 	}

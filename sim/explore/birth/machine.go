@@ -14,7 +14,7 @@ import (
 const (
 	ttl      = 10 * time.Second
 	begins   = vote.Instant(time.Millisecond)
-	pollTime = 90 * time.Millisecond // a report counts for three polling intervals of 100 ms
+	pollTime = 90 * time.Millisecond // fewer than the polling interval of 100 ms, so that reports stay recent
 	margin   = 2 * time.Second       // how long founders must have been the same
 	patience = 5 * time.Second       // then a pledge is undone
 )
