@@ -173,11 +173,11 @@ const (
 //
 //   - Fewer than a majority of the voters have reported without interruption: their nodes ended, or
 //     a voter has forgotten events before the watching node received them. (After an interruption a
-//     voter counts again once a majority of the others has reported all its events from before, on a
-//     healthy mesh within some round trips.) A voter remembers
-//     16,384 events, and as many older ones of watched keys, and sends 40 in a round trip to a
-//     watch on another node, or fewer if their values have over 16 KiB together: over a round trip
-//     of 40 ms that is 1,000 events a second.
+//     voter counts again once a majority of the others has reported all its events from before,
+//     on a healthy mesh within some round trips.) A voter remembers 16,384 events, and as many
+//     older ones of watched keys, and sends 40 in a round trip to a watch on another node, or fewer
+//     if their values have over 16 KiB together: over a round trip of 40 ms that is 1,000 events a
+//     second.
 //   - The reader is slow: more than 256 events wait, the oldest for 5 s, or the events that wait
 //     take 32 MiB. All waiting events are discarded. A slow reader never delays others.
 //   - More than 16,384 keys are in doubt: a voter has reported an event of the key, and no majority

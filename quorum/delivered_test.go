@@ -74,8 +74,8 @@ func TestAReportSaysUpToWhenItHasAllEvents(t *testing.T) {
 	b.wantsAsOf(from, "v0 7")
 }
 
-// A voter whose answer to the query of a watch comes without a report in between has nothing left to
-// report from before the query, also if a majority has answered before.
+// A voter whose answer to the query of a watch comes without a report in between has nothing left
+// to report from before the query, also if a majority has answered before.
 func TestAnAnswerWithoutAReportSaysThatAllIsReported(t *testing.T) {
 	b := newBench(t, 4)
 	b.all()

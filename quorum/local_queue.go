@@ -19,7 +19,7 @@ import (
 // overtaken because only one of the queue was known to the voters.
 //
 // Most local queues have nothing but a front: the request known to the voters, in Requester.fronts.
-// There is a line only if requests wait behind the front, or if its lease was handed off.
+// There is a localQueue only if requests wait behind the front, or if its lease was handed off.
 type localQueue struct {
 	waiting  sliding[*request] // the requests behind the front, in order of their stamps
 	handOffs vote.Token        // how often the front's lease was handed off
@@ -77,7 +77,7 @@ func (l *localQueue) indexOf(r *request) int {
 	return i
 }
 
-// localQueueOf returns the line for a key with a front, and makes the line if missing.
+// localQueueOf returns the local queue of a key with a front, and makes the queue if missing.
 func (q *Requester) localQueueOf(k vote.Key) *localQueue {
 	l := q.localQueues[k]
 	if l == nil {
@@ -90,7 +90,7 @@ func (q *Requester) localQueueOf(k vote.Key) *localQueue {
 	return l
 }
 
-// dropLocalQueue forgets a line with nothing but a front.
+// dropLocalQueue forgets a local queue with nothing but a front.
 func (q *Requester) dropLocalQueue(k vote.Key, l *localQueue) {
 	if l.waiting.len() == 0 && l.handOffs == 0 {
 		q.localQueues = drop(q.localQueues, k, &q.most.localQueues)

@@ -82,18 +82,25 @@ func TestARenewalReportsTheLeastMargin(t *testing.T) {
 	}
 }
 
-// A lease with a length of its own is extended on its own.
-func TestARenewalOfALeaseWithALength(t *testing.T) {
-	const length = 100 * time.Millisecond
+// leaseOf returns a requester that reports renewals, and a granted lease with a length of its own.
+func leaseOf(t *testing.T, length time.Duration, fixed bool) (*bench, vote.Number) {
+	t.Helper()
 	b := newBench(t, 3)
 	b.q.renewals.report = true
 	b.all()
-	n := b.short(length, false)
+	n := b.short(length, fixed)
 	for _, v := range b.names {
 		b.promise(v, n, 1, 100)
 		b.extended(v, n, 1, b.now.Fast)
 	}
 	b.granted(n, true)
+	return b, n
+}
+
+// A lease with a length of its own is extended on its own.
+func TestARenewalOfALeaseWithALength(t *testing.T) {
+	const length = 100 * time.Millisecond
+	b, n := leaseOf(t, length, false)
 	b.pass(length / vote.RefreshesPerTTL)
 	b.events = nil
 	for _, v := range b.names {
@@ -115,15 +122,7 @@ func TestARenewalOfALeaseWithALength(t *testing.T) {
 // voters.
 func TestAnExtensionByTheApplicationIsNoRenewal(t *testing.T) {
 	const length = 100 * time.Millisecond
-	b := newBench(t, 3)
-	b.q.renewals.report = true
-	b.all()
-	n := b.short(length, true)
-	for _, v := range b.names {
-		b.promise(v, n, 1, 100)
-		b.extended(v, n, 1, b.now.Fast)
-	}
-	b.granted(n, true)
+	b, n := leaseOf(t, length, true)
 	b.pass(length / 2)
 	if held, later := b.q.Extend(b.now, n, length, length); !held || !later {
 		t.Fatal(held, later)

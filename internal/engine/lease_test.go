@@ -247,17 +247,24 @@ func TestEveryReasonToWaitHasItsError(t *testing.T) {
 	}
 }
 
+// overload has as many calls wait as may, until hold is closed.
+func overload(t *testing.T, eng *Engine) (hold chan struct{}) {
+	t.Helper()
+	hold, held := make(chan struct{}), make(chan struct{})
+	eng.Post(true, func(vote.Now) { close(held); <-hold })
+	<-held
+	for range callsMax {
+		if err := eng.loop.box.putCall(func(vote.Now) {}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return hold
+}
+
 func TestWhileTooManyCallsWaitFurtherOnesAreBusy(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *mesh) {
 		a := w.alone()
-		hold, held := make(chan struct{}), make(chan struct{})
-		a.Post(true, func(vote.Now) { close(held); <-hold }) // an overloaded loop
-		<-held
-		for range callsMax {
-			if err := a.loop.box.putCall(func(vote.Now) {}); err != nil {
-				t.Fatal(err)
-			}
-		}
+		hold := overload(t, a)
 		_, err := lock(t.Context(), a, "k")
 		wantIs(t, err, errs.Busy)
 		wantIs(t, a.Ready(t.Context()), errs.Busy)
@@ -273,14 +280,7 @@ func TestAKeyIsLeftToReadersHoweverManyCallsWait(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *mesh) {
 		a := w.alone()
 		l := mustLock(t, a, "k", vote.Exclusive)
-		hold, held := make(chan struct{}), make(chan struct{})
-		a.Post(true, func(vote.Now) { close(held); <-hold }) // an overloaded loop
-		<-held
-		for range callsMax {
-			if err := a.loop.box.putCall(func(vote.Now) {}); err != nil {
-				t.Fatal(err)
-			}
-		}
+		hold := overload(t, a)
 		if !l.EndShared() {
 			t.Fatal("the lease had ended before")
 		}
