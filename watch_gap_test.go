@@ -34,8 +34,8 @@ func (w *wire) restart(m *Mesh) *Mesh {
 	return again
 }
 
-// unseen has node d watch a key, and a lease come and go on the key with these links cut: the voters
-// in touch with the holder's node e know of the lease, and none has reported it to d.
+// unseen has node d watch a key, and a lease come and go on the key with these links cut: the
+// voters in touch with the holder's node e know of the lease, and none has reported it to d.
 func (w *wire) unseen(cut ...string) (a, b, c *Mesh, watch *Watch) {
 	w.t.Helper()
 	a, b, c = w.three()

@@ -40,15 +40,20 @@ func (r *resource) write(t *testing.T, node string, grant int64) {
 	}
 }
 
-// runClient is an application on a node of a name: lock, write for a while, unlock.
-func runClient(t *testing.T, ctx context.Context, m *meshtest.Mesh, name string, r *resource) {
+// runClient is an application on a node of a name: lock, write for a while, unlock. luck belongs
+// to this client alone, so that the order in which clients draw changes no draw.
+func runClient(
+	t *testing.T, ctx context.Context, m *meshtest.Mesh, name string, luck *rand.Rand, r *resource,
+) {
 	for ctx.Err() == nil {
-		lockOnce(t, ctx, m.Node(name), r)
-		time.Sleep(time.Duration(rand.IntN(1000)) * time.Millisecond)
+		lockOnce(t, ctx, m.Node(name), luck, r)
+		time.Sleep(time.Duration(luck.IntN(1000)) * time.Millisecond)
 	}
 }
 
-func lockOnce(t *testing.T, ctx context.Context, node *lockmesh.Mesh, r *resource) {
+func lockOnce(
+	t *testing.T, ctx context.Context, node *lockmesh.Mesh, luck *rand.Rand, r *resource,
+) {
 	patience, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
 	lease, err := node.Lock(patience, "k")
@@ -61,7 +66,7 @@ func lockOnce(t *testing.T, ctx context.Context, node *lockmesh.Mesh, r *resourc
 		return
 	}
 	grant := r.granted(t, lease)
-	for range 1 + rand.IntN(10) {
+	for range 1 + luck.IntN(10) {
 		if lease.Err() != nil {
 			break
 		}
@@ -117,18 +122,20 @@ func TestNothingThatHappensMakesTwoHolders(t *testing.T) {
 				ctx, stop := context.WithCancel(t.Context())
 				var work sync.WaitGroup
 				r := resource{drift: seed%2 == 1}
-				for _, name := range names {
-					work.Go(func() { runClient(t, ctx, m, name, &r) })
+				for i, name := range names {
+					own := rand.New(rand.NewPCG(seed, uint64(i+1)))
+					work.Go(func() { runClient(t, ctx, m, name, own, &r) })
 				}
 				for range 100 {
 					time.Sleep(time.Duration(luck.IntN(10000)) * time.Millisecond)
 					injectFault(m, names, luck, r.drift, state)
 				}
 				m.Heal()
-				for name, is := range state {
-					if is == "paused" {
+				for _, name := range names {
+					switch state[name] {
+					case "paused":
 						m.Resume(name)
-					} else {
+					case "crashed":
 						m.Restart(name)
 					}
 				}

@@ -24,9 +24,10 @@ func decided(k vote.Kind) vote.Message {
 
 // TestTheBytesOnTheWireStayTheSame compares the encoding of a message of each kind with
 // testdata/wire.txt: once with every field of wire version 1, once with the fields of version 2,
-// and once with every field empty. Nodes of two versions exchange messages during a rolling update,
-// so only a deliberate change of the format may change the file, with a line in CHANGELOG.md. The
-// file names kinds by number: renaming a kind changes nothing.
+// and once with every field empty; then the messages of the handshake. Nodes of two versions
+// exchange messages during a rolling update, so only a deliberate change of the format may change
+// the file, with a line in CHANGELOG.md. The file names kinds by number: renaming a kind changes
+// nothing.
 func TestTheBytesOnTheWireStayTheSame(t *testing.T) {
 	const file = "testdata/wire.txt"
 	var b strings.Builder
@@ -45,6 +46,18 @@ func TestTheBytesOnTheWireStayTheSame(t *testing.T) {
 		}
 		fmt.Fprintf(&b, "%d empty %x\n", k, empty)
 	}
+	h := hello{offer: offerOf("a"), role: roleGreet, want: "b", account: vote.Account{
+		Standing: vote.StandingLeaving, Counted: 5 * time.Second, Up: time.Hour, Addr: "host:7950",
+	}}
+	h.low, h.high = 1, 2
+	h.terms.Dynamic, h.terms.Converting = true, true
+	h.terms.Birth = vote.Birth{Expect: 5, MinVoters: 3, Register: true}
+	r := refusal{self: h.self, reason: vote.ReasonTerms, text: "because"}
+	fmt.Fprintf(&b, "hello %x\n", appendHello(nil, &h))
+	fmt.Fprintf(&b, "welcome %x\n", appendWelcome(nil, &welcome{offer: h.offer, account: h.account, version: 7}))
+	fmt.Fprintf(&b, "refusal %x\n", appendRefusal(nil, &r))
+	r.terms, r.account = h.terms.common(), h.account
+	fmt.Fprintf(&b, "refusal with terms %x\n", appendRefusal(nil, &r))
 	if *update {
 		if err := os.WriteFile(file, []byte(b.String()), 0o644); err != nil {
 			t.Fatal(err)

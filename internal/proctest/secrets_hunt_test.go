@@ -29,12 +29,24 @@ func isComplete(all []secretUse, secrets int, names []string) bool {
 
 // The secret of three processes is changed in the three steps of docs/changing-the-secret.md, under
 // load: no lease is lost, and no process waits for a lock for over a second. Then a process with
-// the new secret joins, and a process with the old secret doesn't.
+// the new secret joins, and a process with the old secret doesn't. The processes are of this
+// version, or of this version and the version before.
 func TestTheSecretIsChangedUnderLoad(t *testing.T) {
-	m := newMesh(t, []string{"a", "b", "c"}, "-lock", "k", "-hold", "5ms", "-pause", "5ms", "-max-ttl", rollTTL.String())
+	newest, _ := versionBefore(t)
+	before := buildOf(t, newest)
+	t.Run("one version", func(t *testing.T) { changeTheSecret(t, program) })
+	t.Run("two versions", func(t *testing.T) { changeTheSecret(t, before) })
+}
+
+// changeTheSecret changes the secret of three processes, of which the first runs another program
+// than the rest.
+func changeTheSecret(t *testing.T, first string) {
+	m := newMesh(t, abc, "-lock", "k", "-hold", "5ms", "-pause", "5ms", "-max-ttl", rollTTL.String())
 	r := &rolling{mesh: m, machine: watchMachine(t)}
+	m.runs = first
 	for _, name := range m.names {
 		r.launch(name)
+		m.runs = program
 	}
 	began := r.underLoad()
 	older, newer := own(t, secret), own(t, another)

@@ -3,6 +3,7 @@
 package proctest
 
 import (
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -12,8 +13,8 @@ import (
 )
 
 const (
-	// versionWithoutConversions is the last commit before the newest change of a wire or state
-	// format: for converting nodes the handshake has a further element, and gossip a further tag.
+	// versionWithoutConversions is the last commit before a handshake and gossip tell whether a
+	// node is converting.
 	versionWithoutConversions = "a6dd838"
 
 	// versionWithoutMaxTTL is the last commit before wire version 2, in which electorates have a
@@ -25,8 +26,14 @@ const (
 	versionWithoutBirths = "bb5cf52"
 )
 
-// buildOf builds the locknode of a commit, which takes the history of the repository.
+// buildOf builds the locknode of a commit.
 func buildOf(t *testing.T, commit string) string {
+	t.Helper()
+	return buildCommandOf(t, commit, "./examples/locknode")
+}
+
+// buildCommandOf builds a command of a commit, which takes the history of the repository.
+func buildCommandOf(t *testing.T, commit, command string) string {
 	t.Helper()
 	dir := t.TempDir()
 	run := func(in, name string, args ...string) {
@@ -40,45 +47,49 @@ func buildOf(t *testing.T, commit string) string {
 			t.Fatalf("%s %v: %v\n%s", name, args, err, out)
 		}
 	}
-	source, old := filepath.Join(dir, "source"), filepath.Join(dir, "locknode-before.exe")
+	source, old := filepath.Join(dir, "source"), filepath.Join(dir, "before.exe")
 	if err := os.Mkdir(source, 0o700); err != nil {
 		t.Fatal(err)
 	}
 	archive := filepath.Join(dir, "source.tar")
 	run("../..", "git", "archive", "--format=tar", "-o", archive, commit)
 	run(source, "tar", "-xf", archive)
-	run(source, "go", "build", "-o", old, "./examples/locknode")
+	run(source, "go", "build", "-o", old, command)
 	return old
 }
 
-// Three processes of an earlier version are replaced by processes of this version in turn, each as
-// soon as the process before is settled, and then back by the earlier version. All the while both
-// versions form a single mesh, under load: no lease is lost, and no process waits for a lock for
-// over a second longer than the machine itself stood still.
+// Three processes of one version are replaced by processes of the other in turn, each as soon as
+// the process before is settled, and then back by the first version. All the while both versions
+// form a single mesh, under load: no lease is lost, and no process waits for a lock for over a
+// second longer than the machine itself stood still.
 func TestTwoVersionsAreOneMesh(t *testing.T) {
-	newest, earlier := buildOf(t, versionWithoutConversions), buildOf(t, versionWithoutMaxTTL)
+	newest, _ := versionBefore(t)
+	before, earlier := buildOf(t, newest), buildOf(t, versionWithoutMaxTTL)
 	for _, c := range []struct {
-		name, before string
-		dynamic      bool
+		name          string
+		first, second string // the locknodes
+		order         []string
+		dynamic       bool
 	}{
-		{"fixed voters", newest, false},
-		{"voters with directories", newest, true},
-		{"fixed voters of wire version 1", earlier, false},
-		{"voters with directories of wire version 1", earlier, true},
+		{"fixed voters", before, program, abc, false},
+		{"fixed voters of this version before others", program, before, []string{"c", "b", "a"}, false},
+		{"voters with directories", before, program, abc, true},
+		{"voters with directories founded by this version", program, before, []string{"c", "b", "a"}, true},
+		{"fixed voters of wire version 1", earlier, program, abc, false},
+		{"fixed voters before others of wire version 1", program, earlier, []string{"c", "b", "a"}, false},
+		{"voters with directories of wire version 1", earlier, program, abc, true},
 	} {
-		before := c.before
 		t.Run(c.name, func(t *testing.T) {
-			names := []string{"a", "b", "c"}
-			m := newMesh(t, names, "-lock", "k", "-hold", "5ms", "-pause", "5ms", "-max-ttl", rollTTL.String())
-			m.runs = before
+			m := newMesh(t, abc, "-lock", "k", "-hold", "5ms", "-pause", "5ms", "-max-ttl", rollTTL.String())
+			m.runs = c.first
 			r := &rolling{mesh: m, machine: watchMachine(t)}
 			if c.dynamic {
 				m.dirs = t.TempDir()
-				if before == earlier {
+				if c.first == earlier {
 					r.crash = rollTTL // see "close" below
 				}
 			}
-			for _, name := range names {
+			for _, name := range abc {
 				if c.dynamic {
 					r.launch(name, "-bootstrap")
 				} else {
@@ -86,17 +97,17 @@ func TestTwoVersionsAreOneMesh(t *testing.T) {
 				}
 			}
 			began := r.underLoad()
-			for what, runs := range [...]string{program, before} {
+			ending := c.first
+			for what, runs := range [...]string{c.second, c.first} {
 				m.runs = runs
 				stop := "leave"
 				switch {
-				case c.dynamic && runs == program && before == earlier:
-					// The ending process doesn't know "stop".
-					stop = "close"
+				case c.dynamic && ending == earlier:
+					stop = "close" // the ending process doesn't know "stop"
 				case c.dynamic:
 					stop = "stop"
 				}
-				for _, name := range names {
+				for _, name := range c.order {
 					p := m.procs[name]
 					p.tell("unlock " + kept(name))
 					p.awaitEvent("released", kept(name))
@@ -108,10 +119,40 @@ func TestTwoVersionsAreOneMesh(t *testing.T) {
 					p.reached("settled")
 					p.lock(kept(name))
 				}
+				ending = runs
 				t.Logf("change %d of 2 is done after %v", what+1, time.Since(began).Round(time.Millisecond))
 			}
 			r.judge(began)
 		})
+	}
+}
+
+// Rollouts replace one version by the other, back, and again, with and without a register, under
+// the load of a client of each version. The mesh is founded by either version. No lease of a live
+// pod is lost, no key has two holders, and no process waits for a lock for over a second.
+func TestVersionsAreChangedByRollouts(t *testing.T) {
+	newest, _ := versionBefore(t)
+	before, now := buildCommandOf(t, newest, "./examples/service"), buildService(t)
+	for _, order := range []struct{ name, first, second string }{
+		{"founded by the version before", before, now},
+		{"founded by this version", now, before},
+	} {
+		for _, s := range []strategy{{3, 1, 0}, {3, 0, 1}} {
+			t.Run(fmt.Sprintf("%s with surge %d", order.name, s.maxSurge), func(t *testing.T) {
+				d := newDeployment(t, order.first, s)
+				d.roll("the start")
+				d.startClient("client-first")
+				d.program = order.second
+				d.startClient("client-second")
+				d.measure = time.Now()
+				d.replaceAll("the second version")
+				d.program = order.first
+				d.replaceAll("the first version again")
+				d.program = order.second
+				d.replaceAll("the second version again")
+				d.judge()
+			})
+		}
 	}
 }
 
@@ -120,8 +161,9 @@ func TestTwoVersionsAreOneMesh(t *testing.T) {
 // then the earlier version replaces this version in the same way. No more than four processes run
 // at a time, the bound of the promise.
 func TestTwoVersionsAreOneMeshBornByCount(t *testing.T) {
+	newest, _ := versionBefore(t)
 	for _, c := range []struct{ name, commit string }{
-		{"the version before", versionWithoutConversions},
+		{"the version before", newest},
 		{"wire version 1", versionWithoutMaxTTL},
 	} {
 		t.Run(c.name, func(t *testing.T) {
