@@ -72,7 +72,7 @@ func TestAMeshPrintsItsNameAndNoSecret(t *testing.T) {
 				if len(m.cfg.secrets()) > 0 {
 					t.Error("the Mesh keeps a secret, which a printed copy of the Mesh would show")
 				}
-				for _, forbidden := range []string{"first", fmt.Sprintf("%x", text[:4]), strings.Trim(fmt.Sprint([]byte(text[:4])), "[]")} {
+				for _, forbidden := range []string{"first", fmt.Sprintf("%x", text[:4]), strings.Trim(fmt.Sprintf("%d", []byte(text[:4])), "[]")} {
 					if strings.Contains(out.String(), forbidden) {
 						t.Errorf("%q is shown", forbidden)
 					}

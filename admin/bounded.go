@@ -2,10 +2,13 @@ package admin
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"log/slog"
 	"net"
 	"sync"
+	"sync/atomic"
+	"syscall"
 	"time"
 )
 
@@ -121,7 +124,17 @@ func (l *boundedListener) end() { l.refusing.Wait() }
 // boundedConn gives its place back at its Close.
 type boundedConn struct {
 	net.Conn
-	give func()
+	give     func()
+	vanished atomic.Bool // see connection
+}
+
+// Read implements [net.Conn].
+func (c *boundedConn) Read(p []byte) (int, error) {
+	n, err := c.Conn.Read(p)
+	if errors.Is(err, syscall.ETIMEDOUT) {
+		c.vanished.Store(true)
+	}
+	return n, err
 }
 
 // Close implements [net.Conn].

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -108,7 +109,7 @@ func (h *Hold) read(body io.Closer, lines *bufio.Scanner) {
 			if line.Failure != nil {
 				err = fmt.Errorf("%w: %w", err, line.Failure)
 			}
-			_ = h.end(err)
+			h.lose(err, lines)
 			return
 		}
 		if line.Revocation != nil {
@@ -121,6 +122,21 @@ func (h *Hold) read(body io.Closer, lines *bufio.Scanner) {
 		h.note(line)
 		h.mu.Unlock()
 	}
+}
+
+// lose ends the hold by a line of the node. The connection stays until [Hold.Release], until the
+// deadline, or until the node closes it: a node that stops takes the open connection as a sign that
+// this client still works, and keeps the lock.
+func (h *Hold) lose(err error, lines *bufio.Scanner) {
+	deadline := h.Deadline()
+	if h.finish(err) == nil {
+		limit := time.AfterFunc(time.Until(deadline), h.cancel)
+		defer limit.Stop()
+		for lines.Scan() { // no line follows, only the end of the connection
+			continue
+		}
+	}
+	h.cancel()
 }
 
 // note keeps a line's facts about the lease. The caller has the lock.
@@ -216,16 +232,21 @@ func (h *Hold) Deadline() time.Time {
 // and otherwise how the lock was lost. An error that isn't [lockmesh.ErrLost] says that the node
 // hasn't confirmed the release, for five seconds or since its process is gone: the node releases
 // the lock when it notices the end of the connection, and at the end of the lease if the process is
-// gone. Further calls return [lockmesh.ErrReleased], or how the lock was lost.
+// gone. Further calls return [lockmesh.ErrReleased], or how the lock was lost. Call Release after a
+// loss, too, once the work has ended: a node that stops keeps the lock until then, or until the
+// deadline.
 func (h *Hold) Release() error {
 	err := h.Err()
 	if err == nil {
 		err = h.finish(fmt.Errorf("%w: by Release", lockmesh.ErrReleased))
 	}
-	if err == nil {
+	switch {
+	case err == nil:
 		ctx, cancel := context.WithTimeout(context.Background(), releaseTime)
 		err = h.client.Unlock(ctx, h.Last().ID)
 		cancel()
+		h.cancel()
+	case errors.Is(err, lockmesh.ErrLost):
 		h.cancel()
 	}
 	<-h.gone

@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"net/http"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/lockmesh/lockmesh"
@@ -102,8 +103,11 @@ func New(mesh *lockmesh.Mesh, opts ...Option) *Handler {
 // Close doesn't wait for their ends. An application calls Close before the Shutdown of its own
 // [http.Server], which otherwise waits for the streams; [Serve] needs no Close.
 //
-// A client that holds a key over its connection is told, and is given a second to end its work.
-// Leases of other clients last until their ends, since their clients can't be told.
+// A client that holds a key over its connection is told, and keeps the key until it closes the
+// connection, or until the lease's deadline. Leases of other clients last until their ends, since
+// their clients can't be told. So the keys may be held for up to MaxTTL after Close:
+// [lockmesh.Mesh.Stop] and Leave would release the keys at once. Call [lockmesh.Mesh.Drain] first,
+// which waits for them, or [lockmesh.Mesh.Close].
 func (h *Handler) Close() { h.close() }
 
 // ServeHTTP implements [http.Handler].
@@ -126,7 +130,12 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 type connection struct {
 	ownerOnly bool            // only this process's user, and root, could make the connection
 	serving   context.Context // ends when Serve is to end
+	vanished  *atomic.Bool    // the system has given up the connection, since the client is silent
 }
+
+// hasVanished reports whether the connection has ended without the client: by the loss of the
+// client's machine, or of the network between. An http.Server of the application can't tell.
+func (c *connection) hasVanished() bool { return c != nil && c.vanished != nil && c.vanished.Load() }
 
 type connectionKey struct{}
 

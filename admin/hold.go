@@ -2,6 +2,8 @@ package admin
 
 import (
 	"encoding/json"
+	"errors"
+	"os"
 	"time"
 
 	"github.com/lockmesh/lockmesh"
@@ -34,7 +36,8 @@ func (x *exchange) hold() error {
 		return err
 	}
 	c := x.h.leases.add(lease, 0, func() {})
-	defer release(lease)
+	t := &told{}
+	defer func() { letGo(lease, t) }()
 	if err := x.ctx.Err(); err != nil {
 		return err // the client doesn't know of the lease
 	}
@@ -44,13 +47,43 @@ func (x *exchange) hold() error {
 	if c.renewed = ttl; ttl == 0 {
 		_, c.renewed = x.h.ttls()
 	}
-	return x.hearts(c)
+	err = x.hearts(c, t)
+	t.closed = x.closedByClient() && !errors.Is(err, os.ErrDeadlineExceeded)
+	return err
+}
+
+// told is what the client of a hold knows.
+type told struct {
+	until  time.Time // the deadline in the last line, until which the client counts on the key
+	closed bool      // the client has closed the connection, and counts on nothing
+}
+
+// closedByClient reports whether the client has closed the connection, and so has ended its work.
+func (x *exchange) closedByClient() bool {
+	switch {
+	case x.r.Context().Err() == nil, x.conn.hasVanished():
+		return false
+	case x.conn == nil && isStopping(x.ctx):
+		return false // perhaps the application closes its http.Server
+	}
+	return true
+}
+
+// letGo releases the key of a hold once the client doesn't count on the key any more. Only a
+// goroutine of the timer may go on after the request.
+func letGo(lease *lockmesh.Lease, t *told) {
+	left := time.Until(t.until)
+	if t.closed || left <= 0 || lease.Err() != nil {
+		release(lease)
+		return
+	}
+	time.AfterFunc(left, func() { release(lease) })
 }
 
 // hearts writes lines until the lease or the connection ends.
-func (x *exchange) hearts(c *clientLease) error {
+func (x *exchange) hearts(c *clientLease, t *told) error {
 	lease := c.lease
-	if err := x.line(c, "held", nil, nil); err != nil {
+	if err := x.line(c, t, "held", nil, nil); err != nil {
 		return err
 	}
 	// A quarter of the time left of a new lease: a client that takes a missing line for the loss of
@@ -62,19 +95,19 @@ func (x *exchange) hearts(c *clientLease) error {
 		var err error
 		select {
 		case <-lease.Done():
-			return x.line(c, "end", nil, holdEnd(lease.Err()))
+			return x.line(c, t, "end", nil, holdEnd(lease.Err()))
 		case r := <-lease.Revoked():
-			err = x.line(c, "revoked", (*Revocation)(&r), nil)
+			err = x.line(c, t, "revoked", (*Revocation)(&r), nil)
 		case <-beat.C:
 			if lost := lease.Err(); lost != nil {
-				return x.line(c, "end", nil, holdEnd(lost))
+				return x.line(c, t, "end", nil, holdEnd(lost))
 			}
-			err = x.line(c, "alive", nil, nil)
+			err = x.line(c, t, "alive", nil, nil)
 		case <-x.ctx.Done():
 			if !isStopping(x.ctx) {
 				return nil // the client is gone
 			}
-			return x.farewell(c)
+			return x.farewell(c, t)
 		}
 		if err != nil {
 			return err
@@ -82,17 +115,19 @@ func (x *exchange) hearts(c *clientLease) error {
 	}
 }
 
-// farewell tells the client about the stop of the server, and gives the client stopGrace to end its
-// work and close the connection, before the key is released.
-func (x *exchange) farewell(c *clientLease) error {
-	err := x.line(c, "end", nil, errorOf(failure(ErrStopping, "the server stops, and releases the key within %v", stopGrace)))
-	if err != nil {
+// farewell tells the client about the stop of the server, and waits until the client has ended its
+// work and closed the connection. The key is kept until then, and until the deadline in the line at
+// most: the line may reach the client late, and the client may need its time to end.
+func (x *exchange) farewell(c *clientLease, t *told) error {
+	end := failure(ErrStopping, "the server stops: end the work, and close the connection; "+
+		"the key is kept until then, or until the lease's deadline")
+	if err := x.line(c, t, "end", nil, errorOf(end)); err != nil {
 		return err
 	}
-	grace := time.NewTimer(stopGrace)
-	defer grace.Stop()
+	limit := time.NewTimer(min(time.Until(t.until), farewellTime))
+	defer limit.Stop()
 	select {
-	case <-grace.C:
+	case <-limit.C:
 	case <-x.r.Context().Done():
 	case <-c.lease.Done():
 	}
@@ -109,7 +144,8 @@ func holdEnd(err error) *Error {
 	return e
 }
 
-func (x *exchange) line(c *clientLease, event string, r *Revocation, f *Error) error {
+// line writes a line about the lease, and notes the deadline of which the client knows by the line.
+func (x *exchange) line(c *clientLease, t *told, event string, r *Revocation, f *Error) error {
 	lease, deadline := c.lease, c.lease.Deadline()
 	data, err := json.Marshal(HoldLine{
 		Event: event, ID: c.id, Key: lease.Key(), Token: lease.Token(), Node: x.h.mesh.Name(), Mode: lease.Mode().String(), Slot: lease.Slot(),
@@ -118,5 +154,9 @@ func (x *exchange) line(c *clientLease, event string, r *Revocation, f *Error) e
 	if err != nil {
 		return err
 	}
-	return x.send(append(data, '\n'))
+	if err := x.send(append(data, '\n')); err != nil {
+		return err
+	}
+	t.until = deadline
+	return nil
 }

@@ -9,6 +9,7 @@ import (
 	"net"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -98,7 +99,7 @@ func TestAHoldEndsWhenItsClientStopsReading(t *testing.T) {
 		s.raw(request("PUT /v1/hold/job") + "\n")
 		s.becomes("job", 1, 0)
 		time.Sleep(writeTime + time.Second)
-		s.becomes("job", 0, 0)
+		s.becomes("job", 0, 0) // the client knows of no deadline
 		if n := s.h.holds.taken(); n != 0 {
 			t.Errorf("%d holds are counted", n)
 		}
@@ -139,31 +140,111 @@ func TestAHoldEndsWithItsLease(t *testing.T) {
 	})
 }
 
-// TestTheServersStopGivesHoldersTime : the key is released only after the client was notified and
-// had time to end its work, or as soon as the client closes the connection.
+// TestTheServersStopGivesHoldersTime : the key is released only when the client has closed the
+// connection, or at the deadline told to the client.
 func TestTheServersStopGivesHoldersTime(t *testing.T) {
 	run(t, func(t *testing.T, m *meshtest.Mesh) {
+		for _, closes := range []bool{true, false} {
+			s := newSite(t, m, "a")
+			conn := s.raw(request("PUT /v1/hold/job") + "\n")
+			read := bufio.NewScanner(conn)
+			next := func(event string) (line HoldLine) {
+				t.Helper()
+				for read.Scan() {
+					if strings.Contains(read.Text(), `"event":"`+event) {
+						must(t, json.Unmarshal(read.Bytes(), &line))
+						return line
+					}
+				}
+				t.Fatalf("no line with %q: %v", event, read.Err())
+				return line
+			}
+			next("held")
+			go s.stop()
+			end := next("end")
+			from, left := time.Now(), time.Duration(end.LeftMS)*time.Millisecond
+			if left < lockmesh.DefaultMaxTTL/2 {
+				t.Errorf("the client has %v to end its work", left)
+			}
+			const work = 2 * time.Second
+			for time.Since(from) < work {
+				if n, _ := s.holders("job"); n != 1 {
+					t.Errorf("the key was released %v after the client was told", time.Since(from))
+				}
+				time.Sleep(work / 10)
+			}
+			if closes {
+				must(t, conn.Close())
+			}
+			<-s.stopped
+			s.becomes("job", 0, 0)
+			took, want := time.Since(from), left
+			if closes {
+				want = work
+			}
+			if took < want || took > want+time.Second {
+				t.Errorf("closes %v: the key was free after %v, want %v", closes, took, want)
+			}
+		}
+	})
+}
+
+// TestAHoldKeepsItsKeyAfterTheServersStop : a Hold that has ended by the stop of the server keeps
+// the key until its Release.
+func TestAHoldKeepsItsKeyAfterTheServersStop(t *testing.T) {
+	run(t, func(t *testing.T, m *meshtest.Mesh) {
 		s := newSite(t, m, "a")
-		conn := s.raw(request("PUT /v1/hold/job") + "\n")
-		read := bufio.NewScanner(conn)
-		for read.Scan() && !strings.Contains(read.Text(), `"event":"held"`) {
-			continue
-		}
+		h, err := s.c.Hold(t.Context(), "job", LockOptions{})
+		must(t, err)
 		go s.stop()
-		for read.Scan() && !strings.Contains(read.Text(), `"event":"end"`) {
-			continue
-		}
-		from := time.Now()
+		<-h.Done()
+		wantError(t, h.Err(), ErrStopping)
+		time.Sleep(2 * time.Second)
 		if n, _ := s.holders("job"); n != 1 {
-			t.Error("the key was released before the client was told")
+			t.Error("the key was released while its client ended the work")
 		}
-		rest, _ := io.ReadAll(conn)
-		if d := time.Since(from); d != stopGrace {
-			t.Errorf("the connection ended after %v, with %q", d, rest)
-		}
+		wantError(t, h.Release(), ErrStopping)
 		<-s.stopped
 		s.becomes("job", 0, 0)
 	})
+}
+
+// TestAHoldOfALostMachineIsKeptToItsDeadline : where the system gives up a connection, the client
+// may go on with its work behind a broken network.
+func TestAHoldOfALostMachineIsKeptToItsDeadline(t *testing.T) {
+	run(t, func(t *testing.T, m *meshtest.Mesh) {
+		s := newSite(t, m, "a")
+		here, there := net.Pipe()
+		defer here.Close()
+		s.l.conns <- &lostConn{there}
+		_, err := io.WriteString(here, strings.ReplaceAll(request("PUT /v1/hold/job")+"\n", "\n", "\r\n"))
+		must(t, err)
+		var last HoldLine
+		for read := bufio.NewScanner(here); last.Event != "alive" && read.Scan(); {
+			if strings.Contains(read.Text(), `"event"`) {
+				must(t, json.Unmarshal(read.Bytes(), &last))
+			}
+		}
+		left := time.Duration(last.LeftMS) * time.Millisecond
+		must(t, here.Close())
+		for from := time.Now(); time.Since(from) < left; time.Sleep(time.Second / 2) {
+			if n, _ := s.holders("job"); n != 1 {
+				t.Fatalf("the key was released %v before the deadline told to the client", left-time.Since(from))
+			}
+		}
+		s.becomes("job", 0, 0)
+	})
+}
+
+// lostConn ends as a connection that the system has given up.
+type lostConn struct{ net.Conn }
+
+func (c *lostConn) Read(p []byte) (int, error) {
+	n, err := c.Conn.Read(p)
+	if errors.Is(err, io.EOF) {
+		err = &net.OpError{Op: "read", Net: "tcp", Err: syscall.ETIMEDOUT}
+	}
+	return n, err
 }
 
 // TestAHoldsClientNoticesSilence : a server that has fallen silent may have lost the lease.

@@ -90,9 +90,11 @@ const (
 	// holdBeatLeast is the shortest such pause, for leases of the shortest TTL.
 	holdBeatLeast = 50 * time.Millisecond
 
-	// stopGrace is the time for a client with a key to end its work when the server stops, before
-	// the key is released.
-	stopGrace = time.Second
+	// farewellTime is how long the server, when stopped, keeps the connection of a client with a
+	// key, so that the key is free as soon as the client has ended its work: longer than the grace
+	// of `lockmesh run` with the default MaxTTL. After this time the key is kept without the
+	// connection, until the lease's deadline as the client knows it.
+	farewellTime = 3 * time.Second
 
 	// releaseTime is how long an unlock of a client's lease is waited for, here and by a [Hold].
 	// The release was sent before.
@@ -113,7 +115,7 @@ const (
 	maxMessage = 2 << 10
 
 	// stopTime is how long [Serve], when stopped, waits for the ends of requests before cutting
-	// their connections: longer than stopGrace, releaseTime and writeTime one after the other.
+	// their connections: longer than writeTime, farewellTime and releaseTime one after the other.
 	stopTime = 20 * time.Second
 
 	// maxRefusals is how many clients without a place are refused at a time after their requests

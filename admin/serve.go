@@ -15,12 +15,13 @@ import (
 // all connections of the listener are closed. On a [Socket] every request may act; elsewhere the
 // handler needs a [Token], or [AllowReads]: without either, Serve returns an error at once.
 //
-// When ctx ends, streams end, clients with keys are told (see [Handler.Close]) and their keys
-// released; waiting requests fail with [ErrStopping]. Serve waits for all requests, for a few
-// seconds as a rule and 20 at most. End ctx before the mesh is closed, so that keys are released.
-// Leases with a ttl last until their ends; [lockmesh.Mesh.Stop] and Leave would release the leases
-// at once, and another client would get a key on which this client counts: call Drain first, or
-// Close.
+// When ctx ends, streams end, clients with keys are told (see [Handler.Close]) and keep their keys
+// until they close their connections, or until the leases' deadlines; waiting requests fail with
+// [ErrStopping]. Serve waits for all requests, for a few seconds as a rule and 20 at most. End ctx
+// before the mesh is closed, so that keys are released. Leases with a ttl, and keys of clients that
+// Serve didn't wait for, last until their ends; [lockmesh.Mesh.Stop] and Leave would release the
+// leases at once, and another client would get a key on which this client counts: call Drain first,
+// or Close.
 //
 // Headers, bodies, idle connections, slow readers and the number of connections are bounded: see
 // [MaxConns], [LimitConns] and the other limits. For TLS pass a listener of package crypto/tls.
@@ -44,8 +45,12 @@ func serve(ctx context.Context, l net.Listener, h *Handler, ownerOnly bool) erro
 		IdleTimeout:       idleTime,
 		MaxHeaderBytes:    maxHeader,
 		ErrorLog:          slog.NewLogLogger(h.log.Handler(), slog.LevelDebug),
-		ConnContext: func(ctx context.Context, _ net.Conn) context.Context {
-			return context.WithValue(ctx, connectionKey{}, &connection{ownerOnly: ownerOnly, serving: serving})
+		ConnContext: func(ctx context.Context, conn net.Conn) context.Context {
+			c := &connection{ownerOnly: ownerOnly, serving: serving}
+			if bounded, is := conn.(*boundedConn); is {
+				c.vanished = &bounded.vanished
+			}
+			return context.WithValue(ctx, connectionKey{}, c)
 		},
 	}
 	bounded := newBoundedListener(l, h.maxConns, h.log)

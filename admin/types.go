@@ -333,7 +333,8 @@ type HoldLine struct {
 	// moment later.
 	ID string `json:"id"`
 	// Event is "held" on the first line, "alive" as long as the key is held, "revoked" when a node
-	// asks for the key, and "end" on the last line.
+	// asks for the key, and "end" on the last line. With an "end" by the error "stopping" the
+	// server keeps the key until the client closes the connection, or until Deadline.
 	Event string `json:"event"`
 	// Key is the name of the lock.
 	Key string `json:"key"`

@@ -145,6 +145,53 @@ func TestKeysAtTheEndOfAnAgent(t *testing.T) {
 	}
 }
 
+// stubborn is a script for a key's holder that goes on after SIGTERM, and writes the time of each of
+// its steps.
+const stubborn = `trap '' TERM
+echo ready
+while :; do date +%s%N >"$0.new" && mv "$0.new" "$0"; sleep 0.01; done`
+
+// TestACommandThatGoesOnAtTheEndOfItsAgent : an agent that ends in good order keeps the key until
+// the command has ended, however long a grace the command was given.
+func TestACommandThatGoesOnAtTheEndOfItsAgent(t *testing.T) {
+	needsProc(t)
+	sampled.Waits(t)
+	voter := newBench(t, "--name", "b", "--voters", "b", "--max-ttl", "6s")
+	b := newOpenBench(t, 0, "--name", "a", "--voters", "b", "--peers", voter.address(), "--max-ttl", "6s")
+	steps := filepath.Join(b.dir, "steps")
+	run := b.start("run", "--grace", "1200ms", "k", "--", "bash", "-c", stubborn, steps)
+	run.prints("ready")
+	next := voter.start("run", "k", "--", "date", "+%s%N")
+	until(t, "a client waits for the key", func() bool { return voter.waiters("k") > 0 })
+	told := time.Now()
+	b.agent.signal(sigTerm)
+	if code := run.waitInTime(); code != 79 {
+		t.Errorf("the run ends with %d: %s%s", code, run.out.String(), run.err.String())
+	}
+	if code := next.waitInTime(); code != 0 {
+		t.Fatalf("the next run ends with %d: %s%s", code, next.out.String(), next.err.String())
+	}
+	text, err := os.ReadFile(steps)
+	if err != nil {
+		t.Fatal(err)
+	}
+	times := make([]int64, 2)
+	for i, text := range []string{string(text), next.out.String()} {
+		at, err := strconv.ParseInt(strings.TrimSpace(text), 10, 64)
+		if err != nil {
+			t.Fatal(err)
+		}
+		times[i] = at
+	}
+	last, granted := time.Unix(0, times[0]), time.Unix(0, times[1])
+	if last.Sub(told) < time.Second {
+		t.Errorf("the command has ended %v after the agent: it has shown little", last.Sub(told))
+	}
+	if granted.Before(last) {
+		t.Errorf("two holders: the next command began %v before the last step of the first", last.Sub(granted))
+	}
+}
+
 // TestKeysOfAnAgentAlone : an agent that is a mesh by itself remembers nothing. After a kill, or
 // after an end that left keys to clients, the restarted agent grants no key on which a client may
 // count.
