@@ -287,6 +287,37 @@ func TestALeavingVoterIsReplaced(t *testing.T) {
 	})
 }
 
+// A voter that leaves stays for its replacement, however late, where the mesh would be lost without
+// the voter: another voter has crashed before, and an image may take long to load.
+func TestAVoterLeavesNoLostMeshBehind(t *testing.T) {
+	for _, start := range []time.Duration{5 * time.Second, 20 * time.Second} {
+		t.Run(fmt.Sprintf("the replacements start after %v", start), func(t *testing.T) {
+			inCountedBubble(t, func(t *testing.T, w *living) {
+				w.born()
+				w.start("x", expect(3, nonVoting))
+				w.ready("x")
+				w.crash("b")
+				time.Sleep(time.Second)
+				began, left := time.Now(), make(chan error, 1)
+				go func() { left <- w.nodes["a"].Leave(within(t, deploymentGrace)) }()
+				time.Sleep(start)
+				w.start("d", expect(3))
+				w.start("e", expect(3))
+				if err := <-left; err != nil {
+					t.Errorf("Leave: %v", err)
+				}
+				t.Logf("Leave took %v", time.Since(began))
+				w.crash("a") // its process ends
+				asked := time.Now()
+				w.unlock(w.lock("x", "k"))
+				if waited := time.Since(asked); waited > unservedMost {
+					t.Errorf("a lock took %v after the end of the voter", waited)
+				}
+			})
+		})
+	}
+}
+
 // An even number of voters that is the minimum stays so: a voter that is gone is replaced by the
 // only process on standby, and one of five voters can leave.
 func TestAnEvenMinimumOfVoters(t *testing.T) {

@@ -13,9 +13,8 @@ import (
 	"github.com/lockmesh/lockmesh/register"
 )
 
-// leaveGrace is the time for a process to leave: the default of an orchestrator, less the time for
-// the rest of the process's end.
-const leaveGrace = 25 * time.Second
+// deploymentGrace is the time for a process to leave: SERVICE_GRACE of the manifests with Expect.
+const deploymentGrace = 55 * time.Second
 
 // burden is the work of three nodes without a vote while the other processes are replaced: x and y
 // take one lock over and over, and z holds another lock throughout.
@@ -226,7 +225,7 @@ func TestARolloutBySettledServesAllTheWhile(t *testing.T) {
 			inCountedBubble(t, func(t *testing.T, w *living) {
 				old, next := []string{"a", "b", "c", "d", "e"}[:n], []string{"f", "g", "h", "i", "j"}[:n]
 				with := expect(3, registered(new(register.Memory)))
-				r := &rollout{w: w, surge: true, overlap: true, grace: leaveGrace}
+				r := &rollout{w: w, surge: true, overlap: true, grace: deploymentGrace}
 				r.found(old, with)
 				b := w.burden(with)
 				r.replace(old, next, with)
@@ -251,7 +250,7 @@ func TestARolloutWithoutASurgeServesAllTheWhile(t *testing.T) {
 			t.Run(fmt.Sprintf("%d processes, the next after %v, drained for %v", n, c.pause, c.drain), func(t *testing.T) {
 				inCountedBubble(t, func(t *testing.T, w *living) {
 					old, next := []string{"a", "b", "c", "d", "e"}[:n], []string{"f", "g", "h", "i", "j"}[:n]
-					r := &rollout{w: w, overlap: true, grace: leaveGrace + c.pause + c.drain, pause: c.pause, drain: c.drain}
+					r := &rollout{w: w, overlap: true, grace: deploymentGrace + c.drain, pause: c.pause, drain: c.drain}
 					r.found(old, expect(n))
 					b := w.burden(expect(n))
 					r.replace(old, next, expect(n))
@@ -314,7 +313,7 @@ func TestTheSecretIsChangedByRollouts(t *testing.T) {
 		with := func(secrets ...Secret) func(*Config) {
 			return expect(3, func(c *Config) { c.Secrets, c.Insecure = secrets, false })
 		}
-		r := &rollout{w: w, surge: true, grace: leaveGrace}
+		r := &rollout{w: w, surge: true, grace: deploymentGrace}
 		fleets := [][]string{{"a", "b", "c"}, {"d", "e", "f"}, {"g", "h", "i"}, {"j", "k", "l"}}
 		r.found(fleets[0], with(old))
 		b := w.burden(with(old))

@@ -27,8 +27,8 @@ func TestTheProjectOfCompose(t *testing.T) {
 		env[name] = *value
 	}
 	accepts(t, env)
-	if s.StopGracePeriod == nil || time.Duration(*s.StopGracePeriod) <= grace {
-		t.Errorf("the service needs %v to end, and is killed after %v", grace, s.StopGracePeriod)
+	if needs := graceOf(t, env); s.StopGracePeriod == nil || time.Duration(*s.StopGracePeriod) <= needs {
+		t.Errorf("the service needs %v to end, and is killed after %v", needs, s.StopGracePeriod)
 	}
 	if s.GetScale() != 3 {
 		t.Errorf("%d containers", s.GetScale())

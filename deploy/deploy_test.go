@@ -14,8 +14,31 @@ import (
 	"time"
 )
 
-// grace is the time in which examples/service ends by default.
-const grace = 25 * time.Second
+const (
+	// grace is the time in which examples/service ends by default.
+	grace = 25 * time.Second
+
+	// leaveTime is the least time for a voter that is replaced by a process that starts only now:
+	// two default MaxTTL and two seconds, twice that after a crash of another voter, and ten
+	// seconds for the start of the process.
+	leaveTime = 54 * time.Second
+)
+
+// graceOf returns the time in which the service ends with an environment.
+func graceOf(t *testing.T, env map[string]string) time.Duration {
+	t.Helper()
+	d := grace
+	if value := env["SERVICE_GRACE"]; value != "" {
+		var err error
+		if d, err = time.ParseDuration(value); err != nil {
+			t.Error(err)
+		}
+	}
+	if env["LOCKMESH_EXPECT"] != "" && env["LOCKMESH_NON_VOTING"] != "true" && d < leaveTime {
+		t.Errorf("a voter has %v to leave, less than %v", d, leaveTime)
+	}
+	return d
+}
 
 // service builds examples/service, and returns the program.
 var service = func() func(t *testing.T) string {

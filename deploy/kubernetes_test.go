@@ -145,13 +145,8 @@ func (o *objects) checkPod(t *testing.T) {
 	if want := map[bool]string{true: "/readyz?settled=1", false: "/readyz"}[votes]; c.ReadinessProbe.HTTPGet.Path != want {
 		t.Errorf("the gate of a rollout is %s, want %s", c.ReadinessProbe.HTTPGet.Path, want)
 	}
-	env, needs := o.env(), grace
-	if value := env["SERVICE_GRACE"]; value != "" {
-		var err error
-		if needs, err = time.ParseDuration(value); err != nil {
-			t.Error(err)
-		}
-	}
+	env := o.env()
+	needs := graceOf(t, env)
 	if g := w.pod.Spec.TerminationGracePeriodSeconds; g == nil || time.Duration(*g)*time.Second <= needs {
 		t.Errorf("the service needs %v to end, and is killed after %v s", needs, g)
 	}

@@ -34,8 +34,8 @@ func TestTheJobOfNomad(t *testing.T) {
 	w.secrets()
 	w.env["LOCKMESH_PEERS"] = strings.ReplaceAll(w.env["LOCKMESH_PEERS"], "${NOMAD_TASK_DIR}", "/local")
 	accepts(t, w.env)
-	if w.kill <= grace {
-		t.Errorf("the service needs %v to end, and is killed after %v", grace, w.kill)
+	if needs := graceOf(t, w.env); w.kill <= needs {
+		t.Errorf("the service needs %v to end, and is killed after %v", needs, w.kill)
 	}
 	for _, block := range []string{"update", "migrate"} {
 		if w.healthy[block] <= w.kill {

@@ -13,7 +13,7 @@ job "locks" {
     max_parallel      = 1
     health_check      = "checks"
     # Until the allocation before has ended: it counts as long as it runs.
-    min_healthy_time  = "35s"
+    min_healthy_time  = "65s"
     healthy_deadline  = "5m"
     progress_deadline = "10m"
     auto_revert       = true
@@ -23,7 +23,7 @@ job "locks" {
   migrate {
     max_parallel     = 1
     health_check     = "checks"
-    min_healthy_time = "35s"
+    min_healthy_time = "65s"
     healthy_deadline = "5m"
   }
 
@@ -67,8 +67,10 @@ job "locks" {
     }
 
     task "service" {
-      driver       = "docker"
-      kill_timeout = "30s"
+      driver = "docker"
+
+      # A Nomad client allows for no more than its max_kill_timeout: raise the default of 30 s.
+      kill_timeout = "60s"
 
       config {
         image        = "example.com/service:1" # examples/service, or your own program
@@ -103,6 +105,7 @@ EOT
       env {
         LOCKMESH_SECRET_FILE = "${NOMAD_SECRETS_DIR}/lockmesh"
         LOCKMESH_EXPECT      = "3"
+        SERVICE_GRACE        = "55s"
         LOCKMESH_PEERS       = "file:${NOMAD_TASK_DIR}/peers"
         LOCKMESH_ADVERTISE   = "${NOMAD_ADDR_mesh}"
         SERVICE_HTTP         = ":${NOMAD_PORT_probes}"

@@ -2,6 +2,7 @@ package electorate
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/lockmesh/lockmesh/internal/vote"
 )
@@ -44,8 +45,10 @@ func (m *Machine) stays() string {
 			return ""
 		}
 		// An orchestrator without a surge starts the replacement once this node has begun to leave.
-		// Where all voters leave there is none.
-		if len(r.stay) > 0 && m.now.Slow.Sub(m.leftAt) < m.maxTTL() {
+		// Where all voters leave there is none. Where the voters that stay can't decide anything
+		// without this node, Leave goes on waiting for as long as the caller allows.
+		decide := majority(e.Voters, func(v vote.Elector) bool { return slices.Contains(r.stay, v) && m.well(v) })
+		if len(r.stay) > 0 && (!decide || m.now.Slow.Sub(m.leftAt) < m.maxTTL()) {
 			return ""
 		}
 		// A process that starts later takes the seat, as the process takes an absent voter's seat.
