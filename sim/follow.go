@@ -96,7 +96,7 @@ func (fs *followers) followingConfig(h *host) *node.Dynamic {
 	// directory and cut off from the others, the founder would bootstrap a second mesh. The
 	// operator unsets Bootstrap only when the electorate is stored: a founder that pledged, crashed
 	// before the save and is no longer told to bootstrap would wait indefinitely for a node with an
-	// electorate. (Bootstrap by seed 31200028.)
+	// electorate. (Found by seed 31200028, before draws had concerns.)
 	found := fs.w.opt.Counted != nil || !f.Unfounded && h.voter && (fs.w.opt.Voters > 1 || fs.newest == 0 || len(h.disk.state.Pledge) > 0 && h.disk.state.Electorate.Version == 0)
 	most := f.MaxVoters
 	if own, ok := f.Most[h.alias]; ok {

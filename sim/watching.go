@@ -61,7 +61,7 @@ func (ws *watchers) startWatching(p *process) {
 	ws.w.settle(p)
 }
 
-// watched passes an event of a process's node to the process's watch merger (Tale), as a node's
+// watched passes an event of a process's node to the process's watch merger, as a node's
 // shell does.
 func (ws *watchers) watched(p *process, e *quorum.Event) {
 	x, wall := p.watch, p.read(ws.w.now).Wall
@@ -89,11 +89,11 @@ func (ws *watchers) watched(p *process, e *quorum.Event) {
 			}
 		}
 	}
-	ws.followTale(p)
+	ws.followMerger(p)
 	x.basis = nil
 }
 
-func (ws *watchers) followTale(p *process) {
+func (ws *watchers) followMerger(p *process) {
 	x := p.watch
 	if x.tale.WantsRestart() {
 		p.m.Unwatch(p.read(ws.w.now), x.nonce)
@@ -120,7 +120,7 @@ func (ws *watchers) followTale(p *process) {
 			for _, d := range x.tale.Doubts(now.Wall, 4) {
 				x.looks[p.m.Query(now, d.Key)] = &d
 			}
-			ws.followTale(p)
+			ws.followMerger(p)
 			ws.w.settle(p)
 		}})
 	}

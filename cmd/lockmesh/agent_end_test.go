@@ -145,8 +145,8 @@ func TestKeysAtTheEndOfAnAgent(t *testing.T) {
 	}
 }
 
-// stubborn is a script for a key's holder that goes on after SIGTERM, and writes the time of each of
-// its steps.
+// stubborn is a script for a key's holder that goes on after SIGTERM, and writes the time of each
+// of its steps.
 const stubborn = `trap '' TERM
 echo ready
 while :; do date +%s%N >"$0.new" && mv "$0.new" "$0"; sleep 0.01; done`

@@ -454,7 +454,7 @@ func TestTheFloorIsTheLargestTokenOfThoseWhoSpeakAfterTheDrain(t *testing.T) {
 	}
 	b.pass(1)
 	if b.m.drain.fresh == 0 {
-		t.Fatal("nobody is asked at the end of the drain")
+		t.Fatal("no voter is asked at the end of the drain")
 	}
 	b.reportTo("b", 800, b.m.drain.fresh-1) // an answer to an earlier poll
 	b.reportTo("c", 800, b.m.drain.fresh-1)

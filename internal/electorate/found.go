@@ -13,10 +13,10 @@ func (m *Machine) founding() bool {
 	return m.cfg.Found && m.state.Electorate.Version == 0 && m.Trusted() && (m.byCount() && !m.leaving || slices.Contains(m.cfg.Founders, m.cfg.Self.Node))
 }
 
-// found bootstraps version 1, with all founders at once. Each founder pledges its directory to the
-// very same set, once only, and a founder that knows the pledges of all applies the electorate. So
+// found bootstraps version 1, with all founders at once. Each founder pledges its directory to one
+// set of founders, once. A founder that has the pledges of the whole set applies the electorate. So
 // two founded sets have no directory in common: each founder of an earlier electorate has lost its
-// directory since, and was told to found again.
+// directory since, and was started with Bootstrap again.
 func (m *Machine) found() {
 	if !m.founding() {
 		return

@@ -142,9 +142,9 @@ func (m *Machine) isEnough(stay, in int) bool {
 // seats besides (kept). voters is the number of present voters, of which stay can be counted on and
 // absent are absent; in is the number of nodes on standby, and least and most are the limits.
 //
-// The next electorate has the least odd number of seats with room for all reliable nodes. Of an
-// even number of reliable nodes one seat is too many: four voters survive no more losses than
-// three. The extra seat is kept for an absent voter, if any, at no cost: five seats need three
+// The next electorate has the least odd number of seats with room for all reliable nodes. Four
+// voters tolerate no more failures than three, so an even number of reliable nodes leaves a spare
+// seat. The spare seat is kept for an absent voter, if any, at no cost: five seats need three
 // votes, and so do four. Otherwise the least wanted voter goes on standby. With five voters:
 //
 //	one is absent      five seats: four are reliable, three are needed, the fifth may come back

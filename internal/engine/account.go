@@ -48,13 +48,13 @@ func (a *accounts) update(now vote.Now, n *node.Node) bool {
 	return true
 }
 
-// decidedTTL returns the longest time for which the voters of a node's newest known electorate
-// extend a session or a vote, and how long they are quiet, if they have decided that; and the wire
-// versions that the node speaks.
+// decidedTTL returns, for the newest known electorate, the longest time for which its voters extend
+// a session or a vote, the length of their startup quarantine (both zero if the voters have decided
+// no maximum TTL), and the range of wire versions that the node speaks.
 //
-// A node that knows a decided value speaks no version in which other nodes rely on the configured
-// value. A node whose voters have decided none speaks only such a version. A node that knows no
-// electorate yet is to find out, and speaks both.
+// A node that knows a decided value speaks only versions that carry the value. A node with voters
+// that have decided none speaks only older versions, in which nodes rely on the configured value. A
+// node without an electorate speaks both.
 func decidedTTL(e *vote.Electorate) (grants, quiet time.Duration, low, high uint8) {
 	switch {
 	case e == nil || e.Version == 0:

@@ -165,7 +165,7 @@ func (l *loop) receiveResult(now vote.Now, e *quorum.Event) {
 // voters that answered has heard of a grant. The voters keep the key until such a lease must be
 // over, and then the view leaves nothing open. A request still open after longestTTL is no lease
 // from before: its node is in touch with a voter, which would have heard of the grant. So a request
-// that waits for long doesn't hold up the watch. Nor is a state withheld for which no watch waits.
+// that waits for long doesn't hold up the watch. A state that no watch waits for is never withheld.
 func (s *subscription) waitsForSurety(now vote.Now, r *quorum.QueryResult, longestTTL time.Duration) (waits bool) {
 	if r == nil {
 		return false // a failed query says nothing

@@ -37,7 +37,7 @@ func nonsense(st *vote.DiskState) string {
 	case st.Writes == 0:
 		return "it was written, but writes is 0"
 	case st.Accepted.Compare(st.Promised) > 0:
-		return fmt.Sprintf("ballot %d was accepted, which is above %d, the one that was promised", st.Accepted.Counter, st.Promised.Counter)
+		return fmt.Sprintf("accepted ballot %d is above promised ballot %d", st.Accepted.Counter, st.Promised.Counter)
 	case accepted && value.Version == 0:
 		return fmt.Sprintf("ballot %d was accepted, but not what it proposed", st.Accepted.Counter)
 	case !accepted && value.Version != 0:

@@ -130,9 +130,9 @@ func (e *Electorate) Check() error {
 	case e.Most < 0 || e.Most > MaxVoters:
 		return fmt.Errorf("electorate %d may have %d voters; at most %d can vote", e.Version, e.Most, MaxVoters)
 	case e.MaxTTL != 0 && (e.MaxTTL < MinTTL || e.MaxTTL > LongestTTL), e.OldMaxTTL != 0 && (e.OldMaxTTL < MinTTL || e.OldMaxTTL > LongestTTL):
-		return fmt.Errorf("electorate %d has a MaxTTL of %v, and before of %v; a TTL is from %v to %v", e.Version, e.MaxTTL, e.OldMaxTTL, MinTTL, LongestTTL)
+		return fmt.Errorf("electorate %d has MaxTTL %v and old MaxTTL %v; a TTL is from %v to %v", e.Version, e.MaxTTL, e.OldMaxTTL, MinTTL, LongestTTL)
 	case (e.OldMaxTTL != 0) != (e.MaxTTL != 0 && e.Joint()):
-		return fmt.Errorf("electorate %d has a MaxTTL of %v, and before of %v; only a joint electorate has both", e.Version, e.MaxTTL, e.OldMaxTTL)
+		return fmt.Errorf("electorate %d has MaxTTL %v and old MaxTTL %v; only a joint electorate has both", e.Version, e.MaxTTL, e.OldMaxTTL)
 	case len(e.All()) > MaxVoters:
 		return fmt.Errorf("electorate %d has %d voters, more than %d", e.Version, len(e.All()), MaxVoters)
 	}

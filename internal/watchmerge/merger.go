@@ -34,7 +34,7 @@ const (
 	Synced
 )
 
-// Event is an event of a Tale. The token is the first of the lease's token block.
+// Event is an event of a Merger. The token is the first of the lease's token block.
 type Event struct {
 	Kind     Kind
 	Current  bool // the event happened earlier, and the state still holds
@@ -46,9 +46,9 @@ type Event struct {
 // Merger is the watch merger: each voter reports events about the watched keys on its own, and the
 // merger makes one ordered stream of them.
 //
-// A Tale is a deterministic state machine without a clock. Its inputs are the reports of single
-// voters (Hear) and the views of a majority (Show); it says when a query should begin (WantsQuery),
-// and Drain returns the events.
+// A Merger is a deterministic state machine without a clock. Its inputs are the reports of single
+// voters (AddReports) and the views of a majority (AddResult, AddKeyResult); it says when a query
+// should begin (WantsQuery), and Drain returns the events.
 //
 // Why no event is missed without a gap: a voter remembers its events in order, and reports a gap if
 // an event was forgotten before this merger received the event. If a lease's node can reach a
@@ -115,7 +115,7 @@ type Merger struct {
 // keyState is the merged state of a key.
 type keyState struct {
 	held       []*leaseState          // in order of tokens
-	pending    []*leaseState          // grants still to be reported, in order of tokens; see Tale.next
+	pending    []*leaseState          // grants still to be reported, in order of tokens; see Merger.next
 	newest     [4]vote.Token          // the newest reported token, by mode
 	waiting    map[requestRef]*waiter // waiting requests, as far as they are remembered
 	tombstones int                    // how many tombstones refer to the key
@@ -156,11 +156,11 @@ type leaseState struct {
 	hits           int        // how many queries in a row have shown the lease
 	misses         int        // how many queries in a row have not shown the lease
 	shownHeld      bool       // some query has shown the lease as held, even if newer reports differ
-	lastReport     uint64     // the value of Tale.words at the newest report about the lease
-	changesAtStart int        // the value of Tale.elections when the lease was first reported
+	lastReport     uint64     // the value of Merger.reports at the newest report about the lease
+	changesAtStart int        // the value of Merger.electorateChanges when the lease was first reported
 }
 
-// New returns a Tale without any state.
+// New returns a Merger without any state.
 func New(e quorum.Electorate) *Merger {
 	return &Merger{electorate: e, keys: make(map[vote.Key]*keyState), tombstones: ring{max: maxTombstones}, released: ring{max: maxTombstones}, waiters: ring{max: maxWaiters}}
 }
@@ -370,7 +370,7 @@ func (t *Merger) Synced() bool { return t.synced }
 func (t *Merger) Requery() { t.wantQuery() }
 
 // WantsQuery reports whether a query for the watched keys is to begin now. The merger assumes that
-// the query begins, and Show follows.
+// the query begins, and AddResult follows.
 func (t *Merger) WantsQuery() bool {
 	if t.querying || !t.queryWanted {
 		return false

@@ -87,7 +87,7 @@ func testChanged(t *testing.T, connect func() register.Register) {
 		_, version := load(t, one)
 		for _, v := range versions {
 			if v == version {
-				t.Errorf("version %q is that of two contents", v)
+				t.Errorf("two contents have the same version %q", v)
 			}
 		}
 		versions = append(versions, version)

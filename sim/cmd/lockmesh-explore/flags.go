@@ -50,7 +50,7 @@ wider ones, until its time is over. What a flag sets stays as it is; the rest gr
 
 With -electorate it drives what decides about electorates alone (internal/electorate), through one change: three voters become four, or two. Every order
 of messages and saves, crashes with what the disk had by then, disks that fail, rivals, old voters that go back. No two electorates of one version may
-be decided, and the new voters not alone before majorities of both halves have gone by the joint one for the length of the drain.
+be decided, and the new voters not alone before majorities of both halves have applied the joint one for the length of the drain.
 
 With -birth it drives what founds a mesh by count (Config.Expect), of four to six processes without disks: they start and end, hear of each other or
 never do, pledge, found, undo their pledges, and vote each other in. No two meshes may have a majority at a time.

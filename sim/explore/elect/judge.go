@@ -115,7 +115,7 @@ func (x *explorer) judgeWord(w *world, i int, m *vote.Message) (wrong string) {
 			return ""
 		}
 		if before == 0 || !covers(&x.values[before], func(j int) bool { return w.nodes[j].joined == 2 }) {
-			return fmt.Sprintf("%s ends the joint electorate before majorities of both halves have gone by it for as long as the drain", nodeName(i))
+			return fmt.Sprintf("%s ends the joint electorate before majorities of both halves have applied it for as long as the drain", nodeName(i))
 		}
 	}
 	return ""

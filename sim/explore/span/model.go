@@ -246,7 +246,7 @@ const (
 	oldHalf     = "a drain of the old half only"
 	newHalf     = "a drain of the new half only"
 	seesQuiet   = "a drain that takes quiet voters for ones that remember"
-	asksNobody  = "nobody is asked at the end of the drain"
+	asksNobody  = "no voter is asked at the end of the drain"
 	anyVersion  = "acknowledgements count under any version"
 	keepsNewest = "what covered under the version before covers under the newest"
 	keepsOlder  = "what covered under the last but one covers under the one before"

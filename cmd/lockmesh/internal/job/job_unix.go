@@ -89,7 +89,7 @@ func (j *Job) wait() {
 		_, err := unix.Wait4(j.pid, &status, unix.WUNTRACED, nil)
 		switch {
 		case err == unix.EINTR:
-		case err != nil: // nobody else waits for the command, so this can't be
+		case err != nil: // can't be: no other goroutine waits for the command
 			j.changes <- Change{Ended: true, Code: 1}
 			return
 		case status.Stopped():

@@ -15,7 +15,7 @@ func StopSelf() bool {
 }
 
 // isOrphaned reports whether no process of this group has a parent in another group of the session.
-// The system doesn't stop such a group for SIGTSTP, since nobody would continue it.
+// The system doesn't stop such a group for SIGTSTP, since no shell would continue the group.
 func isOrphaned() bool {
 	session, err := unix.Getsid(0)
 	if err != nil {
