@@ -59,7 +59,7 @@ func (ft *faults) chokeFor(l *link, side uint8, d time.Duration, r *rand.Rand, d
 		ft.w.note(l.ends[side].host, "has a full queue for %s", l.ends[1-side].host.name)
 		did(true)
 		l.lanes[side][ordered].keep(r.IntN(l.lanes[side][ordered].len() + 1))
-		l.fate = fateBroken
+		l.delivery = breaks
 		ft.w.fig.Overflows++
 		ft.w.push(event{at: ft.w.now, kind: eventLearn, p: l.ends[side].p, l: l, side: side})
 		if l.ends[1-side].open {
@@ -87,7 +87,7 @@ func (ft *faults) misleadFor(h, voter *host, a *Act, r *rand.Rand, did func(bool
 		return
 	}
 	ft.misled[way] = &misled{a.Fault == fault.Refuse, did}
-	if l := ft.linkBetween(a.Hosts, a.Far); l != nil && l.fate == fateStands && r.IntN(2) == 0 {
+	if l := ft.linkBetween(a.Hosts, a.Far); l != nil && l.delivery == delivers && r.IntN(2) == 0 {
 		ft.w.net.breakLink(l, r)
 	}
 	news := func() {

@@ -34,7 +34,7 @@ var violated = regexp.MustCompile(`VIOLATION in seed (\d+): (.+?) violated at`)
 // check. The results are the seed of this world, or zero, and the violated check.
 func runBroken(t *testing.T, program, rule string, seed, seeds uint64) (found uint64, check string) {
 	t.Helper()
-	run := exec.CommandContext(t.Context(), program, "-following", "-seed", fmt.Sprint(seed), "-seeds", fmt.Sprint(seeds), "-seconds", fmt.Sprint(brokenSeconds))
+	run := exec.CommandContext(t.Context(), program, "-dynamic", "-seed", fmt.Sprint(seed), "-seeds", fmt.Sprint(seeds), "-seconds", fmt.Sprint(brokenSeconds))
 	run.Env = append(os.Environ(), envBroken+"="+rule)
 	var out, complaints bytes.Buffer
 	run.Stdout, run.Stderr = &out, &complaints

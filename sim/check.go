@@ -360,7 +360,7 @@ func (j *judge) lost(p *process, r *Request) {
 		}
 	// The process has given up its electorate on hearing of another mesh. The voters hear of the
 	// loss, and those that go on under the electorate may grant the key.
-	case fast < r.end && j.w.opt.Counted != nil:
+	case fast < r.end && j.w.opt.ByCount != nil:
 		r.EndAt = j.w.now
 	case fast < r.end:
 		j.violate(checkEvents, "%s gives up request %d %v before its end", p.host.alias, r.Number, r.end.Sub(fast))

@@ -52,7 +52,7 @@ func (rc *refusalCheck) checkGivenUp(r *Request, told quorum.Wait) {
 		}
 	case quorum.WaitNoQuorum:
 		well := rc.w.order.wellSince()
-		if o.Dynamic != nil || o.Counted != nil || o.Lists != nil || well == never ||
+		if o.Dynamic != nil || o.ByCount != nil || o.Lists != nil || well == never ||
 			rc.w.now < well.Add(calmTTLs*o.MaxTTL+servedFixed) || rc.w.Now() < r.Asked+o.MaxTTL {
 			return
 		}

@@ -262,10 +262,10 @@ func (cv *conversion) settlesLater() time.Duration {
 	return 3*cv.w.opt.MaxTTL + 5*time.Second
 }
 
-// DrawConverting draws a world whose nodes are converted from a fixed list to dynamic membership,
+// DrawFromFixed draws a world whose nodes are converted from a fixed list to dynamic membership,
 // in the right order or in any other, as nodes are restarted, go back from the first stage, skip
 // it, and are left behind.
-func DrawConverting(seed uint64) Options {
+func DrawFromFixed(seed uint64) Options {
 	o := Draw(seed)
 	d := draws{seed, "converting"}
 	o.MaxTTL, o.TTL = d.pick("max-ttl", 400*time.Millisecond, 600*time.Millisecond, time.Second), nil

@@ -12,10 +12,10 @@ import (
 	"github.com/lockmesh/lockmesh/sim/fault"
 )
 
-// Counted makes the mesh one that is born by count (package electorate), of processes without
+// ByCount makes the mesh one that is born by count (package electorate), of processes without
 // disks. A host is a place where processes run, one after the other; each has an identity of its
 // own. Options.Voters is the number of hosts, and Options.Dynamic must be set.
-type Counted struct {
+type ByCount struct {
 	Expect    int
 	MinVoters int // zero: the default
 	// Most is the largest number of processes that run at a time. No key has two holders as long as
@@ -28,7 +28,7 @@ type Counted struct {
 }
 
 // leastVoters returns how many voters an electorate has at least.
-func (c *Counted) leastVoters() int {
+func (c *ByCount) leastVoters() int {
 	if c.MinVoters > 0 {
 		return c.MinVoters
 	}
@@ -36,7 +36,7 @@ func (c *Counted) leastVoters() int {
 }
 
 // Bound returns the largest number of processes at which no two meshes can act at a time.
-func (c *Counted) Bound() int {
+func (c *ByCount) Bound() int {
 	smallestMajority := c.leastVoters()/2 + 1
 	return c.Expect + smallestMajority - 1
 }
@@ -54,13 +54,13 @@ func (po *population) alive() (n int) {
 
 // isFull reports whether no other process may be started.
 func (po *population) isFull() bool {
-	c := po.w.opt.Counted
+	c := po.w.opt.ByCount
 	return c != nil && po.alive() >= c.Most
 }
 
 // waitsFirst reports whether a host isn't among the first to be started.
 func (po *population) waitsFirst(h *host) bool {
-	c := po.w.opt.Counted
+	c := po.w.opt.ByCount
 	if c == nil {
 		return false
 	}
@@ -74,7 +74,7 @@ func (po *population) waitsFirst(h *host) bool {
 // renews notes that a process has given up its identity, and with it all that its voter promised.
 func (po *population) renews(p *process) {
 	v := p.m.Voter()
-	if po.w.opt.Counted == nil || v == p.voter {
+	if po.w.opt.ByCount == nil || v == p.voter {
 		return
 	}
 	if p.voter != nil {
@@ -92,7 +92,7 @@ func (po *population) renews(p *process) {
 
 // begets notes the electorate with which a mesh begins.
 func (po *population) begets(e *vote.Electorate) {
-	if po.w.opt.Counted == nil || vote.VersionNumber(e.Version) != 1 {
+	if po.w.opt.ByCount == nil || vote.VersionNumber(e.Version) != 1 {
 		return
 	}
 	po.w.fig.Births++
@@ -101,7 +101,7 @@ func (po *population) begets(e *vote.Electorate) {
 
 // countedAlarm reports whether an alarm is expected: a process without a majority gives up.
 func (po *population) countedAlarm(text string) bool {
-	c := po.w.opt.Counted
+	c := po.w.opt.ByCount
 	switch {
 	case c == nil:
 		return false
@@ -115,17 +115,17 @@ func (po *population) countedAlarm(text string) bool {
 // rebirthLimit returns how much longer than elsewhere a request may wait once the faults are over:
 // until the last electorate without a majority is given up, and another mesh is born.
 func (po *population) rebirthLimit() time.Duration {
-	if po.w.opt.Counted == nil {
+	if po.w.opt.ByCount == nil {
 		return 0
 	}
 	const birth = 15 * time.Second // the margin, and a pledge that must be undone
 	// The record of a mesh that has ended stands for a term, and perhaps for another: a store that
 	// is late may have it name a founding that was given up.
-	return electorate.AbandonAfter(po.w.opt.MaxTTL) + 8*po.w.opt.MaxTTL + birth + 4*po.w.opt.Counted.Register
+	return electorate.AbandonAfter(po.w.opt.MaxTTL) + 8*po.w.opt.MaxTTL + birth + 4*po.w.opt.ByCount.Register
 }
 
-// harmPopulation injects a fault of worlds that are born by count.
-func (po *population) harmPopulation(h *host, a *Act, r *rand.Rand, did func(bool)) {
+// injectInPopulation injects a fault of worlds that are born by count.
+func (po *population) injectInPopulation(h *host, a *Act, r *rand.Rand, did func(bool)) {
 	w := po.w
 	switch a.Fault {
 	case fault.Begin: // another process is started, perhaps one that reaches no other for a while
@@ -257,19 +257,19 @@ func (po *population) idle(r *rand.Rand) *host {
 // knows reports whether a host's process knows an electorate.
 func (po *population) knows(h *host) bool { return h.p != nil && h.p.m.Known().Version != 0 }
 
-// DrawCounted draws a world of processes without disks and with names that mean nothing, under a
+// DrawByCount draws a world of processes without disks and with names that mean nothing, under a
 // population that keeps to the bound of the claim: rollouts, losses of zones, scaling to nothing
 // and back, replacements of processes that still run, and processes that see no other.
-func DrawCounted(seed uint64) Options {
+func DrawByCount(seed uint64) Options {
 	o := Draw(seed)
 	d := draws{seed, "counted"}
-	c := &Counted{Expect: d.pickInt("expect", 2, 3, 3, 3, 3, 5)}
+	c := &ByCount{Expect: d.pickInt("expect", 2, 3, 3, 3, 3, 5)}
 	if c.Expect == 5 {
 		c.MinVoters = d.pickInt("min-voters", 3, 4, 5)
 	}
 	c.Most = c.Bound()
 	c.First = d.pickInt("first", c.Expect, c.Expect, c.Most)
-	o.Counted = c
+	o.ByCount = c
 	o.MaxTTL, o.TTL = d.pick("max-ttl", 400*time.Millisecond, 600*time.Millisecond, time.Second), nil
 	o.Voters, o.Clients = c.Most+d.pickInt("hosts", 0, 1, 3), 0
 	o.Net = Net{Least: 100 * time.Microsecond, Most: d.pick("net", time.Millisecond, o.MaxTTL/100, o.MaxTTL/50), Jitter: 50, Spikes: d.pickInt("spikes", 0, 5)}
@@ -299,10 +299,10 @@ func DrawCounted(seed uint64) Options {
 	return o
 }
 
-// DrawCrowded is DrawCounted with one process more than the claim allows for.
-func DrawCrowded(seed uint64) Options {
-	o := DrawCounted(seed)
-	o.Counted.Most++
+// DrawOverBound is DrawByCount with one process more than the claim allows for.
+func DrawOverBound(seed uint64) Options {
+	o := DrawByCount(seed)
+	o.ByCount.Most++
 	o.Voters++
 	o.Faults.Weights[fault.Apart] = max(o.Faults.Weights[fault.Apart], 4)
 	return o
@@ -321,9 +321,9 @@ func (po *population) underWhich(r *Request) []uint64 {
 	return versions
 }
 
-// isBehindCounted reports whether a process doesn't know the newest electorate, or knows one of
+// isBehindByCount reports whether a process doesn't know the newest electorate, or knows one of
 // several births.
-func (po *population) isBehindCounted(p *process) bool {
+func (po *population) isBehindByCount(p *process) bool {
 	for v := range po.w.dynamic.decided {
 		if v > p.knew || !vote.SameBirth(v, p.knew) {
 			return true

@@ -15,7 +15,7 @@ import (
 // of the claim.
 func TestSwarmCounted(t *testing.T) {
 	seeds := sampled.Count(20, 60)
-	swarm(t, seeds, DrawCounted, func(f *Figures) {
+	swarm(t, seeds, DrawByCount, func(f *Figures) {
 		n := uint64(seeds)
 		for _, k := range f.NotFired() {
 			if k.IsOfCounted() && k != fault.Register {
@@ -25,7 +25,7 @@ func TestSwarmCounted(t *testing.T) {
 		if f.Births < n || f.Rebirths < n/3 || f.Changes < n/2 {
 			t.Errorf("%d births, %d rebirths and %d changes: it has shown too little", f.Births, f.Rebirths, f.Changes)
 		}
-	}, "-counted")
+	}, "-by-count")
 }
 
 // crowdedSeed is the seed of a world with one process more than the claim allows. Two nodes hold a
@@ -35,15 +35,15 @@ const crowdedSeed = 92
 // TestBeyondTheBoundTwoHold shows that the bound is needed: with one process more, two meshes are
 // born, and both grant the same key.
 func TestBeyondTheBoundTwoHold(t *testing.T) {
-	o := DrawCrowded(crowdedSeed)
-	if c := o.Counted; c.Most != c.Bound()+1 {
+	o := DrawOverBound(crowdedSeed)
+	if c := o.ByCount; c.Most != c.Bound()+1 {
 		t.Fatalf("%+v", c)
 	}
 	w := New(o)
 	w.Run(30 * time.Second)
 	v := w.Violation()
 	if v == nil || v.Check != check.RuleExclusion {
-		t.Fatalf("seed %d shows nothing any more (%v): look for another with lockmesh-sim -crowded", crowdedSeed, v)
+		t.Fatalf("seed %d shows nothing any more (%v): look for another with lockmesh-sim -over-bound", crowdedSeed, v)
 	}
 	t.Log(v)
 }
@@ -55,10 +55,10 @@ func TestFoundersWithAShorterMaxTTL(t *testing.T) {
 	t.Parallel()
 	for _, registered := range []bool{false, true} {
 		const long, short = 12 * time.Second, 4 * time.Second
-		o := counted(Counted{Expect: 3, Most: 4, First: 3})
+		o := counted(ByCount{Expect: 3, Most: 4, First: 3})
 		o.MaxTTL, o.Dynamic = long, &Dynamic{MaxTTL: short, LeastTTL: short}
 		if registered {
-			o.Counted.Register = 3 * long
+			o.ByCount.Register = 3 * long
 		}
 		w := New(o)
 		w.known("a", "b", "c")
@@ -97,9 +97,9 @@ func TestFoundersWithAShorterMaxTTL(t *testing.T) {
 const countedTTL = 6 * time.Second
 
 // counted returns the options of a scenario with processes on up to six hosts, a to f.
-func counted(c Counted) Options {
+func counted(c ByCount) Options {
 	return Options{
-		Names: []string{"a", "b", "c", "d", "e", "f"}, Voters: 6, MaxTTL: countedTTL, Dynamic: &Dynamic{}, Counted: &c,
+		Names: []string{"a", "b", "c", "d", "e", "f"}, Voters: 6, MaxTTL: countedTTL, Dynamic: &Dynamic{}, ByCount: &c,
 		Clocks: Clocks{PPM: make([]int64, 6), Wall: make([]time.Duration, 6)},
 	}
 }
@@ -121,7 +121,7 @@ func (w *World) known(names ...string) {
 // TestTwoMeshesThatMeetBecomeOne lets two meshes, born beyond the bound, meet. One mesh gives way
 // at once, and its processes join the other.
 func TestTwoMeshesThatMeetBecomeOne(t *testing.T) {
-	o := counted(Counted{Expect: 3, Most: 5})
+	o := counted(ByCount{Expect: 3, Most: 5})
 	w := New(o)
 	w.known("a", "b", "c")
 	w.Script.Split([]string{"a", "b"}, []string{"d", "e", "f"})
@@ -184,7 +184,7 @@ func TestEveryRuleOfABirthIsNeeded(t *testing.T) {
 // reach each other for birthMargin without a break, and lost packets are no break.
 func TestLostPacketsDelayNoBirth(t *testing.T) {
 	for seed := range uint64(20) {
-		o := counted(Counted{Expect: 5, Most: 5})
+		o := counted(ByCount{Expect: 5, Most: 5})
 		o.Seed = seed
 		o.Net.Delay = func(_, _ int, random uint64) time.Duration {
 			if random%100 == 0 {

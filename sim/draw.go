@@ -54,7 +54,7 @@ func Draw(seed uint64) Options {
 	}
 	o.Faults.Every = d.pick("every", o.MaxTTL/4, o.MaxTTL, 3*o.MaxTTL, 10*o.MaxTTL)
 	o.Faults.WallSteps = o.Clocks.Spread
-	for f := range fault.Dynamic { // DrawFollowing draws the faults of dynamic membership
+	for f := range fault.Dynamic { // DrawDynamic draws the faults of dynamic membership
 		if r := d.rng("weight/" + f.GoName()); r.IntN(2) == 0 {
 			o.Faults.Weights[f] = 1 << r.IntN(4)
 		}

@@ -54,8 +54,8 @@ func (hs *histories) shared(r *Request) {
 
 // isBehind reports whether a process doesn't know the newest electorate.
 func (hs *histories) isBehind(p *process) bool {
-	if hs.w.opt.Counted != nil {
-		return hs.w.population.isBehindCounted(p)
+	if hs.w.opt.ByCount != nil {
+		return hs.w.population.isBehindByCount(p)
 	}
 	return hs.w.opt.Dynamic != nil && p.knew < hs.w.dynamic.newest
 }

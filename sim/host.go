@@ -61,8 +61,8 @@ func (w *World) crash(h *host, how ending, r *rand.Rand) bool {
 		if l == nil {
 			continue
 		}
-		if l.fate == fateStands {
-			l.fate = fateBroken
+		if l.delivery == delivers {
+			l.delivery = breaks
 		}
 		for i := range l.lanes[side] {
 			if a := &l.lanes[side][i]; a.len() > 0 && r != nil {
@@ -80,7 +80,7 @@ func (w *World) crash(h *host, how ending, r *rand.Rand) bool {
 		}
 		switch {
 		case how == endingSilent || fate == 7:
-			l.fate = fateSilent
+			l.delivery = blackholes
 		case fate == 6:
 		case fate == 5:
 			w.net.learnWithin(l, 1-side, 3*w.opt.MaxTTL, luck)

@@ -155,14 +155,14 @@ func (ft *faults) Do(a Act) {
 	case fault.Wipe, fault.Gone, fault.Leave, fault.Disk, fault.Accuse, fault.Proposal, fault.Strike,
 		fault.Gray:
 		if h != nil && ft.w.opt.Dynamic != nil {
-			ft.w.nemesis.harmFollowing(h, &a, r, did)
+			ft.w.nemesis.injectDynamic(h, &a, r, did)
 		}
 	case fault.Begin, fault.End, fault.Rollout, fault.Apart, fault.Zone:
-		if h != nil && ft.w.opt.Counted != nil {
-			ft.w.population.harmPopulation(h, &a, r, did)
+		if h != nil && ft.w.opt.ByCount != nil {
+			ft.w.population.injectInPopulation(h, &a, r, did)
 		}
 	case fault.Register:
-		if h != nil && ft.w.opt.Counted != nil {
+		if h != nil && ft.w.opt.ByCount != nil {
 			ft.w.registry.harm(h, &a, r, did)
 		}
 	case fault.Rate, fault.Beyond:
@@ -208,7 +208,7 @@ func (ft *faults) hostsOf(names []string) []*host {
 func (ft *faults) linkBetween(from, voter []string) *link {
 	a, b := ft.hostOf(from), ft.hostOf(voter)
 	for _, l := range ft.w.net.links {
-		if l.ends[0].host == a && l.ends[1].host == b && l.fate == fateStands {
+		if l.ends[0].host == a && l.ends[1].host == b && l.delivery == delivers {
 			return l
 		}
 	}
@@ -357,7 +357,7 @@ func (ft *faults) breakAcross(ways [][2]*host, r *rand.Rand) {
 		l := ft.w.net.links[i]
 		for _, way := range ways {
 			a, b := l.ends[0].host, l.ends[1].host
-			if l.fate == fateStands && (a == way[0] && b == way[1] || a == way[1] && b == way[0]) {
+			if l.delivery == delivers && (a == way[0] && b == way[1] || a == way[1] && b == way[0]) {
 				ft.w.net.breakLink(l, r)
 			}
 		}

@@ -5,8 +5,9 @@ import (
 )
 
 // Messages for which no node waits (vote.Outbound.Later) may stay in their sender's queue until an
-// immediate message on the same connection carries the queue along, or [Options.Linger] has passed.
-// Order is kept. If the connection breaks or the process crashes, the queued messages are lost.
+// immediate message on the same connection carries the queue along, or [Options.Coalesce] has
+// passed. Order is kept. If the connection breaks or the process crashes, the queued messages are
+// lost.
 
 // queued holds the delayed messages of one side of a link.
 type queued struct {
@@ -18,7 +19,7 @@ type queued struct {
 func (nw *network) linger(p *process, l *link, side uint8, f []byte) {
 	q := &l.queued[side]
 	if len(q.frames) == 0 {
-		nw.w.push(event{at: nw.w.now.Add(nw.w.opt.Linger), kind: eventLinger, p: p, l: l, side: side, n: q.turn})
+		nw.w.push(event{at: nw.w.now.Add(nw.w.opt.Coalesce), kind: eventLinger, p: p, l: l, side: side, n: q.turn})
 	}
 	q.frames = append(q.frames, f)
 	nw.w.fig.Lingered++
@@ -41,7 +42,7 @@ func (nw *network) carry(l *link, side uint8) {
 	if len(q.frames) == 0 {
 		return
 	}
-	if l.fate != fateStands { // the link is broken, and this side doesn't know yet
+	if l.delivery != delivers { // the link is broken, and this side doesn't know yet
 		nw.unsaid(l, side)
 		nw.reset(l, side)
 		return
@@ -66,10 +67,10 @@ func (q *queued) empty() {
 	q.turn++
 }
 
-// DrawLinger draws from a world's seed how long messages may wait in queues: from half a
+// DrawCoalescing draws from a world's seed how long messages may wait in queues: from half a
 // millisecond, as in production, to a quarter of the shortest TTL, more than the time between two
 // refreshes.
-func (o *Options) DrawLinger() {
+func (o *Options) DrawCoalescing() {
 	least := o.MaxTTL
 	for _, ttl := range o.TTL {
 		if ttl > 0 {
@@ -77,13 +78,13 @@ func (o *Options) DrawLinger() {
 		}
 	}
 	all := [...]time.Duration{500 * time.Microsecond, 5 * time.Millisecond, 50 * time.Millisecond, least / 20, least / 4}
-	o.Linger = (draws{o.Seed, "draw"}).pick("linger", all[:]...)
+	o.Coalesce = (draws{o.Seed, "draw"}).pick("linger", all[:]...)
 }
 
 // lingersAtMost returns how much queues add to the time from one holder to the next. If a voter
 // among the first that were contacted doesn't answer, the release may wait in a queue on its way to
 // another voter, and so may the request before it.
-func (nw *network) lingersAtMost() time.Duration { return 2 * nw.w.opt.Linger }
+func (nw *network) lingersAtMost() time.Duration { return 2 * nw.w.opt.Coalesce }
 
 // DrawTurn draws from a world's seed how small the pieces are in which nodes make syncs and take in
 // answers.

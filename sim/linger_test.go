@@ -16,22 +16,22 @@ func TestSwarmLingering(t *testing.T) {
 		if f.LingeredLost == 0 {
 			t.Error("no word was lost as it lingered")
 		}
-	}, "-lingering")
+	}, "-coalescing")
 }
 
 // TestSwarmLingeringFollowing does the same with dynamic membership.
 func TestSwarmLingeringFollowing(t *testing.T) {
-	swarm(t, 8, func(seed uint64) Options { return lingering(DrawFollowing(seed)) }, lingeredEnough(t))
+	swarm(t, 8, func(seed uint64) Options { return lingering(DrawDynamic(seed)) }, lingeredEnough(t))
 }
 
 // TestSwarmLingeringBeyondTheAssumptions does the same where clocks err without bound and processes
 // are paused unseen.
 func TestSwarmLingeringBeyondTheAssumptions(t *testing.T) {
-	swarm(t, 8, func(seed uint64) Options { return lingering(DrawBeyond(seed)) }, lingeredEnough(t), "-beyond", "-lingering")
+	swarm(t, 8, func(seed uint64) Options { return lingering(DrawBeyond(seed)) }, lingeredEnough(t), "-beyond", "-coalescing")
 }
 
 func lingering(o Options) Options {
-	o.DrawLinger()
+	o.DrawCoalescing()
 	return o
 }
 
@@ -47,7 +47,7 @@ func lingeredEnough(t *testing.T) func(f *Figures) {
 // lingers returns a scene in which x1 has won a key, with the message about the win still queued
 // for a voter.
 func lingers(t *testing.T, linger time.Duration) (s *scene, r *Request, voter string) {
-	s = awake(t, Options{Clients: 1, Linger: linger, Net: Net{Least: time.Millisecond, Most: time.Millisecond, Jitter: -1}})
+	s = awake(t, Options{Clients: 1, Coalesce: linger, Net: Net{Least: time.Millisecond, Most: time.Millisecond, Jitter: -1}})
 	s.refreshed()
 	r = s.Lock("x1", "k")
 	s.Run(3 * time.Millisecond)
@@ -177,7 +177,7 @@ func TestLingeringIsTheSameEachTime(t *testing.T) {
 		o := Draw(3)
 		o.Trace = &b
 		if linger {
-			o.DrawLinger()
+			o.DrawCoalescing()
 		}
 		w := New(o)
 		w.Run(10 * time.Second)

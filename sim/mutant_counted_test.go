@@ -16,27 +16,27 @@ import (
 var countedMutants = []mutant{
 	{
 		name: "one process less is expected", build: expectsLess, scenario: besideAMesh,
-		options: counted(Counted{Expect: 3, Most: 4}), draw: DrawCounted,
+		options: counted(ByCount{Expect: 3, Most: 4}), draw: DrawByCount,
 	},
 	{
 		name: "an electorate of one", build: oneSuffices, scenario: shrinksToOne,
-		options: counted(Counted{Expect: 3, Most: 4}), draw: DrawCounted,
+		options: counted(ByCount{Expect: 3, Most: 4}), draw: DrawByCount,
 	},
 	{
 		name: "no quiet time after a birth", build: bornHastily, scenario: holdsOverABirth,
-		options: counted(Counted{Expect: 3, Most: 4}), draw: DrawCounted,
+		options: counted(ByCount{Expect: 3, Most: 4}), draw: DrawByCount,
 	},
 	{
 		name: "a birth though a member was heard of", build: hearsNoMeshes, scenario: heardOfAMember,
-		options: counted(Counted{Expect: 3, Most: 6}), draw: DrawCounted,
+		options: counted(ByCount{Expect: 3, Most: 6}), draw: DrawByCount,
 	},
 	{
 		name: "two pledges by one identity", build: pledgesOn, scenario: pledgesAgain,
-		options: counted(Counted{Expect: 3, Most: 4}), draw: DrawCounted,
+		options: counted(ByCount{Expect: 3, Most: 4}), draw: DrawByCount,
 	},
 	{
 		name: "an identity kept over a restart", build: keepsItsIdentity, scenario: restartsAndPledgesAgain,
-		options: counted(Counted{Expect: 3, Most: 4}), draw: DrawCounted,
+		options: counted(ByCount{Expect: 3, Most: 4}), draw: DrawByCount,
 	},
 }
 

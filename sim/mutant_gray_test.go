@@ -14,7 +14,7 @@ var grayMutants = []mutant{
 	{
 		name: "gossip's sight counted as direct contact", build: seesAsContact, scenario: grayThenDead,
 		options: Options{Names: []string{"a", "b", "c", "d"}, Clients: 1, Dynamic: &Dynamic{MaxVoters: 3}},
-		draw:    DrawFollowing,
+		draw:    DrawDynamic,
 		unseen:  "nothing is granted any more, and no lease is wrong",
 	},
 }

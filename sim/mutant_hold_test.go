@@ -12,7 +12,7 @@ import (
 var holdMutants = []mutant{
 	{name: "a minimum hold granted by votes that may be forgotten", build: hidesHolds, scenario: forgottenHold, options: Options{Clients: 2}},
 	{name: "a minimum hold granted by votes of voters that may apply another electorate", build: hidesHolds, scenario: holdOfTheOld, options: grows,
-		draw: DrawFollowing},
+		draw: DrawDynamic},
 }
 
 // holdHider is a node without a vote. The wrapper sends the minimum hold of a request to the

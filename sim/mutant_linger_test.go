@@ -14,12 +14,12 @@ import (
 var (
 	lingerMutants = []mutant{
 		{
-			name: "a message overtakes those that linger", build: queues(false), scenario: releasesLinger, options: Options{Clients: 1, Linger: clumsyLinger},
+			name: "a message overtakes those that linger", build: queues(false), scenario: releasesLinger, options: Options{Clients: 1, Coalesce: clumsyLinger},
 			unseen: healed,
 		},
 		{
 			name: "lingering messages forgotten when another is sent at once", build: queues(true), scenario: releasesLinger,
-			options: Options{Clients: 1, Linger: clumsyLinger}, unseen: healed,
+			options: Options{Clients: 1, Coalesce: clumsyLinger}, unseen: healed,
 		},
 		{
 			name: "only a majority is ever asked", build: asksTheFirst, scenario: oneOfTheFirstIsSilent,

@@ -78,8 +78,8 @@ type link struct {
 	queued [2]queued  // by sending side
 	// full overflows the send queue of a side if the queue is full, and reports whether it did; nil
 	// as a rule.
-	full [2]func() bool
-	fate fate
+	full     [2]func() bool
+	delivery delivery
 }
 
 type linkState uint8
@@ -90,15 +90,15 @@ const (
 	linkFailed
 )
 
-// fate is what the network does with the messages of a link.
-type fate uint8
+// delivery is what the network does with the messages of a link.
+type delivery uint8
 
 const (
-	fateStands fate = iota
+	delivers delivery = iota
 	// Nothing sent from now on arrives. A machine that has forgotten the connection answers
 	// messages with a reset.
-	fateBroken
-	fateSilent // nothing arrives, and no machine answers with a reset
+	breaks
+	blackholes // nothing arrives, and no machine answers with a reset
 )
 
 // end is a side's view of a link.
@@ -383,7 +383,7 @@ func (nw *network) send(p *process, o *vote.Outbound) {
 		l.opened = true
 	}
 	nw.w.observeSent(l, c.side, &o.Message)
-	if l.fate != fateStands {
+	if l.delivery != delivers {
 		nw.spare = append(nw.spare, f)
 		nw.reset(l, c.side)
 		return
@@ -396,7 +396,7 @@ func (nw *network) send(p *process, o *vote.Outbound) {
 		return
 	}
 	nw.w.faults.springs(p.host, o.Message.Kind, true)
-	if o.Later && which == ordered && nw.w.opt.Linger > 0 {
+	if o.Later && which == ordered && nw.w.opt.Coalesce > 0 {
 		nw.linger(p, l, c.side, f)
 		return
 	}
@@ -422,7 +422,7 @@ func (nw *network) dispatch(l *link, side, which uint8, f []byte) {
 // forgotten the connection.
 func (nw *network) reset(l *link, side uint8) {
 	a, b := l.ends[side].host, l.ends[1-side].host
-	if l.fate == fateBroken && !l.ends[1-side].open && nw.isOpen(a, b) && nw.isOpen(b, a) {
+	if l.delivery == breaks && !l.ends[1-side].open && nw.isOpen(a, b) && nw.isOpen(b, a) {
 		nw.w.push(event{at: nw.w.now.Add(nw.latency(a, b) + nw.latency(b, a)), kind: eventLearn, p: l.ends[side].p, l: l, side: side})
 	}
 }
@@ -465,8 +465,8 @@ func (nw *network) receive(l *link, side, which uint8) {
 		}
 		if ok && f != nil && !to.open && l.ends[side].open {
 			nw.reset(l, side)
-			if l.fate == fateStands && l.state == linkUp {
-				l.fate = fateBroken
+			if l.delivery == delivers && l.state == linkUp {
+				l.delivery = breaks
 			}
 		}
 		return
@@ -511,8 +511,8 @@ func (nw *network) learn(l *link, side uint8) {
 	if !e.open {
 		return
 	}
-	if l.fate == fateStands {
-		l.fate = fateBroken
+	if l.delivery == delivers {
+		l.delivery = breaks
 	}
 	p := nw.forget(l, side)
 	nw.w.order.disturb()
@@ -557,7 +557,7 @@ func (nw *network) close(p *process, conn vote.Conn) {
 	nw.w.order.disturb()
 	nw.w.note(p.host, "closes the connection to %s", c.l.ends[1-c.side].host.name)
 	nw.carry(c.l, c.side)
-	if c.l.fate == fateStands {
+	if c.l.delivery == delivers {
 		nw.dispatch(c.l, c.side, ordered, nil)
 	}
 	nw.forget(c.l, c.side)
@@ -574,7 +574,7 @@ func (nw *network) learnWithin(l *link, side uint8, d time.Duration, r *rand.Ran
 // breakLink breaks a connection somewhere on its way. A part of the messages under way still
 // arrives; each side learns about the break at a time of its own.
 func (nw *network) breakLink(l *link, r *rand.Rand) {
-	l.fate = fateBroken
+	l.delivery = breaks
 	nw.w.pic.Broke(nw.w.Now(), l.hosts())
 	nw.w.fig.Breaks++
 	nw.w.order.disturb()

@@ -47,10 +47,10 @@ func (so *serviceOrder) wellSince() Moment {
 		return never
 	}
 	for i, h := range so.w.hosts {
-		if so.w.opt.Counted != nil && h.p != nil && !so.w.population.settledIn(h.p) {
+		if so.w.opt.ByCount != nil && h.p != nil && !so.w.population.settledIn(h.p) {
 			return never
 		}
-		if h.p == nil && !h.retired && so.w.opt.Counted == nil || h.hung != pauseNone || h.disk.broken || so.w.dynamic.accused[h] > 0 {
+		if h.p == nil && !h.retired && so.w.opt.ByCount == nil || h.hung != pauseNone || h.disk.broken || so.w.dynamic.accused[h] > 0 {
 			return never
 		}
 		for j := range so.w.hosts {
@@ -60,7 +60,7 @@ func (so *serviceOrder) wellSince() Moment {
 		}
 	}
 	for _, l := range so.w.net.links {
-		if l.fate != fateStands || l.stall[0]+l.stall[1] > 0 {
+		if l.delivery != delivers || l.stall[0]+l.stall[1] > 0 {
 			return never
 		}
 	}
@@ -80,7 +80,7 @@ func (so *serviceOrder) slowestTrip() time.Duration {
 func (so *serviceOrder) checkOrder(r *Request) {
 	waits := r.key.waits
 	o := check.Order{
-		Apart:   2*vote.Skew + so.slowestTrip() + so.w.opt.MaxTTL/100 + so.w.opt.Linger,
+		Apart:   2*vote.Skew + so.slowestTrip() + so.w.opt.MaxTTL/100 + so.w.opt.Coalesce,
 		Lenient: so.w.opt.TokensOnly || so.w.judge.twins,
 		Calm: func(since time.Duration) bool {
 			well := so.wellSince()

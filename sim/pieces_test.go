@@ -16,8 +16,8 @@ func TestSwarmInPieces(t *testing.T) {
 
 // TestSwarmInPiecesFollowing does the same with dynamic membership.
 func TestSwarmInPiecesFollowing(t *testing.T) {
-	draw := func(seed uint64) Options { return inPieces(DrawFollowing(seed)) }
-	swarm(t, 6, draw, func(*Figures) {}, "-following", "-pieces")
+	draw := func(seed uint64) Options { return inPieces(DrawDynamic(seed)) }
+	swarm(t, 6, draw, func(*Figures) {}, "-dynamic", "-pieces")
 }
 
 func inPieces(o Options) Options {

@@ -49,7 +49,7 @@ func (re *registry) calls(p *process, call vote.RegisterCall) {
 	w.At(w.opt.MaxTTL/2, func() { answer(vote.RegisterResult{Failed: "no answer in time"}) })
 	there := fault.Within(re.luck, re.trip())
 	if re.luck.IntN(20) == 0 {
-		there = fault.Within(re.luck, 2*w.opt.Counted.Register)
+		there = fault.Within(re.luck, 2*w.opt.ByCount.Register)
 	}
 	w.At(there, func() {
 		if re.cut[p.host] > 0 {
@@ -86,7 +86,7 @@ func (re *registry) carryOut(p *process, call vote.RegisterCall) vote.RegisterRe
 // harm keeps the calls of some hosts from the register for a while.
 func (re *registry) harm(h *host, a *Act, r *rand.Rand, did func(bool)) {
 	w := re.w
-	if w.opt.Counted.Register == 0 {
+	if w.opt.ByCount.Register == 0 {
 		return
 	}
 	if re.cut == nil {
@@ -131,16 +131,16 @@ func (re *registry) harm(h *host, a *Act, r *rand.Rand, did func(bool)) {
 	did(true)
 }
 
-// DrawRegistered is DrawCounted with a register, with more processes than any bound allows for, and
-// in a third of all worlds with changes of the maximum TTL.
-func DrawRegistered(seed uint64) Options {
-	o := DrawCounted(seed)
+// DrawWithRegister is DrawByCount with a register, with more processes than any bound allows for,
+// and in a third of all worlds with changes of the maximum TTL.
+func DrawWithRegister(seed uint64) Options {
+	o := DrawByCount(seed)
 	d := draws{seed, "registered"}
 	more := 1 + d.intN("more", 4)
-	o.Counted.Most += more
+	o.ByCount.Most += more
 	o.Voters += more
-	o.Counted.First = o.Counted.Expect + d.intN("first", o.Counted.Most-o.Counted.Expect+1)
-	o.Counted.Register = o.MaxTTL * time.Duration(4+d.intN("term", 8))
+	o.ByCount.First = o.ByCount.Expect + d.intN("first", o.ByCount.Most-o.ByCount.Expect+1)
+	o.ByCount.Register = o.MaxTTL * time.Duration(4+d.intN("term", 8))
 	if d.intN("long-holds", 3) == 0 {
 		// A lease that is wrongly renewed must still be held when the next mesh grants the key: a
 		// birth takes some seconds.

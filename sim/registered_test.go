@@ -14,7 +14,7 @@ import (
 // bound.
 func TestSwarmRegistered(t *testing.T) {
 	seeds := sampled.Count(16, 60)
-	swarm(t, seeds, DrawRegistered, func(f *Figures) {
+	swarm(t, seeds, DrawWithRegister, func(f *Figures) {
 		n := uint64(seeds)
 		if f.Fired[fault.Register] == 0 {
 			t.Error("no run kept calls from the register")
@@ -25,14 +25,14 @@ func TestSwarmRegistered(t *testing.T) {
 		if f.Births < n || f.Rebirths < n/3 || f.Changes < n/2 || f.Registrations < n {
 			t.Errorf("%d births, %d registrations, %d rebirths and %d changes: it has shown too little", f.Births, f.Registrations, f.Rebirths, f.Changes)
 		}
-	}, "-registered")
+	}, "-register")
 }
 
 // TestWithARegisterNoBoundIsNeeded runs the world in which two meshes are born without a register:
 // with a register only one mesh is born.
 func TestWithARegisterNoBoundIsNeeded(t *testing.T) {
-	o := DrawCrowded(crowdedSeed)
-	o.Counted.Register = 6 * o.MaxTTL
+	o := DrawOverBound(crowdedSeed)
+	o.ByCount.Register = 6 * o.MaxTTL
 	w := New(o)
 	w.Run(30 * time.Second)
 	if err := w.Err(); err != nil {
@@ -47,7 +47,7 @@ func TestWithARegisterNoBoundIsNeeded(t *testing.T) {
 // holds a lease. k reports the loss, and the other voters, which go on, grant the key at once.
 // Check rest once took the lease for one that lasts until its validity ends.
 func TestALeaseEndsWhenItsProcessGivesUpItsElectorate(t *testing.T) {
-	w := New(DrawRegistered(988))
+	w := New(DrawWithRegister(988))
 	w.Run(30 * time.Second)
 	if err := w.Settle(); err != nil {
 		t.Error(err)
@@ -60,7 +60,7 @@ func TestALeaseEndsWhenItsProcessGivesUpItsElectorate(t *testing.T) {
 // registered returns the options of a scenario with processes on six hosts. All six may run at a
 // time: two more than Expect 3 allows without a register.
 func registered() Options {
-	return counted(Counted{Expect: 3, Most: 6, First: 3, Register: 3 * countedTTL})
+	return counted(ByCount{Expect: 3, Most: 6, First: 3, Register: 3 * countedTTL})
 }
 
 // apart cuts a, b and c off from the others and, if unregistered is set, from the register.

@@ -131,7 +131,7 @@ func (sc *scenario) Break(node, voter string) {
 				l.lanes[side][i].keep(0)
 			}
 		}
-		l.fate = fateBroken
+		l.delivery = breaks
 		sc.w.net.learn(l, 0)
 		sc.w.net.learn(l, 1)
 	}

@@ -28,7 +28,7 @@ func TestLooksWhereWordsLinger(t *testing.T) {
 
 // TestLooksWhereTheElectorateChanges does the same with dynamic membership.
 func TestLooksWhereTheElectorateChanges(t *testing.T) {
-	swarm(t, 12, func(seed uint64) Options { return looking(DrawFollowing(seed)) }, lookedEnough(t))
+	swarm(t, 12, func(seed uint64) Options { return looking(DrawDynamic(seed)) }, lookedEnough(t))
 }
 
 func lookedEnough(t *testing.T) func(f *Figures) {
@@ -42,15 +42,15 @@ func lookedEnough(t *testing.T) func(f *Figures) {
 // seenMutants break the rules by which inspections and watches show completed calls.
 var seenMutants = []mutant{
 	{name: "an inspection takes the first majority's answers", build: glances, scenario: inspectedAtOnce, draw: func(seed uint64) Options { return looking(Draw(seed)) },
-		options: Options{Clients: 2, Linger: sceneTTL / 8, Looks: time.Hour}},
+		options: Options{Clients: 2, Coalesce: sceneTTL / 8, Looks: time.Hour}},
 	{name: "a value counts as set before a majority has it", build: notesAtOnce, scenario: valueSetAtOnce, draw: func(seed uint64) Options { return looking(Draw(seed)) },
 		options: Options{Clients: 2, Looks: time.Hour}},
 	{name: "an inspection shows an older value", build: showsOlderValues, scenario: valueSetAtOnce, draw: func(seed uint64) Options { return looking(Draw(seed)) },
 		options: Options{Clients: 2, Looks: time.Hour}},
 	{name: "a watch begins with the first majority's answers", build: glances, scenario: watchedAtOnce, draw: func(seed uint64) Options { return watched(Draw(seed)) },
-		options: Options{Clients: 2, Linger: sceneTTL / 8, Watches: true}},
+		options: Options{Clients: 2, Coalesce: sceneTTL / 8, Watches: true}},
 	{name: "a watch takes votes for a grant", build: takesVotesForGrants, scenario: watchedAtOnce,
-		draw: func(seed uint64) Options { return busy(seed) }, options: Options{Clients: 2, Linger: sceneTTL / 8, Watches: true}},
+		draw: func(seed uint64) Options { return busy(seed) }, options: Options{Clients: 2, Coalesce: sceneTTL / 8, Watches: true}},
 }
 
 // glancing sends a plain query instead of an inspection.

@@ -47,7 +47,7 @@ func TestWhatComesOfAClosedConnectionIsTakenAtOnce(t *testing.T) {
 	sampled.Computes(t)
 	closes, forgotten := 0, 0
 	for seed := range uint64(10) {
-		o := DrawFollowing(seed)
+		o := DrawDynamic(seed)
 		o.Build = func(_ *World, cfg node.Config, now vote.Now) (Machine, error) {
 			n, err := node.New(cfg, now)
 			return &attentive{Machine: n, closes: &closes, forgotten: &forgotten}, err

@@ -94,7 +94,7 @@ func TestSwarmFollowing(t *testing.T) {
 	if sampled.Raced {
 		seeds = 8
 	}
-	swarm(t, seeds, DrawFollowing, func(f *Figures) {
+	swarm(t, seeds, DrawDynamic, func(f *Figures) {
 		if sampled.Raced {
 			return
 		}
@@ -107,7 +107,7 @@ func TestSwarmFollowing(t *testing.T) {
 			t.Errorf("%d changes of electorates began, %d strikes met one, and %d nodes died of a word about one: it has shown too little",
 				f.Changes, f.Fired[fault.Strike], f.ElectorateAmbushes)
 		}
-	}, "-following")
+	}, "-dynamic")
 }
 
 func traced(seed uint64, length time.Duration) (string, uint64) {

@@ -65,7 +65,7 @@ func TestWatchesWhereWordsLinger(t *testing.T) {
 
 // TestWatchesWhereTheElectorateChanges does the same with dynamic membership.
 func TestWatchesWhereTheElectorateChanges(t *testing.T) {
-	swarm(t, 4, func(seed uint64) Options { return watched(DrawFollowing(seed)) }, watchedEnough(t))
+	swarm(t, 4, func(seed uint64) Options { return watched(DrawDynamic(seed)) }, watchedEnough(t))
 }
 
 func watchedEnough(t *testing.T) func(f *Figures) {

@@ -48,7 +48,7 @@ type Options struct {
 	Dynamic *Dynamic
 
 	// Counted, if not nil, makes the mesh one that is born by count.
-	Counted *Counted
+	ByCount *ByCount
 
 	// Lists, if not nil, gives nodes voter lists of their own.
 	Lists *Lists
@@ -68,7 +68,7 @@ type Options struct {
 
 	// Linger is how long a message for which no node waits stays in its sender's queue, to travel
 	// with other messages; zero sends every message at once.
-	Linger time.Duration
+	Coalesce time.Duration
 
 	// Turn is how much work a node's requester does in a Tick on syncs and answers that it makes
 	// and takes in in pieces; zero means as much as in production, where no sync of a world is as
@@ -379,7 +379,7 @@ func (w *World) start(h *host) {
 		p.quiet = f.State.Electorate.QuietTime(cfg.MaxTTL)
 		p.dir, p.fresh = f.State.Dir, f.Fresh
 	}
-	if c := w.opt.Counted; c != nil {
+	if c := w.opt.ByCount; c != nil {
 		cfg.Voters, cfg.Birth = nil, vote.Birth{Expect: c.Expect, MinVoters: c.leastVoters()}
 		cfg.Dynamic.RegisterTerm = c.Register
 	}

@@ -52,7 +52,7 @@ func TestNothingIsLostWhileTheOldOnesCanGoBack(t *testing.T) {
 		if s := b.m.Status(b.now).Lost; (s != "") != c.lost {
 			t.Errorf("%s with %s: lost: %q", c.e, c.others, s)
 		}
-		if err := b.m.Refound(b.now, nodes("a"), 0); errors.Is(err, ErrNotLost) == c.lost {
+		if err := b.m.Recover(b.now, nodes("a"), 0); errors.Is(err, ErrNotLost) == c.lost {
 			t.Errorf("%s with %s: founded again: %v", c.e, c.others, err)
 		}
 	}

@@ -191,12 +191,12 @@ func (m *Machine) joint(voters []vote.Elector, most int, maxTTL time.Duration) v
 	return vote.Electorate{Version: e.Version + 1, Lineage: e.Lineage, Voters: voters, Old: e.Voters, MinToken: e.MinToken, Most: most, MaxTTL: maxTTL, OldMaxTTL: e.MaxTTL}
 }
 
-// fate is the decision on a voter's seat.
-type fate uint8
+// decision is the decision on a voter's seat.
+type decision uint8
 
 const (
 	// stays : the voter can be counted on, or is in doubt.
-	stays fate = iota
+	stays decision = iota
 	// absent : the voter can't be counted on, and may come back. Its seat goes only where removing
 	// the seat helps; see [Machine.target].
 	absent
@@ -205,9 +205,9 @@ const (
 	parts
 )
 
-// fate returns the decision on a voter's seat, and the reason; the reason is empty if the voter
-// stays.
-func (m *Machine) fate(v vote.Elector) (fate, string) {
+// decisionOn returns the decision on a voter's seat, and the reason; the reason is empty if the
+// voter stays.
+func (m *Machine) decisionOn(v vote.Elector) (decision, string) {
 	if v == m.Elector() {
 		if m.leaving {
 			return parts, "it leaves"

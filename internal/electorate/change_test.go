@@ -117,7 +117,7 @@ func scene(t *testing.T, e, others string) *bench {
 func TestTheFateOfASeat(t *testing.T) {
 	for _, c := range []struct {
 		how  string
-		want fate
+		want decision
 		why  string
 	}{
 		{"", stays, ""},
@@ -141,19 +141,19 @@ func TestTheFateOfASeat(t *testing.T) {
 		{"behind", stays, ""},
 	} {
 		b := scene(t, "3: a b c", "b="+c.how+" c")
-		if got, why := b.m.fate(elector("b")); got != c.want || why != c.why {
+		if got, why := b.m.decisionOn(elector("b")); got != c.want || why != c.why {
 			t.Errorf("%s: %v %q, want %v %q", c.how, got, why, c.want, c.why)
 		}
-		if got, why := b.m.fate(elector("a")); got != stays || why != "" {
+		if got, why := b.m.decisionOn(elector("a")); got != stays || why != "" {
 			t.Errorf("%s: we are gone ourselves: %q", c.how, why)
 		}
 	}
 	b := scene(t, "3: a b c", "b c")
-	if got, why := b.m.fate(vote.Elector{Name: "b", Dir: 2}); got != stays || why != "" {
+	if got, why := b.m.decisionOn(vote.Elector{Name: "b", Dir: 2}); got != stays || why != "" {
 		t.Error(why)
 	}
 	b.m.leaving = true
-	if got, why := b.m.fate(elector("a")); got != parts || why != "it leaves" {
+	if got, why := b.m.decisionOn(elector("a")); got != parts || why != "it leaves" {
 		t.Errorf("leaving: %q", why)
 	}
 	// A node that has just started doesn't vote out a voter from which nothing has been received
@@ -161,7 +161,7 @@ func TestTheFateOfASeat(t *testing.T) {
 	b = newBench(t, "3: a b c")
 	begun := b.now.Slow
 	for b.now.Slow.Sub(begun) < FailAfter(maxTTL) {
-		if got, why := b.m.fate(elector("c")); got != stays {
+		if got, why := b.m.decisionOn(elector("c")); got != stays {
 			t.Errorf("too soon, after %v: %q", b.now.Slow.Sub(begun), why)
 		}
 		b.pass(b.m.pollEvery())
@@ -171,7 +171,7 @@ func TestTheFateOfASeat(t *testing.T) {
 		b.pass(b.m.pollEvery())
 		b.report("b", 0)
 	}
-	if got, why := b.m.fate(elector("c")); got != absent || why != "it is gone" {
+	if got, why := b.m.decisionOn(elector("c")); got != absent || why != "it is gone" {
 		t.Errorf("never heard of in all that time: %q", why)
 	}
 }
@@ -526,7 +526,7 @@ func TestAnOldCopyGoesByNothing(t *testing.T) {
 func TestABrokenDiskIsVotedOutInTime(t *testing.T) {
 	b := newBench(t, "3: a b c")
 	for since := b.now.Slow; b.now.Slow < since.Add(FailAfter(maxTTL)); b.pass(maxTTL / 10) {
-		if got, why := b.m.fate(elector("b")); got != stays {
+		if got, why := b.m.decisionOn(elector("b")); got != stays {
 			t.Fatalf("after %v: %q", b.now.Slow.Sub(since), why)
 		}
 		for _, peer := range nodes("b c") {
@@ -535,7 +535,7 @@ func TestABrokenDiskIsVotedOutInTime(t *testing.T) {
 			})
 		}
 	}
-	if got, why := b.m.fate(elector("b")); got != absent || why != "it can't write its state" {
+	if got, why := b.m.decisionOn(elector("b")); got != absent || why != "it can't write its state" {
 		t.Fatalf("%q", why)
 	}
 }

@@ -147,7 +147,7 @@ func TestAFrozenNodeDecidesNothing(t *testing.T) {
 		if err := u.m.Propose(l.now, first.Voters[:2]); err == nil || !strings.Contains(err.Error(), "FromFixed") {
 			t.Errorf("%s proposes: %v", name, err)
 		}
-		if err := u.m.Refound(l.now, nodes(string(name)), 0); err == nil || !strings.Contains(err.Error(), "FromFixed") {
+		if err := u.m.Recover(l.now, nodes(string(name)), 0); err == nil || !strings.Contains(err.Error(), "FromFixed") {
 			t.Errorf("%s recovers: %v", name, err)
 		}
 		u.m.Leave(l.now)

@@ -131,7 +131,7 @@ func TestARecoveredElectorateHasTheLongerMaxTTL(t *testing.T) {
 	}
 	l.stop("b c")
 	l.pass(maxTTL)
-	if err := a.Refound(l.now, nodes("a"), 1); err != nil {
+	if err := a.Recover(l.now, nodes("a"), 1); err != nil {
 		t.Fatal(err)
 	}
 	l.wantTTL("a", maxTTL, maxTTL)
@@ -290,7 +290,7 @@ func TestARecoveredElectorateHasTheLongestMaxTTLHeardOf(t *testing.T) {
 	l.wantTTL("c", maxTTL, maxTTL)
 	l.stop("a b")
 	l.pass(maxTTL)
-	if err := l.units["c"].m.Refound(l.now, nodes("c"), 1); err != nil {
+	if err := l.units["c"].m.Recover(l.now, nodes("c"), 1); err != nil {
 		t.Fatal(err)
 	}
 	l.wantTTL("c", 3*maxTTL, 3*maxTTL)

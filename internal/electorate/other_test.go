@@ -259,17 +259,17 @@ func TestDistrust(t *testing.T) {
 	if b.m.Next() != vote.Never {
 		t.Fatal("it goes on polling")
 	}
-	if err := b.m.Refound(b.now, nodes("a"), 0); err == nil || !strings.Contains(err.Error(), "old copy") {
+	if err := b.m.Recover(b.now, nodes("a"), 0); err == nil || !strings.Contains(err.Error(), "old copy") {
 		t.Fatalf("%v", err)
 	}
 }
 
-func TestRefound(t *testing.T) {
+func TestRecover(t *testing.T) {
 	l := founded(t, "a b c")
 	l.start("d", false)
 	l.pass(2 * maxTTL)
 	a := l.units["a"].m
-	if err := a.Refound(l.now, nodes("a b"), 0); !errors.Is(err, ErrNotLost) {
+	if err := a.Recover(l.now, nodes("a b"), 0); !errors.Is(err, ErrNotLost) {
 		t.Fatalf("with a majority there: %v", err)
 	}
 	l.stop("b c")
@@ -280,15 +280,15 @@ func TestRefound(t *testing.T) {
 		{"d", "this node, a, must be among the voters"},
 		{"a d d", "twice the same"},
 	} {
-		if err := a.Refound(l.now, nodes(c.names), 0); err == nil || !strings.Contains(err.Error(), c.bad) {
+		if err := a.Recover(l.now, nodes(c.names), 0); err == nil || !strings.Contains(err.Error(), c.bad) {
 			t.Errorf("%s: %v, want %q", c.names, err, c.bad)
 		}
 	}
 	l.want("a", "1: a, b, c")
-	if err := l.units["d"].m.Refound(l.now, nodes("d"), 0); err != nil {
+	if err := l.units["d"].m.Recover(l.now, nodes("d"), 0); err != nil {
 		t.Errorf("d isn't a voter and may be all that is left: %v", err)
 	}
-	if err := newLabMachine(t).Refound(l.now, nodes("a"), 0); err == nil || !strings.Contains(err.Error(), "knows of no electorate") {
+	if err := newLabMachine(t).Recover(l.now, nodes("a"), 0); err == nil || !strings.Contains(err.Error(), "knows of no electorate") {
 		t.Errorf("%v", err)
 	}
 
@@ -297,7 +297,7 @@ func TestRefound(t *testing.T) {
 	l.stop("b c")
 	l.pass(2 * maxTTL)
 	lineage := l.units["a"].m.Known().Lineage
-	if err := l.units["a"].m.Refound(l.now, nodes("a d"), 12345); err != nil {
+	if err := l.units["a"].m.Recover(l.now, nodes("a d"), 12345); err != nil {
 		t.Fatal(err)
 	}
 	l.collect(l.units["a"])
@@ -306,8 +306,8 @@ func TestRefound(t *testing.T) {
 	if e := l.units["d"].m.Known(); e.MinToken != 12345 || e.Lineage != lineage || e.Joint() {
 		t.Fatalf("%+v", e)
 	}
-	if !Refounded(1, 1048577) || Refounded(1048577, 1048578) || Refounded(0, 1) || !Refounded(0, 1048577) {
-		t.Error("what was refounded is mistaken")
+	if !RecoveredBetween(1, 1048577) || RecoveredBetween(1048577, 1048578) || RecoveredBetween(0, 1) || !RecoveredBetween(0, 1048577) {
+		t.Error("the recovered electorate is wrong")
 	}
 	// Nodes that come back take over the recovered electorate, whatever they had stored.
 	l.start("b c", false)
@@ -320,10 +320,10 @@ func TestRefound(t *testing.T) {
 	}
 }
 
-func TestWhoCannotVoteIsNoVoterAfterRefounding(t *testing.T) {
+func TestAStuckNodeIsNoVoterAfterARecovery(t *testing.T) {
 	for _, c := range []struct{ how, bad string }{{"", ""}, {"=stuck", "directory of d can't be written"}, {"=copied", "directory of d can't be written"}} {
 		b := scene(t, "3: a b c", "b=gone c=gone d"+c.how)
-		switch err := b.m.Refound(b.now, nodes("a d"), 0); {
+		switch err := b.m.Recover(b.now, nodes("a d"), 0); {
 		case c.bad == "" && err != nil:
 			t.Errorf("d%s: %v", c.how, err)
 		case c.bad != "" && (err == nil || !strings.Contains(err.Error(), c.bad)):
@@ -333,7 +333,7 @@ func TestWhoCannotVoteIsNoVoterAfterRefounding(t *testing.T) {
 	b := scene(t, "3: a b c", "b=gone c=gone d")
 	b.say("d", prepare(4, ballot(5, 7)))
 	b.save("no space")
-	if err := b.m.Refound(b.now, nodes("a d"), 0); err == nil || !strings.Contains(err.Error(), "no space") {
+	if err := b.m.Recover(b.now, nodes("a d"), 0); err == nil || !strings.Contains(err.Error(), "no space") {
 		t.Errorf("with a full disk: %v", err)
 	}
 }

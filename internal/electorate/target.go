@@ -23,7 +23,7 @@ func (m *Machine) roll() roll {
 	e := &m.state.Electorate
 	r := roll{reasons: make([]string, len(e.Voters))}
 	for i, v := range e.Voters {
-		fate, why := m.fate(v)
+		fate, why := m.decisionOn(v)
 		r.reasons[i] = why
 		switch fate {
 		case stays:

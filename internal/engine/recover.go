@@ -36,7 +36,7 @@ func (eng *Engine) Recover(ctx context.Context, names []vote.NodeID) error {
 }
 
 func (l *loop) recoverElectorate(now vote.Now, names []vote.NodeID, done chan<- error) {
-	err := l.node.Refound(now, names)
+	err := l.node.Recover(now, names)
 	switch {
 	case errors.Is(err, electorate.ErrNotLost):
 		done <- l.fail(errs.Failure{Op: "recover", Reason: errs.NotLost})

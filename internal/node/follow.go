@@ -192,7 +192,7 @@ func (n *Node) receiveElecting(now vote.Now, conn vote.Conn, from vote.SessionID
 	}
 	n.standing().Receive(now, conn, from, m)
 	if m.Kind == vote.KindElectorate {
-		n.reelect(now)
+		n.reconfigure(now)
 		n.req.AckEpoch(now, conn, m.Epoch)
 	}
 }
@@ -202,18 +202,18 @@ func (n *Node) electorates(now vote.Now) {
 	if n.elect == nil {
 		return
 	}
-	n.reelect(now)
+	n.reconfigure(now)
 	n.part(now)
 	stored, trust := n.elect.Stored(), n.elect.Trusted()
 	if stored.Version != n.voter.Elected() || trust != n.trust {
 		n.trust = trust
-		refounded := n.birth.Expect == 0 && electorate.Refounded(n.voter.Elected(), stored.Version)
+		recovered := n.birth.Expect == 0 && electorate.RecoveredBetween(n.voter.Elected(), stored.Version)
 		if !n.enter(now, stored) {
 			n.route(n.voter.Elect(now, *stored, trust, n.spare[:0]))
 		}
 		// No voter has decided on the recovered electorate, so earlier promises may stand for
 		// another maximum TTL.
-		if refounded {
+		if recovered {
 			n.route(n.voter.Withdraw(now, n.spare[:0]))
 		}
 		n.req.AckEpoch(now, vote.LocalConn, stored.Version)
@@ -229,7 +229,7 @@ func (n *Node) electorates(now vote.Now) {
 	n.said = out[:0]
 }
 
-func (n *Node) reelect(now vote.Now) {
+func (n *Node) reconfigure(now vote.Now) {
 	n.rebirth(now)
 	if known := n.elect.Known(); known.Version > n.req.Electorate().Version() {
 		n.req.Reconfigure(now, known)
@@ -349,14 +349,14 @@ func (n *Node) LeaveElectorate(now vote.Now) {
 	}
 }
 
-// Refound recovers the electorate with the named nodes as the voters, at an operator's request; see
-// [electorate.Machine.Refound]. Refound fails if the electorate is fixed.
-func (n *Node) Refound(now vote.Now, names []vote.NodeID) error {
+// Recover recovers the electorate with the named nodes as the voters, at an operator's request; see
+// [electorate.Machine.Recover]. Recover fails if the electorate is fixed.
+func (n *Node) Recover(now vote.Now, names []vote.NodeID) error {
 	if n.elect == nil {
 		return errors.New("the electorate is fixed: the voters are those in the configuration")
 	}
 	top, _ := n.voter.Top()
-	err := n.standing().Refound(now, names, max(top, vote.TokenAt(now.Wall)+vote.Token(vote.Skew.Microseconds())))
+	err := n.standing().Recover(now, names, max(top, vote.TokenAt(now.Wall)+vote.Token(vote.Skew.Microseconds())))
 	n.settle(now)
 	return err
 }

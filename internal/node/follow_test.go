@@ -270,19 +270,19 @@ func TestAWipedVoterIsAnotherOne(t *testing.T) {
 	f.quietly(t)
 }
 
-func TestRefoundingHasTheVotersWaitFirst(t *testing.T) {
+func TestARecoveryHasTheVotersWaitFirst(t *testing.T) {
 	f := newFollowers(t, "a b c")
 	f.up("a b c", true)
 	f.wait(300 * time.Millisecond)
 	n := f.lock("a", "k", false)
 	f.want("a", n, quorum.EventGranted)
 	f.release("a", n)
-	if err := f.nodes["a"].Refound(f.now, []vote.NodeID{"a"}); err == nil {
+	if err := f.nodes["a"].Recover(f.now, []vote.NodeID{"a"}); err == nil {
 		t.Fatal("a majority is there")
 	}
 	f.down("b c")
 	f.wait(ttl)
-	if err := f.nodes["a"].Refound(f.now, []vote.NodeID{"a"}); err != nil {
+	if err := f.nodes["a"].Recover(f.now, []vote.NodeID{"a"}); err != nil {
 		t.Fatal(err)
 	}
 	f.work()
@@ -301,7 +301,7 @@ func TestRefoundingHasTheVotersWaitFirst(t *testing.T) {
 // A node that has just started, without a stored version, can be among the voters named by a
 // recovery. The node has promised nothing, but must not vote either: two such voters of three would
 // grant keys still held by votes of the lost voters.
-func TestANewNodeWaitsAfterRefoundingToo(t *testing.T) {
+func TestANewNodeWaitsAfterARecoveryToo(t *testing.T) {
 	f := newFollowers(t, "a b c")
 	n, err := New(Config{
 		Name: "d", Incarnation: 1, Voters: f.founders, TTL: ttl, MaxTTL: ttl, Dynamic: &Dynamic{State: vote.DiskState{Mesh: "m", Name: "d", Dir: 4}, Fresh: true},
@@ -361,7 +361,7 @@ func TestAVoterCountsOnlyOnceItsElectorateIsStored(t *testing.T) {
 
 func TestAFixedElectorateIsNotFoundedAgain(t *testing.T) {
 	m := awake(t, 3)
-	if err := m.nodes["a"].Refound(m.now, []vote.NodeID{"a"}); err == nil || !strings.Contains(err.Error(), "is fixed") {
+	if err := m.nodes["a"].Recover(m.now, []vote.NodeID{"a"}); err == nil || !strings.Contains(err.Error(), "is fixed") {
 		t.Fatalf("%v", err)
 	}
 	m.nodes["a"].LeaveElectorate(m.now)

@@ -18,9 +18,9 @@ const maxPPM = vote.RhoPerMille * 1000
 // machines.
 const BeyondPPM = 200_000
 
-// dice draws one act. The generator knows the configuration of a world but nothing of the run, so
-// that each act is drawn independently.
-type dice struct {
+// actGenerator draws one act. The generator knows the configuration of a world but nothing of the
+// run, so that each act is drawn independently.
+type actGenerator struct {
 	*rand.Rand
 	ttl   time.Duration
 	names []string // of the hosts, including possible duplicates
@@ -38,7 +38,7 @@ type Mesh struct {
 // Draw draws the n-th act of a seed, some time after the previous act.
 func (m *Mix) Draw(seed uint64, n int, before time.Duration, of Mesh) Act {
 	r := rand.New(Chance(seed, "fault", n))
-	d := dice{Rand: r, ttl: of.MaxTTL, names: slices.Clone(of.Names)}
+	d := actGenerator{Rand: r, ttl: of.MaxTTL, names: slices.Clone(of.Names)}
 	d.votes, d.locks = d.names[:of.Voters], slices.Clone(of.Names[of.Voters:])
 	if m.Weights[Twin] > 0 {
 		for _, name := range of.Names[of.Voters:] {
@@ -63,7 +63,7 @@ func (m *Mix) Draw(seed uint64, n int, before time.Duration, of Mesh) Act {
 }
 
 // draw draws the parameters needed by an act's kind of fault.
-func (d *dice) draw(a *Act, of *Mix) {
+func (d *actGenerator) draw(a *Act, of *Mix) {
 	switch a.Fault {
 	case Crash:
 		a.Hosts = d.one(d.names)
@@ -174,7 +174,7 @@ func (d *dice) draw(a *Act, of *Mix) {
 }
 
 // one draws a single host from the given hosts, or none if there are none.
-func (d *dice) one(of []string) []string {
+func (d *actGenerator) one(of []string) []string {
 	if len(of) == 0 {
 		return nil
 	}
@@ -187,7 +187,7 @@ func Without(names, those []string) []string {
 }
 
 // span draws a duration: mostly less than a TTL, sometimes several TTLs.
-func (d *dice) span() time.Duration { return Span(d.Rand, d.ttl) }
+func (d *actGenerator) span() time.Duration { return Span(d.Rand, d.ttl) }
 
 // Span draws a duration: mostly less than a TTL, sometimes several TTLs.
 func Span(r *rand.Rand, ttl time.Duration) time.Duration {

@@ -16,7 +16,7 @@ func (s *Result) simplify(ctx context.Context) {
 		func(o *sim.Options) { o.Names = nil; rename(o, s.Options.NodeNames()) },
 		func(o *sim.Options) { o.TTL = nil },
 		func(o *sim.Options) { o.Net = sim.Net{Least: time.Millisecond, Most: time.Millisecond, Jitter: -1} },
-		func(o *sim.Options) { o.Linger = 0 },
+		func(o *sim.Options) { o.Coalesce = 0 },
 		func(o *sim.Options) { o.Turn = 0 },
 		func(o *sim.Options) { o.Net.Spikes = 0 },
 		func(o *sim.Options) { o.Net.Jitter = -1 },
@@ -35,7 +35,7 @@ func (s *Result) simplify(ctx context.Context) {
 	})
 	s.changeTime(ctx, false, func(o *sim.Options) *time.Duration { return &o.Net.Least })
 	s.changeTime(ctx, false, func(o *sim.Options) *time.Duration { return &o.Net.Most })
-	s.changeTime(ctx, false, func(o *sim.Options) *time.Duration { return &o.Linger })
+	s.changeTime(ctx, false, func(o *sim.Options) *time.Duration { return &o.Coalesce })
 	for i := range s.Options.Clocks.PPM {
 		s.changeAll(ctx, []func(o *sim.Options){func(o *sim.Options) { o.Clocks.PPM = slices.Clone(o.Clocks.PPM); o.Clocks.PPM[i] = 0 }})
 	}

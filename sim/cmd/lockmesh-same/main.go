@@ -28,7 +28,7 @@ import (
 func lingering(draw func(uint64) sim.Options) func(uint64) sim.Options {
 	return func(seed uint64) sim.Options {
 		o := draw(seed)
-		o.DrawLinger()
+		o.DrawCoalescing()
 		return o
 	}
 }
@@ -51,14 +51,14 @@ var swarms = []struct {
 	{"fixed-lingering", lingering(sim.Draw)},
 	{"beyond", sim.DrawBeyond},
 	{"beyond-lingering", lingering(sim.DrawBeyond)},
-	{"dynamic", sim.DrawFollowing},
-	{"dynamic-lingering", lingering(sim.DrawFollowing)},
+	{"dynamic", sim.DrawDynamic},
+	{"dynamic-lingering", lingering(sim.DrawDynamic)},
 	{"lists", sim.DrawLists},
 	{"pieces", inPieces(sim.Draw)},
-	{"dynamic-pieces", inPieces(sim.DrawFollowing)},
-	{"counted", sim.DrawCounted},
-	{"registered", sim.DrawRegistered},
-	{"converting", sim.DrawConverting},
+	{"dynamic-pieces", inPieces(sim.DrawDynamic)},
+	{"counted", sim.DrawByCount},
+	{"registered", sim.DrawWithRegister},
+	{"converting", sim.DrawFromFixed},
 }
 
 func main() {

@@ -31,12 +31,12 @@ type settings struct {
 	long        time.Duration // go on with further seeds for so long
 	nodes       int
 	beyond      bool
-	following   bool
-	counted     bool
-	crowded     bool
-	registered  bool
-	converting  bool
-	lingering   bool
+	dynamic     bool
+	byCount     bool
+	overBound   bool
+	register    bool
+	fromFixed   bool
+	coalescing  bool
 	pieces      bool
 	seconds     float64
 	svg, trace  string
@@ -49,22 +49,23 @@ type settings struct {
 	alter func(*sim.Options) // for tests: breaks the nodes
 }
 
-const usage = `lockmesh-sim runs lockmesh's nodes, the very code of production, in a simulated world: clocks that err, a network that
-delays, stalls and breaks, nodes that crash and pause. One seed decides everything, so the same command does the same again.
-After every event it checks that no two nodes hold one lock, that tokens rise, and much else; at the end all faults are
-healed, and everyone must be served.
+const usage = `lockmesh-sim runs lockmesh's nodes, the very code of production, in a simulated world: clocks that
+err, a network that delays, stalls and breaks, nodes that crash and pause. One seed decides
+everything, so the same command does the same again. After every event it checks that no two nodes
+hold one lock, that tokens rise, and much else; at the end all faults are healed, and every request
+must be granted.
 
 Examples:
   go run ./sim/cmd/lockmesh-sim -seed 7 -nodes 5 -svg run.svg    one world, and a picture of its first 30 s
   go run ./sim/cmd/lockmesh-sim -seed 7 -svg run.svg -from 12.5 -to 12.9   half a second close up, with each message
   go run ./sim/cmd/lockmesh-sim -seeds 500 -seconds 300          many worlds, on all processors
   go run ./sim/cmd/lockmesh-sim -for 4h -seed 1000000            for as long as that
-  go run ./sim/cmd/lockmesh-sim -following -seeds 500            worlds with dynamic membership
-  go run ./sim/cmd/lockmesh-sim -counted -seeds 500              meshes that are born by count, of processes without disks
-  go run ./sim/cmd/lockmesh-sim -crowded -seeds 500 -seconds 30  the same beyond their bound: in some worlds two hold a lock
-  go run ./sim/cmd/lockmesh-sim -registered -seeds 500           and further beyond it, with a register: none do
-  go run ./sim/cmd/lockmesh-sim -converting -seeds 500           meshes with fixed voters that get dynamic membership
-  go run ./sim/cmd/lockmesh-sim -lingering -seeds 500            worlds in which messages linger that no call waits for
+  go run ./sim/cmd/lockmesh-sim -dynamic -seeds 500              worlds with dynamic membership
+  go run ./sim/cmd/lockmesh-sim -by-count -seeds 500             meshes that are born by count, of processes without disks
+  go run ./sim/cmd/lockmesh-sim -over-bound -seeds 500 -seconds 30  the same beyond their bound: in some worlds two hold a lock
+  go run ./sim/cmd/lockmesh-sim -register -seeds 500             and further beyond it, with a register: none do
+  go run ./sim/cmd/lockmesh-sim -from-fixed -seeds 500           meshes with fixed voters that get dynamic membership
+  go run ./sim/cmd/lockmesh-sim -coalescing -seeds 500           worlds in which messages linger that no call waits for
   go run ./sim/cmd/lockmesh-sim -pieces -seeds 500               worlds in which nodes make and take in syncs in pieces
   go run ./sim/cmd/lockmesh-sim -seed 7 -shrink shrunk           make a world that fails as small as can be
 
@@ -84,12 +85,12 @@ func parse(args []string, stderr io.Writer) (*settings, error) {
 	f.DurationVar(&s.long, "for", 0, "run seed, seed+1, … for so long, such as 4h, instead of so many; an interrupt ends it with its report, too")
 	f.IntVar(&s.nodes, "nodes", 0, fmt.Sprintf("how `many` nodes, all of them voters, 1 to %d (default: as the seed draws, 3 to 5 voters and up to 2 nodes that only lock)", nodesMost))
 	f.BoolVar(&s.beyond, "beyond", false, "go beyond the protocol's assumptions: clocks that err by up to a fifth and pauses that no clock shows; then only tokens are checked")
-	f.BoolVar(&s.following, "following", false, "dynamic membership: nodes are voted in and out, lose their state directories, leave, and die for good; such worlds aren't shrunk")
-	f.BoolVar(&s.counted, "counted", false, "birth by count: processes without disks come, end and are replaced, never more at a time than the claim allows for; such worlds aren't shrunk")
-	f.BoolVar(&s.crowded, "crowded", false, "the same with one process more at a time than the claim allows for: some of these worlds find two holders")
-	f.BoolVar(&s.registered, "registered", false, "the same with a register, and with up to four processes more than the claim allows for without one")
-	f.BoolVar(&s.converting, "converting", false, "a mesh with fixed voters gets dynamic membership by restarts, in the right order or in any other; such worlds aren't shrunk")
-	f.BoolVar(&s.lingering, "lingering", false, "let messages that no call waits for stay in their sender's queue, in each world for as long as its seed draws, from half a millisecond to a quarter of the shortest TTL")
+	f.BoolVar(&s.dynamic, "dynamic", false, "dynamic membership: nodes are voted in and out, lose their state directories, leave, and die for good; such worlds aren't shrunk")
+	f.BoolVar(&s.byCount, "by-count", false, "birth by count: processes without disks come, end and are replaced, never more at a time than the claim allows for; such worlds aren't shrunk")
+	f.BoolVar(&s.overBound, "over-bound", false, "the same with one process more at a time than the claim allows for: some of these worlds find two holders")
+	f.BoolVar(&s.register, "register", false, "the same with a register, and with up to four processes more than the claim allows for without one")
+	f.BoolVar(&s.fromFixed, "from-fixed", false, "a mesh with fixed voters gets dynamic membership by restarts, in the right order or in any other; such worlds aren't shrunk")
+	f.BoolVar(&s.coalescing, "coalescing", false, "let messages that no call waits for stay in their sender's queue, in each world for as long as its seed draws, from half a millisecond to a quarter of the shortest TTL")
 	f.BoolVar(&s.pieces, "pieces", false, "have nodes make syncs, and take in answers, one to three requests at a time, with a pause of up to a millisecond in between")
 	f.Float64Var(&s.seconds, "seconds", 30, "how many simulated `seconds` the faults last; healing comes on top")
 	f.StringVar(&s.svg, "svg", "", "write a picture to this `file`: of the first 30 s, or of the last 10 s before a violation; with -seeds, of the first world that fails, or else of the first")
@@ -139,17 +140,17 @@ func (s *settings) check() error {
 		return fmt.Errorf("-from %v: it must be in 0..%d", s.from, 2*secondsMost)
 	case s.given["to"] && !(s.to > s.from && s.to <= 2*secondsMost):
 		return fmt.Errorf("-to %v: it must be after -from, %v, and at most %d", s.to, s.from, 2*secondsMost)
-	case s.beyond && s.following:
-		return errors.New("-beyond and -following don't go together: no promise covers such worlds; leave one of the two out")
-	case bits(s.counted, s.crowded, s.registered) > 1, s.born() && (s.beyond || s.following):
-		return errors.New("-counted, -crowded, -registered, -following and -beyond are different kinds of worlds: leave all but one out")
-	case s.converting && (s.born() || s.beyond || s.following):
-		return errors.New("-converting, -following, -beyond and the worlds that are born by count are different kinds: leave all but one out")
-	case s.converting && s.given["nodes"]:
-		return errors.New("-nodes doesn't go with -converting: each seed draws how many nodes there are, and when they are restarted")
+	case s.beyond && s.dynamic:
+		return errors.New("-beyond and -dynamic don't go together: no promise covers such worlds; leave one of the two out")
+	case bits(s.byCount, s.overBound, s.register) > 1, s.born() && (s.beyond || s.dynamic):
+		return errors.New("-by-count, -over-bound, -register, -dynamic and -beyond are different kinds of worlds: leave all but one out")
+	case s.fromFixed && (s.born() || s.beyond || s.dynamic):
+		return errors.New("-from-fixed, -dynamic, -beyond and the worlds that are born by count are different kinds: leave all but one out")
+	case s.fromFixed && s.given["nodes"]:
+		return errors.New("-nodes doesn't go with -from-fixed: each seed draws how many nodes there are, and when they are restarted")
 	case s.born() && s.given["nodes"]:
-		return errors.New("-nodes doesn't go with -counted, -crowded and -registered: each seed draws how many processes run")
-	case s.dynamic() && s.shrink != "":
+		return errors.New("-nodes doesn't go with -by-count, -over-bound and -register: each seed draws how many processes run")
+	case s.changesVoters() && s.shrink != "":
 		return fmt.Errorf("-shrink doesn't work with %s: leave it out, and look at the run with -svg or -trace", strings.Join(s.drawing()[:1], ""))
 	case s.svg != "" && s.svg == s.trace:
 		return fmt.Errorf("-svg and -trace both write %s: name two files", s.svg)
@@ -165,24 +166,24 @@ func (s *settings) options(seed uint64) sim.Options {
 	switch {
 	case s.beyond:
 		draw = sim.DrawBeyond
-	case s.following:
-		draw = sim.DrawFollowing
-	case s.counted:
-		draw = sim.DrawCounted
-	case s.crowded:
-		draw = sim.DrawCrowded
-	case s.registered:
-		draw = sim.DrawRegistered
-	case s.converting:
-		draw = sim.DrawConverting
+	case s.dynamic:
+		draw = sim.DrawDynamic
+	case s.byCount:
+		draw = sim.DrawByCount
+	case s.overBound:
+		draw = sim.DrawOverBound
+	case s.register:
+		draw = sim.DrawWithRegister
+	case s.fromFixed:
+		draw = sim.DrawFromFixed
 	}
 	o := draw(seed)
 	if s.nodes > 0 {
 		o.Voters, o.Clients = s.nodes, 0
 	}
 	o.History = true
-	if s.lingering {
-		o.DrawLinger()
+	if s.coalescing {
+		o.DrawCoalescing()
 	}
 	if s.pieces {
 		o.DrawTurn()
@@ -194,10 +195,10 @@ func (s *settings) options(seed uint64) sim.Options {
 }
 
 // born reports whether the worlds' meshes are born by count.
-func (s *settings) born() bool { return s.counted || s.crowded || s.registered }
+func (s *settings) born() bool { return s.byCount || s.overBound || s.register }
 
-// dynamic reports whether the membership of the worlds is dynamic.
-func (s *settings) dynamic() bool { return s.following || s.converting || s.born() }
+// changesVoters reports whether the membership of the worlds is dynamic.
+func (s *settings) changesVoters() bool { return s.dynamic || s.fromFixed || s.born() }
 
 // bits returns how many of some flags are set.
 func bits(flags ...bool) (n int) {
@@ -218,23 +219,23 @@ func (s *settings) drawing() []string {
 	if s.beyond {
 		flags = append(flags, "-beyond")
 	}
-	if s.following {
-		flags = append(flags, "-following")
+	if s.dynamic {
+		flags = append(flags, "-dynamic")
 	}
-	if s.counted {
-		flags = append(flags, "-counted")
+	if s.byCount {
+		flags = append(flags, "-by-count")
 	}
-	if s.crowded {
-		flags = append(flags, "-crowded")
+	if s.overBound {
+		flags = append(flags, "-over-bound")
 	}
-	if s.registered {
-		flags = append(flags, "-registered")
+	if s.register {
+		flags = append(flags, "-register")
 	}
-	if s.converting {
-		flags = append(flags, "-converting")
+	if s.fromFixed {
+		flags = append(flags, "-from-fixed")
 	}
-	if s.lingering {
-		flags = append(flags, "-lingering")
+	if s.coalescing {
+		flags = append(flags, "-coalescing")
 	}
 	if s.pieces {
 		flags = append(flags, "-pieces")

@@ -196,7 +196,7 @@ func (r *session) report(stdout, stderr io.Writer, took time.Duration) error {
 	verdict := error(nil)
 	if f := r.failed; f != nil {
 		fmt.Fprintf(&b, "\nVIOLATION in seed %d: %v\nto see it again: %s\n", f.seed, f.err, r.replay(f.seed))
-		if r.shrink == "" && !r.dynamic() {
+		if r.shrink == "" && !r.changesVoters() {
 			fmt.Fprintf(&b, "to shrink it:    %s\n", sim.ShrinkCommand(f.seed, duration(r.seconds), r.drawing()...))
 		}
 		verdict = errViolated

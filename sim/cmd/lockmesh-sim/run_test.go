@@ -40,18 +40,18 @@ func TestBadFlagsAreRefused(t *testing.T) {
 		{"-svg x -from 3 -to 3", "after -from"},
 		{"-svg x -to 0", "after -from"},
 		{"-svg x -trace x", "two files"},
-		{"-following -beyond", "don't go together"},
-		{"-counted -crowded", "leave all but one out"},
-		{"-crowded -registered", "leave all but one out"},
-		{"-registered -beyond", "leave all but one out"},
-		{"-counted -following", "leave all but one out"},
-		{"-crowded -nodes 4", "each seed draws"},
-		{"-converting -following", "leave all but one out"},
-		{"-converting -counted", "leave all but one out"},
-		{"-converting -nodes 4", "each seed draws"},
-		{"-converting -shrink x", "doesn't work with -converting"},
-		{"-counted -shrink x", "doesn't work with -counted"},
-		{"-following -shrink x", "-shrink doesn't work with -following"},
+		{"-dynamic -beyond", "don't go together"},
+		{"-by-count -over-bound", "leave all but one out"},
+		{"-over-bound -register", "leave all but one out"},
+		{"-register -beyond", "leave all but one out"},
+		{"-by-count -dynamic", "leave all but one out"},
+		{"-over-bound -nodes 4", "each seed draws"},
+		{"-from-fixed -dynamic", "leave all but one out"},
+		{"-from-fixed -by-count", "leave all but one out"},
+		{"-from-fixed -nodes 4", "each seed draws"},
+		{"-from-fixed -shrink x", "doesn't work with -from-fixed"},
+		{"-by-count -shrink x", "doesn't work with -by-count"},
+		{"-dynamic -shrink x", "-shrink doesn't work with -dynamic"},
 		{"-what", "-h lists"},
 		{"run.svg", "isn't a flag"},
 	} {
@@ -67,7 +67,7 @@ func TestHelpHelps(t *testing.T) {
 	if err := run([]string{"-h"}, io.Discard, &b); err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"Examples", "-seed", "-seeds", "-nodes", "-seconds", "-svg", "-from", "-to", "-trace", "-shrink", "-beyond", "-following", "-counted", "-crowded", "-registered", "-converting", "-lingering", "-pieces", "Exit status"} {
+	for _, want := range []string{"Examples", "-seed", "-seeds", "-nodes", "-seconds", "-svg", "-from", "-to", "-trace", "-shrink", "-beyond", "-dynamic", "-by-count", "-over-bound", "-register", "-from-fixed", "-coalescing", "-pieces", "Exit status"} {
 		if !strings.Contains(b.String(), want) {
 			t.Errorf("the help doesn't mention %s", want)
 		}
@@ -175,7 +175,7 @@ func TestAViolationIsReported(t *testing.T) {
 func TestAFollowingWorld(t *testing.T) {
 	svg := filepath.Join(t.TempDir(), "run.svg")
 	var out bytes.Buffer
-	if err := run([]string{"-following", "-seed", "4", "-seconds", "20", "-svg", svg}, &out, io.Discard); err != nil {
+	if err := run([]string{"-dynamic", "-seed", "4", "-seconds", "20", "-svg", svg}, &out, io.Discard); err != nil {
 		t.Fatal(err)
 	}
 	if m := regexp.MustCompile(`electorates +(\d+)`).FindStringSubmatch(out.String()); m == nil || len(m[1]) == 1 && m[1] < "3" {
@@ -184,7 +184,7 @@ func TestAFollowingWorld(t *testing.T) {
 	if !bytes.Contains(wellFormed(t, svg), []byte("seed 4")) {
 		t.Error("the picture doesn't say what it shows")
 	}
-	s, err := parse([]string{"-following", "-seeds", "9", "-seconds", "20"}, io.Discard)
+	s, err := parse([]string{"-dynamic", "-seeds", "9", "-seconds", "20"}, io.Discard)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -198,7 +198,7 @@ func TestAFollowingWorld(t *testing.T) {
 	if err := s.run(&out, io.Discard); !errors.Is(err, errViolated) {
 		t.Fatalf("it ends with %v\n%s", err, out.String())
 	}
-	m := regexp.MustCompile(`VIOLATION in seed (\d+): (.+)\nto see it again: go run ./sim/cmd/lockmesh-sim (.+ -following .+) -svg run.svg\n`).FindStringSubmatch(out.String())
+	m := regexp.MustCompile(`VIOLATION in seed (\d+): (.+)\nto see it again: go run ./sim/cmd/lockmesh-sim (.+ -dynamic .+) -svg run.svg\n`).FindStringSubmatch(out.String())
 	if m == nil || strings.Contains(out.String(), "to shrink it") {
 		t.Fatalf("it says\n%s", out.String())
 	}

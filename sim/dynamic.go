@@ -97,7 +97,7 @@ func (fs *followers) followingConfig(h *host) *node.Dynamic {
 	// operator unsets Bootstrap only when the electorate is stored: a founder that pledged, crashed
 	// before the save and is no longer told to bootstrap would wait indefinitely for a node with an
 	// electorate. (Found by seed 31200028, before draws had concerns.)
-	found := fs.w.opt.Counted != nil || !f.Unfounded && h.voter && (fs.w.opt.Voters > 1 || fs.newest == 0 || len(h.disk.state.Pledge) > 0 && h.disk.state.Electorate.Version == 0)
+	found := fs.w.opt.ByCount != nil || !f.Unfounded && h.voter && (fs.w.opt.Voters > 1 || fs.newest == 0 || len(h.disk.state.Pledge) > 0 && h.disk.state.Electorate.Version == 0)
 	most := f.MaxVoters
 	if own, ok := f.Most[h.alias]; ok {
 		most = own
@@ -265,7 +265,7 @@ func (fs *followers) coveredFollowing(r *Request) bool {
 		}
 		return n >= len(voters)/2+1
 	}
-	if fs.w.opt.Counted != nil {
+	if fs.w.opt.ByCount != nil {
 		return slices.ContainsFunc(fs.w.population.underWhich(r), func(v uint64) bool {
 			e := fs.decided[v]
 			return majority(e.Voters) && (!e.Joint() || majority(e.Old))
@@ -333,8 +333,8 @@ func (fs *followers) foundersRememberWithout(h *host) bool {
 	})
 }
 
-// DrawFollowing draws a world with dynamic membership.
-func DrawFollowing(seed uint64) Options {
+// DrawDynamic draws a world with dynamic membership.
+func DrawDynamic(seed uint64) Options {
 	o := Draw(seed)
 	d := draws{seed, "following"}
 	o.MaxTTL, o.TTL = d.pick("max-ttl", time.Second, time.Second, 2*time.Second), nil

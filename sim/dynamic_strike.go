@@ -96,7 +96,7 @@ func (ne *nemesis) lurk(h *host, down time.Duration, r *rand.Rand, did func(bool
 	}
 	b.strike = func(h *host) {
 		if !ne.w.faults.calm {
-			did(ne.harmChange(h, down, r))
+			did(ne.injectInChange(h, down, r))
 		}
 	}
 	ne.lurks = append(ne.lurks, b)
@@ -134,9 +134,9 @@ func (ne *nemesis) strikes(h *host, meant func(*lurk) bool) {
 	ne.w.At(0, func() { b.strike(h) })
 }
 
-// harmChange injects a fault into a change after a step taken by host h. It reports whether the
+// injectInChange injects a fault into a change after a step taken by host h. It reports whether the
 // fault had an effect.
-func (ne *nemesis) harmChange(h *host, down time.Duration, r *rand.Rand) bool {
+func (ne *nemesis) injectInChange(h *host, down time.Duration, r *rand.Rand) bool {
 	e := ne.w.dynamic.decided[ne.w.dynamic.newest]
 	var deciding []*host // without h
 	for _, o := range ne.w.hosts {

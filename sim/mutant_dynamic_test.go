@@ -28,26 +28,26 @@ var growsAhead = func() Options {
 
 // followMutants break the rules of dynamic membership.
 var followMutants = []mutant{
-	{name: "no joint phase", build: changesAtOnce(func(*vote.Electorate) bool { return true }), scenario: joinsBehindABack, options: grows, draw: DrawFollowing},
+	{name: "no joint phase", build: changesAtOnce(func(*vote.Electorate) bool { return true }), scenario: joinsBehindABack, options: grows, draw: DrawDynamic},
 	{name: "one voter swapped for another without a joint phase", build: changesAtOnce(isSwap), scenario: swapsBehindABack, options: Options{
 		Names: []string{"a", "b", "c", "d"}, Clients: 1, Dynamic: &Dynamic{MaxVoters: 3},
-	}, draw: DrawFollowing},
-	{name: "no drain", build: concludes(0), scenario: holdsFromTheOld, options: grows, draw: DrawFollowing},
+	}, draw: DrawDynamic},
+	{name: "no drain", build: concludes(0), scenario: holdsFromTheOld, options: grows, draw: DrawDynamic},
 	{name: "a drain from when the change was decided", build: concludes(electorate.Drain(sceneTTL)), scenario: oldOnesHearLate, options: grows, draw: drawScene},
-	{name: "no minimum token in the new electorate", build: hearsNoTops, scenario: tokenOfTheOld, options: growsAhead, draw: DrawFollowing},
-	{name: "acknowledgements counted across versions", build: countsAnyVersion, scenario: holdsByTheOld, options: grows, draw: DrawFollowing},
-	{name: "promises about electorates not stored", build: storesNoPromise, scenario: acceptsAndForgets, options: parts, draw: DrawFollowing},
-	{name: "a wiped founder trusted", build: keepsItsName, scenario: acceptsAndIsWiped, options: parts, draw: DrawFollowing},
+	{name: "no minimum token in the new electorate", build: hearsNoTops, scenario: tokenOfTheOld, options: growsAhead, draw: DrawDynamic},
+	{name: "acknowledgements counted across versions", build: countsAnyVersion, scenario: holdsByTheOld, options: grows, draw: DrawDynamic},
+	{name: "promises about electorates not stored", build: storesNoPromise, scenario: acceptsAndForgets, options: parts, draw: DrawDynamic},
+	{name: "a wiped founder trusted", build: keepsItsName, scenario: acceptsAndIsWiped, options: parts, draw: DrawDynamic},
 	{name: "a majority of the founders founds", build: foundsByCount, scenario: foundsTwice, options: Options{
 		Voters: 5, Dynamic: &Dynamic{Absent: []string{"a", "b", "c", "d", "e"}},
-	}, draw: DrawFollowing},
-	{name: "gossip shrinks the majority", build: shrinks, scenario: bothSidesGossip, options: Options{Voters: 5, Dynamic: &Dynamic{}}, draw: DrawFollowing},
+	}, draw: DrawDynamic},
+	{name: "gossip shrinks the majority", build: shrinks, scenario: bothSidesGossip, options: Options{Voters: 5, Dynamic: &Dynamic{}}, draw: DrawDynamic},
 }
 
-// drawScene is DrawFollowing with the maximum TTL of the scenarios, for a mutant with a drain of
+// drawScene is DrawDynamic with the maximum TTL of the scenarios, for a mutant with a drain of
 // this length.
 func drawScene(seed uint64) Options {
-	o := DrawFollowing(seed)
+	o := DrawDynamic(seed)
 	o.MaxTTL = sceneTTL
 	return o
 }

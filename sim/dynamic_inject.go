@@ -8,10 +8,10 @@ import (
 	"github.com/lockmesh/lockmesh/sim/fault"
 )
 
-// harmFollowing injects a fault of dynamic membership into a host. Faults beyond the tolerance of
+// injectDynamic injects a fault of dynamic membership into a host. Faults beyond the tolerance of
 // the mesh are left out: after the loss of a majority of the directories no request can be served
 // any more, and an operator is needed.
-func (ne *nemesis) harmFollowing(h *host, a *Act, r *rand.Rand, did func(bool)) {
+func (ne *nemesis) injectDynamic(h *host, a *Act, r *rand.Rand, did func(bool)) {
 	switch a.Fault {
 	case fault.Wipe:
 		if ne.w.dynamic.spares(h) && ne.w.crash(h, endingMixed, r) {
@@ -104,7 +104,7 @@ func (ne *nemesis) endsOnceOut(p *process, r *rand.Rand, down time.Duration, tri
 	ne.w.At(ne.w.opt.MaxTTL/4, func() {
 		h := p.host
 		// Without its disk, a process that leaves is of no use to a birth either.
-		counted := ne.w.opt.Counted != nil
+		counted := ne.w.opt.ByCount != nil
 		if h.p != p || ne.w.faults.calm && !counted {
 			return
 		}

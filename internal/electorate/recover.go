@@ -9,26 +9,26 @@ import (
 	"github.com/lockmesh/lockmesh/internal/vote"
 )
 
-// refoundStep is the number of versions to skip when an operator recovers the electorate: enough to
-// pass every version that the lost voters may have decided.
-const refoundStep = 1 << 20
+// recoveryStep is the number of versions to skip when an operator recovers the electorate: enough
+// to pass every version that the lost voters may have decided.
+const recoveryStep = 1 << 20
 
-// Refounded reports whether an operator's recovery, and not only decisions of voters, lies between
-// two versions. The version before the recovery may be zero, that is, no electorate: a newly
-// started node can be named before storing any version.
-func Refounded(from, to uint64) bool { return from/refoundStep != to/refoundStep }
+// RecoveredBetween reports whether an operator's recovery, and not only decisions of voters, lies
+// between two versions. The version before the recovery may be zero, that is, no electorate: a
+// newly started node can be named before storing any version.
+func RecoveredBetween(from, to uint64) bool { return from/recoveryStep != to/recoveryStep }
 
 // ErrNotLost reports that a majority of the voters is reachable; there is nothing to recover.
 var ErrNotLost = errors.New("a majority of the voters answers")
 
-// Refound recovers the electorate with the named nodes, this node among them, as the voters, when
-// an operator asserts the permanent loss of a majority of the voters. Refound asks no other node:
-// if the lost voters come back, or another operator calls Refound elsewhere, there are two
+// Recover recovers the electorate with the named nodes, this node among them, as the voters, when
+// an operator asserts the permanent loss of a majority of the voters. Recover asks no other node:
+// if the lost voters come back, or another operator calls Recover elsewhere, there are two
 // electorates.
 //
 // The recovered electorate has the longest maximum TTL known to this node: the lost voters may have
 // decided and granted this value without the knowledge of this node.
-func (m *Machine) Refound(now vote.Now, names []vote.NodeID, minToken vote.Token) error {
+func (m *Machine) Recover(now vote.Now, names []vote.NodeID, minToken vote.Token) error {
 	m.begin(now)
 	e := &m.state.Electorate
 	if m.byCount() {
@@ -51,7 +51,7 @@ func (m *Machine) Refound(now vote.Now, names []vote.NodeID, minToken vote.Token
 	}) {
 		return ErrNotLost
 	}
-	next := vote.Electorate{Version: (e.Version/refoundStep+1)*refoundStep + 1, Lineage: e.Lineage, MinToken: max(e.MinToken, min(minToken, vote.MaxMinToken)), Most: e.Most, MaxTTL: m.longestTold()}
+	next := vote.Electorate{Version: (e.Version/recoveryStep+1)*recoveryStep + 1, Lineage: e.Lineage, MinToken: max(e.MinToken, min(minToken, vote.MaxMinToken)), Most: e.Most, MaxTTL: m.longestTold()}
 	var missing, unfit []string
 	for _, name := range names {
 		switch o := m.others[name]; {
