@@ -196,8 +196,7 @@ func (v *Voter) refresh(s *session, m *vote.Message) {
 // the state.
 func (v *Voter) push(s *session, kind vote.Kind, n vote.Number) *vote.Message {
 	if !s.ready() || s.applying.isSilent() {
-		v.unsaid = vote.Message{}
-		return &v.unsaid
+		return v.sendNowhere()
 	}
 	s.pushed++
 	v.expectReceipt(s)

@@ -1,7 +1,6 @@
 package lease
 
 import (
-	"fmt"
 	"slices"
 	"time"
 
@@ -49,10 +48,9 @@ type Config struct {
 
 // Voter grants votes. Its zero value is not usable; see New.
 type Voter struct {
-	cfg           Config
-	now           vote.Now
-	out           []vote.Outbound // the messages that the current call sends
-	alarms        []string
+	cfg Config
+	now vote.Now
+	outbox
 	duplicateName vote.SessionID // the newest incarnation refused as a duplicate name
 	lapsedAt      vote.Instant   // when a vote last ended without a message from its owner; see lapsed
 	broken        bool           // an invariant failed: the voter makes and extends no more promises
@@ -82,7 +80,6 @@ type Voter struct {
 	moved       bool                // a session may be due later than before
 	grace       time.Duration       // of the promises being made; see expireResidual
 	bid         vote.Token          // of a release, for the promises that result; zero for none
-	unsaid      vote.Message        // scratch space for messages that can't be received
 	recent      [recentMax]*session // the sessions of the latest messages, by connection
 
 	spareEntries spare[entry]
@@ -245,11 +242,7 @@ func (v *Voter) Next() vote.Instant {
 }
 
 // Alarms returns the alarms for the operator, and forgets them.
-func (v *Voter) Alarms() []string {
-	a := v.alarms
-	v.alarms = nil
-	return a
-}
+func (v *Voter) Alarms() []string { return v.takeAlarms() }
 
 // Counters returns the counters of this incarnation.
 func (v *Voter) Counters() Counters { return v.count }
@@ -258,17 +251,12 @@ func (v *Voter) begin(now vote.Now, out []vote.Outbound) {
 	if now.Slow < v.now.Slow {
 		now.Slow = v.now.Slow // a voter's clock never goes back
 	}
-	v.now, v.out, v.work.spent, v.work.limit = now, out, 0, turn
+	v.collect(out)
+	v.now, v.work.spent, v.work.limit = now, 0, turn
 	v.endTerm() // before anything is promised or answered
 	if now.Slow >= v.due {
 		v.advance()
 	}
-}
-
-func (v *Voter) end() []vote.Outbound {
-	out := v.out
-	v.out = nil
-	return out
 }
 
 // advance runs all timers that are due, and records when the next timer is due.
@@ -288,34 +276,6 @@ func (v *Voter) at(i vote.Instant) {
 	if i < v.due {
 		v.due = i
 	}
-}
-
-// send adds a message to the output and returns the message, to be filled in before the next call
-// of send. Messages are large, so each is built in place.
-func (v *Voter) send(conn vote.Conn, kind vote.Kind) *vote.Message {
-	n := len(v.out)
-	if n < cap(v.out) {
-		v.out = v.out[:n+1]
-		v.out[n] = vote.Outbound{}
-	} else {
-		v.out = append(v.out, vote.Outbound{})
-	}
-	o := &v.out[n]
-	o.Conn, o.Message.Kind = conn, kind
-	return &o.Message
-}
-
-// unknown reports that this voter doesn't know a stream.
-func (v *Voter) unknown(conn vote.Conn, stream vote.Stream) {
-	v.send(conn, vote.KindUnknown).Stream = stream
-}
-
-func (v *Voter) closeConn(conn vote.Conn) {
-	v.out = append(v.out, vote.Outbound{Conn: conn, Close: true})
-}
-
-func (v *Voter) alarm(format string, args ...any) {
-	v.alarms = append(v.alarms, fmt.Sprintf(format, args...))
 }
 
 // violated reports a broken invariant of this voter. The voter then withdraws: it makes and extends

@@ -24,7 +24,7 @@ func init() {
 		// Never changes, or is empty between calls, or is a figure on which no decision depends.
 		"node.Node.self": skip, "node.Node.out": skip, "node.Node.local": skip, "node.Node.batch": skip, "node.Node.delivered": skip, "node.Node.began": skip, "node.Node.spare": skip, "node.Node.spareSaid": skip, "node.Node.spareLocal": skip,
 		"quorum.Requester.cfg": skip, "quorum.Requester.out": skip, "quorum.Requester.events": skip, "quorum.Requester.count": skip,
-		"lease.Voter.cfg": skip, "lease.Voter.elected": skip, "lease.Voter.out": skip, "lease.Voter.alarms": skip, "lease.Voter.count": skip,
+		"lease.Voter.cfg": skip, "lease.Voter.elected": skip, "lease.outbox.out": skip, "lease.outbox.alarms": skip, "lease.Voter.count": skip,
 		"quorum.peer.place": skip, "quorum.peer.name": skip, "quorum.peer.dir": skip, "quorum.peer.ackEpoch": skip, "quorum.Requester.electorates": skip,
 
 		// All nodes have one configuration and one process for each name, so no voter is kept from
@@ -123,7 +123,7 @@ func init() {
 		"lease.Voter.keys": elements, "lease.session.entries": elements, "lease.Voter.idle": resting,
 		"lease.key.votes": entries, "lease.key.queue": entries, "lease.key.spent": spent, "lease.entry.extras": extras,
 		"lease.Voter.every": skip, "lease.key.at": skip, "lease.session.all": skip, "lease.entry.at": skip,
-		"lease.Voter.sessionsDue": skip, "lease.Voter.moved": skip, "lease.Voter.recent": skip, "lease.Voter.unsaid": skip,
+		"lease.Voter.sessionsDue": skip, "lease.Voter.moved": skip, "lease.Voter.recent": skip, "lease.outbox.unsent": skip,
 		"lease.Voter.spareEntries": skip, "lease.Voter.spareExtras": skip, "lease.Voter.spareKeys": skip,
 	}
 }
