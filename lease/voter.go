@@ -49,7 +49,7 @@ type Config struct {
 // Voter grants votes. Its zero value is not usable; see New.
 type Voter struct {
 	cfg Config
-	now vote.Now
+	clock
 	outbox
 	duplicateName vote.SessionID // the newest incarnation refused as a duplicate name
 	lapsedAt      vote.Instant   // when a vote last ended without a message from its owner; see lapsed
@@ -66,8 +66,7 @@ type Voter struct {
 	residuals     residualVotes
 	reminders     reminders
 	news          news
-	idle          rests        // unused keys, roughly in order of their next check
-	due           vote.Instant // no timer fires before this instant of the slow clock
+	idle          rests // unused keys, roughly in order of their next check
 	count         Counters
 	work          work
 	every         []*key // all keys, each at its index key.at, to be processed in pieces
@@ -99,7 +98,7 @@ type Counters struct {
 func New(cfg Config, now vote.Now) *Voter {
 	v := &Voter{
 		cfg:       cfg,
-		now:       now,
+		clock:     clock{now: now},
 		sessions:  make(map[vote.SessionID]*session),
 		residuals: make(residualVotes),
 		moved:     true,
@@ -212,7 +211,7 @@ func (v *Voter) obey(s *session, m *vote.Message) {
 func (v *Voter) Tick(now vote.Now, out []vote.Outbound) []vote.Outbound {
 	v.begin(now, out)
 	v.goOn()
-	if v.work.spent >= turn && v.work.spent < Budget && v.due <= v.now.Slow {
+	if v.work.spent >= turn && v.work.spent < Budget && v.isDue() {
 		v.work.limit = Budget // many timers were due at the same time
 		v.advance()
 	}
@@ -248,13 +247,11 @@ func (v *Voter) Alarms() []string { return v.takeAlarms() }
 func (v *Voter) Counters() Counters { return v.count }
 
 func (v *Voter) begin(now vote.Now, out []vote.Outbound) {
-	if now.Slow < v.now.Slow {
-		now.Slow = v.now.Slow // a voter's clock never goes back
-	}
+	v.moveTo(now)
 	v.collect(out)
-	v.now, v.work.spent, v.work.limit = now, 0, turn
+	v.work.spent, v.work.limit = 0, turn
 	v.endTerm() // before anything is promised or answered
-	if now.Slow >= v.due {
+	if v.isDue() {
 		v.advance()
 	}
 }
@@ -269,13 +266,6 @@ func (v *Voter) advance() {
 	v.advanceIdle()
 	v.advanceQueries()
 	v.advanceCatalog()
-}
-
-// at schedules a Tick at the instant i.
-func (v *Voter) at(i vote.Instant) {
-	if i < v.due {
-		v.due = i
-	}
 }
 
 // violated reports a broken invariant of this voter. The voter then withdraws: it makes and extends

@@ -41,7 +41,7 @@ type work struct {
 
 // Busy reports whether there is work for Tick to continue at once.
 func (v *Voter) Busy() bool {
-	return len(v.work.tasks) > 0 || v.work.spent >= turn && v.due <= v.now.Slow
+	return len(v.work.tasks) > 0 || v.work.spent >= turn && v.isDue()
 }
 
 // Work returns the work done since the voter's start, in units of [Budget].

@@ -99,7 +99,7 @@ func init() {
 		"lease.Voter.reminders": reminders,
 		// Each timer that this instant summarizes is written. A timer that fires for nothing does
 		// nothing; a missed timer is detected.
-		"lease.Voter.due": missesNothing,
+		"lease.Voter.clock": missesNothing,
 
 		// How long a state has lasted matters only to queries and watches, and there are none here.
 		"lease.extras.from": skip, "lease.Voter.news": none, "lease.Voter.catalog": none,
@@ -386,9 +386,11 @@ func pendings(e *encoder, in, v reflect.Value) {
 	e.num(0)
 }
 
-// missesNothing panics if the instant of a voter's next work is later than any of its timers.
-func missesNothing(_ *encoder, in, v reflect.Value) {
-	due := v.Int()
+// missesNothing writes the time of a voter's last call, and panics if the instant of the voter's
+// next work is later than any of its timers.
+func missesNothing(e *encoder, in, v reflect.Value) {
+	e.value(get(v, "now"))
+	due := get(v, "due").Int()
 	check := func(wanted bool, at int64, what string) {
 		if wanted && at < due {
 			panic(fmt.Sprintf("a voter wakes up at %d and misses %s at %d", due, what, at))
@@ -401,7 +403,7 @@ func missesNothing(_ *encoder, in, v reflect.Value) {
 		check(is(s, "candidate"), get(s, "probeUntil").Int(), "the end of a probe")
 		check(is(s, "linked") && get(s, "mark").Uint() != 0, get(s, "markAt").Int()+int64(ttl/2), "an answer that is due")
 	}
-	now, q := get(get(in, "now"), "Slow").Int(), get(in, "quiet")
+	now, q := get(get(v, "now"), "Slow").Int(), get(in, "quiet")
 	until, away := get(q, "until").Int(), get(q, "away").Int()
 	check(!is(q, "over") && now < until, until, "the end of its quiet time")
 	check(is(q, "asking"), get(q, "askNext").Int(), "its next question")
