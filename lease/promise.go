@@ -188,7 +188,7 @@ type serving struct{ k *key }
 func (v *Voter) serveLater(k *key) {
 	if !k.serving && !k.queue.empty() {
 		k.serving = true
-		v.work.tasks = append(v.work.tasks, &serving{k})
+		v.postpone(&serving{k})
 	}
 }
 

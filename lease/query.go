@@ -126,7 +126,7 @@ func (v *Voter) advanceQueries() {
 	for len(v.paused) > 0 && v.paused[0].wakeAt <= v.now.Slow {
 		k := v.paused[0]
 		k.wakeAt = 0
-		v.work.tasks = append(v.work.tasks, k)
+		v.postpone(k)
 		v.paused[0] = nil
 		v.paused = v.paused[1:]
 	}

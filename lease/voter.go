@@ -51,6 +51,7 @@ type Voter struct {
 	cfg Config
 	clock
 	outbox
+	work
 	duplicateName vote.SessionID // the newest incarnation refused as a duplicate name
 	lapsedAt      vote.Instant   // when a vote last ended without a message from its owner; see lapsed
 	broken        bool           // an invariant failed: the voter makes and extends no more promises
@@ -68,12 +69,10 @@ type Voter struct {
 	news          news
 	idle          rests // unused keys, roughly in order of their next check
 	count         Counters
-	work          work
 	every         []*key // all keys, each at its index key.at, to be processed in pieces
 	catalog       catalog
 	queriers      map[vote.Conn]*querier
 	paused        []*querier
-	endings       int // how many tasks are of type ending
 
 	sessionsDue vote.Instant        // the earliest instant at which a session is due, unless moved
 	moved       bool                // a session may be due later than before
@@ -211,9 +210,8 @@ func (v *Voter) obey(s *session, m *vote.Message) {
 func (v *Voter) Tick(now vote.Now, out []vote.Outbound) []vote.Outbound {
 	v.begin(now, out)
 	v.goOn()
-	if v.work.spent >= turn && v.work.spent < Budget && v.isDue() {
-		v.work.limit = Budget // many timers were due at the same time
-		v.advance()
+	if v.isDue() && v.work.leftForTimers() {
+		v.advance() // many timers were due at the same time
 	}
 	return v.end()
 }
@@ -249,7 +247,7 @@ func (v *Voter) Counters() Counters { return v.count }
 func (v *Voter) begin(now vote.Now, out []vote.Outbound) {
 	v.moveTo(now)
 	v.collect(out)
-	v.work.spent, v.work.limit = 0, turn
+	v.work.begin()
 	v.endTerm() // before anything is promised or answered
 	if v.isDue() {
 		v.advance()

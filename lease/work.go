@@ -33,11 +33,15 @@ type task interface {
 
 // work is the list of the voter's tasks, in the order of their turns, and the count of work done.
 type work struct {
-	tasks []task
-	spent int    // in the call under way
-	limit int    // of the turn under way
-	total uint64 // since the voter's start
+	tasks   []task
+	endings int    // how many of the tasks are of type ending
+	spent   int    // in the call under way
+	limit   int    // of the turn under way
+	total   uint64 // since the voter's start
 }
+
+// begin gives the timers of a call their turn.
+func (w *work) begin() { w.spent, w.limit = 0, turn }
 
 // Busy reports whether there is work for Tick to continue at once.
 func (v *Voter) Busy() bool {
@@ -48,19 +52,35 @@ func (v *Voter) Busy() bool {
 func (v *Voter) Work() uint64 { return v.work.total }
 
 // toil counts work done.
-func (v *Voter) toil(units int) {
-	v.work.spent += units
-	v.work.total += uint64(units)
+func (w *work) toil(units int) {
+	w.spent += units
+	w.total += uint64(units)
 }
 
 // tired reports whether the task under way must let other work go first.
-func (v *Voter) tired() bool { return v.work.spent >= v.work.limit }
+func (w *work) tired() bool { return w.spent >= w.limit }
+
+// beginTurn gives a task its turn, as far as the budget goes.
+func (w *work) beginTurn() { w.limit = min(w.spent+turn, Budget) }
+
+// postpone has a task wait for its turn.
+func (w *work) postpone(t task) { w.tasks = append(w.tasks, t) }
+
+// leftForTimers gives the rest of the budget to the timers, and reports whether there is a rest,
+// after timers have used up their turn.
+func (w *work) leftForTimers() bool {
+	if w.spent < turn || w.spent >= Budget {
+		return false
+	}
+	w.limit = Budget
+	return true
+}
 
 // undertake begins a task. A short task is finished at once, and nothing shows that it was a task.
 func (v *Voter) undertake(t task) {
-	v.work.limit = min(v.work.spent+turn, Budget)
+	v.beginTurn()
 	if v.tired() || !t.run(v) {
-		v.work.tasks = append(v.work.tasks, t)
+		v.postpone(t)
 	}
 }
 
@@ -69,13 +89,13 @@ func (v *Voter) goOn() {
 	w := &v.work
 	for len(w.tasks) > 0 && w.spent < Budget {
 		t := w.tasks[0]
-		w.limit = min(w.spent+turn, Budget)
+		w.beginTurn()
 		w.spent++ // for looking at the task: no turn is free
 		done := t.run(v)
 		w.tasks[0] = nil
 		w.tasks = w.tasks[1:]
 		if !done {
-			w.tasks = append(w.tasks, t)
+			w.postpone(t)
 		}
 	}
 	if len(w.tasks) == 0 {

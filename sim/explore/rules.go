@@ -31,7 +31,7 @@ func init() {
 		// counting. The figures of work decide when a task is cut, and no task is long enough here.
 		"node.Node.guarded": skip, "node.Node.work": skip, "quorum.Requester.work": skip, "quorum.Requester.limit": skip, "quorum.Requester.turns": skip,
 		"quorum.peer.making": none, "quorum.peer.reading": none, "quorum.peer.ahead": none, "quorum.Requester.review": none,
-		"lease.Voter.work": noTasks, "lease.Voter.endings": none,
+		"lease.Voter.work": noTasks,
 		// Each token is near a clock here, and none is refused.
 		"lease.Voter.trust": refusesNone,
 		// Only operators who restart nodes use the report that a voter counts.
@@ -147,7 +147,7 @@ func none(_ *encoder, in, v reflect.Value) {
 
 // noTasks panics if a voter has left work over from a call.
 func noTasks(_ *encoder, _, v reflect.Value) {
-	if n := get(v, "tasks").Len(); n != 0 {
+	if n := get(v, "tasks").Len(); n != 0 || get(v, "endings").Int() != 0 {
 		panic(fmt.Sprintf("explore: a voter has %d tasks left, which the rules don't provide for", n))
 	}
 }
