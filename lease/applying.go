@@ -67,7 +67,7 @@ func (v *Voter) apply(s *session) {
 	if s.extends {
 		v.extendSession(s)
 	}
-	v.moved = true
+	v.sessions.rescan()
 	v.undertake(t)
 }
 
@@ -281,7 +281,7 @@ func (v *Voter) extendByAnswer(s *session) {
 // stateAnew makes the sessions resync that are receiving an answer while tokens of votes change:
 // the answer may have listed a vote with the old token.
 func (v *Voter) stateAnew() {
-	for _, s := range v.listed {
+	for _, s := range v.sessions.listed {
 		if s.applying.isSilent() {
 			s.applying, s.syncing = nil, true
 			v.unknown(s.conn, s.stream)

@@ -267,7 +267,7 @@ func TestTokensThatAreRaisedDuringAnAnswer(t *testing.T) {
 	s := newStater(t, 2)
 	s.opens()
 	s.syncs(1, 20_000)
-	for s.v.sessions[s.c.id].applying.phase < applyAnswers {
+	for s.v.sessions.byID[s.c.id].applying.phase < applyAnswers {
 		s.tick()
 	}
 	e := s.v.elected.Electorate
@@ -297,7 +297,7 @@ func TestATryLockHearsOfALeaseThatIsWonDuringItsAnswer(t *testing.T) {
 		{Number: 1, Time: s.now.Wall, Spec: vote.Spec{Key: keyOf(1), Mode: vote.Exclusive, Try: true}},
 	}})
 	s.syncs(2, n)
-	for s.v.sessions[s.c.id].applying.phase < applyAnswers {
+	for s.v.sessions.byID[s.c.id].applying.phase < applyAnswers {
 		s.tick()
 	}
 	m := vote.Message{
@@ -386,7 +386,7 @@ func TestALongStatementOfALifeThatIsSuperseded(t *testing.T) {
 		for range ticks {
 			s.tick()
 		}
-		old := s.v.sessions[s.c.id]
+		old := s.v.sessions.byID[s.c.id]
 		s.say(heir, vote.Message{Kind: vote.KindOpen, TTL: 10 * time.Second, RTT: time.Millisecond})
 		s.say(heir, vote.Message{Kind: vote.KindSync, End: true})
 		s.say(heir, vote.Message{Kind: vote.KindAlive})

@@ -108,7 +108,7 @@ func TestAVoteThatIsTakenUpAgainIsPartOfTheDigest(t *testing.T) {
 		"a extends 1 serial=1", "a confirms 1 serial=1 token=2000001 won", "a breaks", "pass 300ms")
 	wants(t, c.said(t, "a syncs 1:k:won=2000001:length=900ms"), "[1 serial=1 token=2000001]")
 	want := vote.Digest{}.Plus(vote.DigestOfRequest(1)).Plus(vote.DigestOfVote(1))
-	if got := c.v.sessions[vote.SessionID{Node: "a", Incarnation: 1}].digest; got != want {
+	if got := c.v.sessions.byID[vote.SessionID{Node: "a", Incarnation: 1}].digest; got != want {
 		t.Errorf("the voter keeps %+v for the session, want %+v", got, want)
 	}
 }
@@ -173,7 +173,7 @@ func TestASessionWithItsRoundsResetRemembersNothing(t *testing.T) {
 	c := newTalk()
 	c.all(t, "awake 3", "a opens", "b opens", "a asks 1:k at=10", "b asks 1:k at=20", "pass 400ms",
 		"a refreshes received=1", "b refreshes received=0", "a yields 1 serial=1")
-	s := c.v.sessions[vote.SessionID{Node: "a", Incarnation: 1}]
+	s := c.v.sessions.byID[vote.SessionID{Node: "a", Incarnation: 1}]
 	if len(s.passed) == 0 {
 		t.Fatal("a had its proposal timeout, and isn't passed over")
 	}
@@ -274,7 +274,7 @@ func TestAnAbsurdTokenStatedWhileQuietIsDoubtedAfterwards(t *testing.T) {
 	if c.v.Quiet() != 0 {
 		t.Fatal("it is quiet, though both others have answered")
 	}
-	s := c.v.sessions[vote.SessionID{Node: "a", Incarnation: 1}]
+	s := c.v.sessions.byID[vote.SessionID{Node: "a", Incarnation: 1}]
 	if s == nil || s.doubted != absurd {
 		t.Fatalf("it doesn't remember that it doubts a's token: %+v", s)
 	}
@@ -351,7 +351,7 @@ func TestALateYieldMovesNoVote(t *testing.T) {
 func TestARefreshThatSaysNothingOfWhatWasHeardLeavesNoDoubt(t *testing.T) {
 	c := newTalk()
 	c.all(t, "awake 3", "a opens", "pass 100ms", "a refreshes received=0")
-	if h := c.v.sessions[vote.SessionID{Node: "a", Incarnation: 1}].receipts; h.open {
+	if h := c.v.sessions.byID[vote.SessionID{Node: "a", Incarnation: 1}].receipts; h.open {
 		t.Errorf("%+v", h)
 	}
 }

@@ -55,7 +55,7 @@ func (v *Voter) Elect(now vote.Now, e vote.Electorate, member bool, out []vote.O
 // dismiss refuses all sessions, since this voter's messages don't count any more. Promises made
 // before stand.
 func (v *Voter) dismiss() {
-	for _, s := range slices.Clone(v.listed) {
+	for _, s := range slices.Clone(v.sessions.listed) {
 		if s.linked {
 			v.refuse(s.conn, s.stream, vote.ReasonNotVoter)
 			// A candidate for a name is removed here, since no answer to a probe can arrive any
@@ -85,7 +85,7 @@ func (v *Voter) mayAsk() time.Duration {
 
 func (v *Voter) setElectorate(e vote.Electorate) {
 	v.elected = elected{Electorate: e, member: e.Has(vote.Elector{Name: v.cfg.Self.Node, Dir: v.cfg.Dir})}
-	for _, s := range v.listed {
+	for _, s := range v.sessions.listed {
 		s.ttl = min(s.asked, v.grantLimit())
 	}
 	if v.trusted(e.MinToken) {
@@ -106,7 +106,7 @@ func (v *Voter) setElectorate(e vote.Electorate) {
 // seed 9100002.)
 func (v *Voter) proposeAnew() {
 	v.stateAnew()
-	for _, s := range v.listed {
+	for _, s := range v.sessions.listed {
 		tentative := func(e *entry) bool { return e.serial != 0 && !e.held && e.token < v.tokens.min.Above() }
 		for _, e := range s.sorted(tentative) {
 			e.token, e.raised = v.propose(e.key, e.bid), true

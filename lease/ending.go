@@ -25,10 +25,8 @@ func (s *session) leaves() bool { return s.over || s.superseded }
 
 // remove ends a session with all its entries: the votes are free and the places in queues are gone.
 func (v *Voter) remove(s *session) {
-	delete(v.sessions, s.id)
-	v.forget(s)
-	v.listed = slices.DeleteFunc(v.listed, func(t *session) bool { return t == s })
-	s.linked, s.over, s.applying, v.moved = false, true, nil, true
+	v.sessions.remove(s)
+	s.linked, s.over, s.applying = false, true, nil
 	v.lapsed()
 	v.leave(&ending{s: s, over: true})
 }
@@ -73,7 +71,7 @@ func (t *ending) run(v *Voter) (done bool) {
 // after the earlier session: the newer session's requests must find the votes that outlast the
 // earlier session.
 func (v *Voter) ended(id vote.SessionID) {
-	s := v.sessions[id]
+	s := v.sessions.find(id)
 	if s == nil || !s.awaitsEnd || v.ending(id) {
 		return
 	}
@@ -87,13 +85,13 @@ func (v *Voter) ended(id vote.SessionID) {
 }
 
 // ending reports whether an earlier session of the same incarnation still has entries left.
-func (v *Voter) ending(id vote.SessionID) bool { return v.endingOf(id) != nil }
+func (w *work) ending(id vote.SessionID) bool { return w.endingOf(id) != nil }
 
-func (v *Voter) endingOf(id vote.SessionID) *session {
-	if v.endings == 0 {
+func (w *work) endingOf(id vote.SessionID) *session {
+	if w.endings == 0 {
 		return nil
 	}
-	for _, t := range v.work.tasks {
+	for _, t := range w.tasks {
 		if t, ok := t.(*ending); ok && t.over && t.s.id == id && t.s.all != nil {
 			return t.s
 		}

@@ -31,8 +31,8 @@ func (v *Voter) Hold(now vote.Now, hold bool, out []vote.Outbound) []vote.Outbou
 func (v *Voter) GiveWay(now vote.Now, out []vote.Outbound) []vote.Outbound {
 	v.begin(now, out)
 	v.quiet = quiet{held: heldAway, until: v.now.Slow.Add(v.quietTime()), away: v.quiet.away, counts: v.quiet.counts, registered: v.quiet.registered}
-	for _, s := range slices.Clone(v.listed) {
-		if v.sessions[s.id] != s {
+	for _, s := range slices.Clone(v.sessions.listed) {
+		if !v.sessions.has(s) {
 			continue
 		}
 		if s.linked {

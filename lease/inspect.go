@@ -57,8 +57,8 @@ type Size struct {
 
 // Size returns how much the voter keeps in memory.
 func (v *Voter) Size() Size {
-	s := Size{Sessions: len(v.listed), Keys: len(v.keys.m)}
-	for _, l := range v.listed {
+	s := Size{Sessions: len(v.sessions.listed), Keys: len(v.keys.m)}
+	for _, l := range v.sessions.listed {
 		s.Requests += len(l.entries.m)
 	}
 	for _, of := range v.residuals {

@@ -40,7 +40,7 @@ func (u *tuned) say(m vote.Message) (out []vote.Outbound) {
 // session checks for how much longer the requester's session lasts.
 func (u *tuned) session(want time.Duration) {
 	u.t.Helper()
-	if got := u.v.sessions[u.from].deadline.Sub(u.now.Slow); got != want {
+	if got := u.v.sessions.byID[u.from].deadline.Sub(u.now.Slow); got != want {
 		u.t.Errorf("the session lasts for %v, want %v", got, want)
 	}
 }
@@ -84,7 +84,7 @@ func TestAVoterGrantsTheDecidedMaxTTL(t *testing.T) {
 	u.say(vote.Message{Kind: vote.KindRequest, Number: 1, Spec: vote.Spec{Key: "k", Mode: vote.Exclusive, Length: 3 * time.Second}})
 	extend := func() {
 		u.say(vote.Message{Kind: vote.KindExtend, Number: 1, Serial: 1})
-		u.say(vote.Message{Kind: vote.KindRefresh, Received: u.v.sessions[u.from].pushed})
+		u.say(vote.Message{Kind: vote.KindRefresh, Received: u.v.sessions.byID[u.from].pushed})
 	}
 	extend()
 	u.vote(time.Second)

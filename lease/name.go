@@ -20,7 +20,7 @@ func (v *Voter) admit(conn vote.Conn, from vote.SessionID, stream vote.Stream) (
 		return false, false
 	}
 	var older *session
-	for _, s := range v.listed {
+	for _, s := range v.sessions.listed {
 		if s.id.Node != from.Node || s.superseded {
 			continue
 		}
@@ -46,11 +46,6 @@ func (v *Voter) admit(conn vote.Conn, from vote.SessionID, stream vote.Stream) (
 	}
 }
 
-// contested reports whether another incarnation is a candidate for the session's name.
-func (v *Voter) contested(s *session) bool {
-	return slices.ContainsFunc(v.listed, func(c *session) bool { return c != s && c.candidate && c.id.Node == s.id.Node })
-}
-
 // alive processes the answer to a probe. If the older incarnation of the name answers, the
 // candidate is refused.
 func (v *Voter) alive(s *session) {
@@ -59,12 +54,12 @@ func (v *Voter) alive(s *session) {
 		linked := func(o *session) bool {
 			return o != s && o.id.Node == s.id.Node && o.linked && !o.superseded
 		}
-		if !slices.ContainsFunc(v.listed, linked) {
+		if !slices.ContainsFunc(v.sessions.listed, linked) {
 			v.takeOver(s) // no other connected incarnation is left to wait for
 		}
 		return
 	}
-	for _, c := range v.listed {
+	for _, c := range v.sessions.listed {
 		if c.id.Node == s.id.Node && c.candidate && c != s {
 			v.alarmDuplicate(s.id, c.id)
 			v.refuse(c.conn, c.stream, vote.ReasonNameTaken)
@@ -83,12 +78,13 @@ func (v *Voter) takeOver(c *session) {
 		v.remove(c)
 		return
 	}
-	for _, s := range v.listed {
+	for _, s := range v.sessions.listed {
 		if s.id.Node == c.id.Node && s != c && !s.superseded {
 			v.supersede(s)
 		}
 	}
-	c.candidate, v.moved = false, true
+	c.candidate = false
+	v.sessions.rescan()
 	switch {
 	// Messages after the candidate's sync were not processed, so the candidate must resync.
 	case c.spoke:
@@ -101,10 +97,10 @@ func (v *Voter) takeOver(c *session) {
 // alarmDuplicate reports a duplicate name to the operator, unless the last report was about the
 // same refused incarnation.
 func (v *Voter) alarmDuplicate(stays, goes vote.SessionID) {
-	if v.duplicateName == goes {
+	if v.sessions.duplicateName == goes {
 		return
 	}
-	v.duplicateName = goes
+	v.sessions.duplicateName = goes
 	v.alarm("two processes call themselves %q: incarnation %x continues, incarnation %x is "+
 		"refused; give one of them another name",
 		stays.Node, uint64(stays.Incarnation), uint64(goes.Incarnation))
@@ -115,7 +111,8 @@ func (v *Voter) alarmDuplicate(stays, goes vote.SessionID) {
 // further promises.
 func (v *Voter) supersede(s *session) {
 	v.count.Superseded++
-	s.superseded, s.applying, v.moved = true, nil, true
+	s.superseded, s.applying = true, nil
+	v.sessions.rescan()
 	if s.linked {
 		v.refuse(s.conn, s.stream, vote.ReasonNameTaken)
 		s.linked = false

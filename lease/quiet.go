@@ -73,7 +73,7 @@ func (v *Voter) Quiet() time.Duration {
 // KnownToCount reports whether this voter's votes count, and the named node, which is connected,
 // has been told so.
 func (v *Voter) KnownToCount(node vote.NodeID) bool {
-	return v.counting() && slices.ContainsFunc(v.listed, func(s *session) bool {
+	return v.counting() && slices.ContainsFunc(v.sessions.listed, func(s *session) bool {
 		return s.id.Node == node && s.ready() && s.toldCounts
 	})
 }
@@ -252,7 +252,7 @@ func (v *Voter) learn(from []answer, least vote.Token) bool {
 
 // wake schedules the keys of all waiting requests, now that votes count.
 func (v *Voter) wake() {
-	for _, s := range v.listed {
+	for _, s := range v.sessions.listed {
 		v.undertake(&scheduling{s, len(s.all)})
 	}
 }

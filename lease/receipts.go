@@ -52,7 +52,7 @@ func (v *Voter) readReceipt(s *session, m *vote.Message, void bool) (extends boo
 		v.count.Voided++
 		s.deadline = h.sure
 		h.open, h.first, h.sure = false, 0, 0
-		v.moved = true
+		v.sessions.rescan()
 		v.at(s.deadline)
 	}
 	return false

@@ -205,27 +205,3 @@ func (p *spare[T]) put(x *T) {
 		p.free = append(p.free, x)
 	}
 }
-
-// recentMax is how many connections a voter caches with their sessions. Finding a session without
-// the cache requires hashing a name.
-const recentMax = 16
-
-// session returns a session; nil if there is none.
-func (v *Voter) session(conn vote.Conn, id vote.SessionID) *session {
-	recent := &v.recent[conn%recentMax]
-	if s := *recent; s != nil && s.id == id {
-		return s
-	}
-	s := v.sessions[id]
-	*recent = s
-	return s
-}
-
-// forget removes a session from the cache.
-func (v *Voter) forget(s *session) {
-	for i := range v.recent {
-		if v.recent[i] == s {
-			v.recent[i] = nil
-		}
-	}
-}

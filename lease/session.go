@@ -77,7 +77,7 @@ func (v *Voter) open(conn vote.Conn, from vote.SessionID, m *vote.Message) {
 		v.refuse(conn, m.Stream, vote.ReasonTTL)
 		return
 	}
-	s := v.sessions[from]
+	s := v.sessions.find(from)
 	extends := true // a new session is extended by its first answer
 	if s != nil && !s.superseded && m.Stream > s.stream {
 		if extends = v.readReceipt(s, m, true); s.deadline <= v.now.Slow {
@@ -87,7 +87,7 @@ func (v *Voter) open(conn vote.Conn, from vote.SessionID, m *vote.Message) {
 	}
 	switch {
 	case s == nil:
-		if len(v.listed) >= MaxSessions {
+		if v.sessions.full() {
 			v.closeConn(conn)
 			return
 		}
@@ -100,11 +100,9 @@ func (v *Voter) open(conn vote.Conn, from vote.SessionID, m *vote.Message) {
 		if !ok {
 			return
 		}
-		v.lastGen++
-		s = &session{id: from, gen: v.lastGen, candidate: candidate}
+		s = v.sessions.add(from)
+		s.candidate = candidate
 		s.deadline = v.now.Slow.Add(min(m.TTL, v.grantLimit()))
-		v.sessions[from] = s
-		v.listed = append(v.listed, s)
 		if candidate {
 			s.probeUntil = v.now.Slow.Add(probeFor(min(m.TTL, v.grantLimit())))
 			v.at(s.probeUntil)
@@ -126,8 +124,8 @@ func (v *Voter) open(conn vote.Conn, from vote.SessionID, m *vote.Message) {
 	s.syncing, s.complete, s.listed, s.syncSent = true, false, nil, m.Sent
 	s.extends, s.receipts.deaf = extends, m.Void
 	s.processed, s.pushed, s.received, s.mark = 0, 0, 0, 0
-	v.moved = true
-	if s.candidate || v.contested(s) {
+	v.sessions.rescan()
+	if s.candidate || v.sessions.contested(s) {
 		// A probe that named an earlier stream is void.
 		v.send(conn, vote.KindProbe).Stream = s.stream
 	}
@@ -166,8 +164,8 @@ func (v *Voter) refresh(s *session, m *vote.Message) {
 		v.unknown(s.conn, s.stream) // the node acknowledges messages that were never sent
 		return
 	}
-	if s.due() <= v.sessionsDue {
-		v.moved = true
+	if s.due() <= v.sessions.due {
+		v.sessions.rescan()
 	}
 	extends := v.readReceipt(s, m, m.Void)
 	if extends {
@@ -210,13 +208,14 @@ func (v *Voter) expectReceipt(s *session) {
 	if s.mark == 0 && s.pushed > s.received {
 		s.mark, s.markAt = s.pushed, v.now.Slow
 		at := s.markAt.Add(unanswered(s.ttl))
-		v.sessionsDue = min(v.sessionsDue, at)
+		v.sessions.dueBy(at)
 		v.at(at)
 	}
 }
 
 func (v *Voter) unlink(s *session) {
-	s.linked, s.applying, v.moved = false, nil, true
+	s.linked, s.applying = false, nil
+	v.sessions.rescan()
 	if s.candidate {
 		v.remove(s)
 	}
@@ -234,22 +233,12 @@ func (s *session) due() vote.Instant {
 	return due
 }
 
-// advanceSessions ends sessions after their deadlines. Other timers fire all the time, for example
-// for each forgotten key, so advanceSessions scans the sessions only at sessionsDue, when the first
-// session is due, or if moved is set: a session may now be due later, and at the old sessionsDue
-// the voter would wake up for nothing.
+// advanceSessions ends sessions after their deadlines.
 func (v *Voter) advanceSessions() {
-	if v.moved || v.now.Slow >= v.sessionsDue {
-		v.moved, v.sessionsDue = false, vote.Never
-		for _, s := range v.listed {
-			v.sessionsDue = min(v.sessionsDue, s.due())
-		}
-		if v.now.Slow >= v.sessionsDue {
-			v.sessionsDue = vote.Never
-			v.endSessions()
-		}
+	if v.sessions.isDue(v.now.Slow) {
+		v.endSessions()
 	}
-	v.at(v.sessionsDue)
+	v.at(v.sessions.due)
 }
 
 // expire ends a session after its deadline.
@@ -260,9 +249,9 @@ func (v *Voter) expire(s *session) {
 
 func (v *Voter) endSessions() {
 	now := v.now.Slow
-	for _, s := range slices.Clone(v.listed) {
+	for _, s := range slices.Clone(v.sessions.listed) {
 		switch {
-		case v.sessions[s.id] != s:
+		case !v.sessions.has(s):
 			continue // the session was removed in the meantime
 		case now >= s.deadline:
 			conn, stream, linked := s.conn, s.stream, s.linked
@@ -277,7 +266,7 @@ func (v *Voter) endSessions() {
 			v.closeConn(s.conn)
 			v.unlink(s)
 		}
-		v.sessionsDue = min(v.sessionsDue, s.due())
+		v.sessions.dueBy(s.due())
 	}
 }
 

@@ -178,7 +178,7 @@ func (v *Voter) alarmOf(c culprit) {
 // doubts reports whether a token of a session, or the minimum token of the electorate, is still
 // refused.
 func (v *Voter) doubts() bool {
-	for _, s := range v.listed {
+	for _, s := range v.sessions.listed {
 		if s.doubted != 0 && len(s.entries.m) == 0 {
 			s.doubted = 0 // the lease with the refused token has ended
 		}
@@ -194,7 +194,7 @@ func (v *Voter) doubts() bool {
 // to be right.
 func (v *Voter) prove() {
 	limit := v.Limit()
-	for _, s := range v.listed {
+	for _, s := range v.sessions.listed {
 		if s.doubted != 0 && s.doubted <= limit {
 			s.doubted = 0
 			if s.ready() {
@@ -224,7 +224,7 @@ func (e *entry) holdUnproven(now vote.Instant, t vote.Token) {
 // with a vote are skipped: the change would put them into the queue beside their own votes.
 func (v *Voter) proveQuiet() {
 	limit := v.Limit()
-	for _, s := range v.listed {
+	for _, s := range v.sessions.listed {
 		if s.doubted == 0 {
 			continue
 		}

@@ -52,33 +52,27 @@ type Voter struct {
 	clock
 	outbox
 	work
-	duplicateName vote.SessionID // the newest incarnation refused as a duplicate name
-	lapsedAt      vote.Instant   // when a vote last ended without a message from its owner; see lapsed
-	broken        bool           // an invariant failed: the voter makes and extends no more promises
-	sessions      map[vote.SessionID]*session
-	listed        []*session // in order of creation, so that nothing depends on the order of a map
-	keys          table[vote.Key, *key]
-	serial        vote.Serial
-	lastGen       vote.Generation
-	quiet         quiet
-	elected       elected
-	tokens        knownTokens
-	trust         trust
-	residuals     residualVotes
-	reminders     reminders
-	news          news
-	idle          rests // unused keys, roughly in order of their next check
-	count         Counters
-	every         []*key // all keys, each at its index key.at, to be processed in pieces
-	catalog       catalog
-	queriers      map[vote.Conn]*querier
-	paused        []*querier
+	lapsedAt  vote.Instant // when a vote last ended without a message from its owner; see lapsed
+	broken    bool         // an invariant failed: the voter makes and extends no more promises
+	sessions  sessionTable
+	keys      table[vote.Key, *key]
+	serial    vote.Serial
+	quiet     quiet
+	elected   elected
+	tokens    knownTokens
+	trust     trust
+	residuals residualVotes
+	reminders reminders
+	news      news
+	idle      rests // unused keys, roughly in order of their next check
+	count     Counters
+	every     []*key // all keys, each at its index key.at, to be processed in pieces
+	catalog   catalog
+	queriers  map[vote.Conn]*querier
+	paused    []*querier
 
-	sessionsDue vote.Instant        // the earliest instant at which a session is due, unless moved
-	moved       bool                // a session may be due later than before
-	grace       time.Duration       // of the promises being made; see expireResidual
-	bid         vote.Token          // of a release, for the promises that result; zero for none
-	recent      [recentMax]*session // the sessions of the latest messages, by connection
+	grace time.Duration // of the promises being made; see expireResidual
+	bid   vote.Token    // of a release, for the promises that result; zero for none
 
 	spareEntries spare[entry]
 	spareExtras  spare[extras]
@@ -98,9 +92,8 @@ func New(cfg Config, now vote.Now) *Voter {
 	v := &Voter{
 		cfg:       cfg,
 		clock:     clock{now: now},
-		sessions:  make(map[vote.SessionID]*session),
+		sessions:  newSessionTable(),
 		residuals: make(residualVotes),
-		moved:     true,
 		lapsedAt:  now.Slow,
 	}
 	v.quiet.counts, v.quiet.registered = vote.Never, true
@@ -143,7 +136,7 @@ func (v *Voter) Step(now vote.Now, conn vote.Conn, from vote.SessionID, m *vote.
 	case vote.KindRevoke:
 		v.revoke(conn, from, m)
 	default:
-		s := v.session(conn, from)
+		s := v.sessions.on(conn, from)
 		if s == nil || s.stream != m.Stream || s.conn != conn || !s.linked {
 			v.unknown(conn, m.Stream)
 			break
@@ -222,7 +215,7 @@ func (v *Voter) Unlink(now vote.Now, conn vote.Conn, out []vote.Outbound) []vote
 	v.begin(now, out)
 	v.unlinkWatches(conn)
 	v.unlinkLooks(conn)
-	for _, s := range slices.Clone(v.listed) {
+	for _, s := range slices.Clone(v.sessions.listed) {
 		if s.linked && s.conn == conn {
 			v.unlink(s)
 		}

@@ -346,7 +346,7 @@ func TestAPassOverAKeyIsCounted(t *testing.T) {
 	}{
 		{"a semaphore of another size", vote.Spec{Mode: vote.Permit, Permits: 3}, nil, 1},
 		{"a request of a node that has told of no majority", vote.Spec{Mode: vote.Exclusive},
-			func(b *booth, c *caller) { b.v.sessions[c.id].reaches = false }, 1},
+			func(b *booth, c *caller) { b.v.sessions.byID[c.id].reaches = false }, 1},
 		{"an upgrade", vote.Spec{Mode: vote.Exclusive, Beside: 1},
 			func(b *booth, c *caller) {
 				b.gather(c, "k", vote.Spec{Mode: vote.Shared}, 1)

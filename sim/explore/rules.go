@@ -91,9 +91,9 @@ func init() {
 
 		// A voter that isn't a client sends requests only to its own voter, and requests no keys
 		// there.
-		"node.Node.req":        unlessIdle,
-		"lease.Voter.listed":   sessions,
-		"lease.Voter.sessions": skip, // the same as listed
+		"node.Node.req":             unlessIdle,
+		"lease.sessionTable.listed": sessions,
+		"lease.sessionTable.byID":   skip, // the same as listed
 
 		"lease.Voter.quiet":     quietness,
 		"lease.Voter.reminders": reminders,
@@ -123,7 +123,7 @@ func init() {
 		"lease.Voter.keys": elements, "lease.session.entries": elements, "lease.Voter.idle": resting,
 		"lease.key.votes": entries, "lease.key.queue": entries, "lease.key.spent": spent, "lease.entry.extras": extras,
 		"lease.Voter.every": skip, "lease.key.at": skip, "lease.session.all": skip, "lease.entry.at": skip,
-		"lease.Voter.sessionsDue": skip, "lease.Voter.moved": skip, "lease.Voter.recent": skip, "lease.outbox.unsent": skip,
+		"lease.sessionTable.due": skip, "lease.sessionTable.moved": skip, "lease.sessionTable.recent": skip, "lease.outbox.unsent": skip,
 		"lease.Voter.spareEntries": skip, "lease.Voter.spareExtras": skip, "lease.Voter.spareKeys": skip,
 	}
 }
@@ -396,7 +396,7 @@ func missesNothing(e *encoder, in, v reflect.Value) {
 			panic(fmt.Sprintf("a voter wakes up at %d and misses %s at %d", due, what, at))
 		}
 	}
-	sessions := get(in, "listed")
+	sessions := get(get(in, "sessions"), "listed")
 	for i := range sessions.Len() {
 		s := sessions.Index(i).Elem()
 		check(true, get(s, "deadline").Int(), "the end of a session")
