@@ -11,7 +11,7 @@ import (
 // and a TryLock that receives messages has been told of the newest lease that keeps it from the
 // key. Tests call Audit after each step; nothing else does, since Audit looks at every key.
 func (v *Voter) Audit() error {
-	for _, k := range v.every {
+	for _, k := range v.keys.every {
 		if err := k.audit(); err != nil {
 			return fmt.Errorf("key %q: %w", k.name, err)
 		}

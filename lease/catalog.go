@@ -14,7 +14,7 @@ import (
 type catalog struct {
 	state  catalogState
 	blocks [][]vote.Key // sorted; no block is empty
-	left   int          // while building: how many keys at the start of Voter.every are missing
+	left   int          // while building: how many keys at the start of keyTable.every are missing
 	until  vote.Instant // when the index is dropped, unless another query arrives
 }
 
@@ -95,15 +95,15 @@ func (c *catalog) next(name vote.Key, same bool) (vote.Key, bool) {
 type cataloging struct{}
 
 func (cataloging) run(v *Voter) (done bool) {
-	c := &v.catalog
-	// The build runs from the end of Voter.every: when a key is removed, the last key takes its
+	c := &v.keys.catalog
+	// The build runs from the end of keyTable.every: when a key is removed, the last key takes its
 	// place, and the keys at the end are in the catalog already.
-	for c.left = min(c.left, len(v.every)); c.left > 0; c.left-- {
+	for c.left = min(c.left, v.keys.number()); c.left > 0; c.left-- {
 		if v.tired() {
 			return false
 		}
 		v.toil(1)
-		c.add(v.every[c.left-1].name)
+		c.add(v.keys.every[c.left-1].name)
 	}
 	c.state = catalogWhole
 	return true
@@ -112,11 +112,11 @@ func (cataloging) run(v *Voter) (done bool) {
 // needCatalog reports whether the catalog is complete. If there is no catalog, needCatalog starts
 // the task of building the catalog.
 func (v *Voter) needCatalog() bool {
-	c := &v.catalog
+	c := &v.keys.catalog
 	c.until = v.now.Slow.Add(v.cfg.MaxTTL)
 	v.at(c.until)
 	if c.state == catalogNone {
-		c.state, c.left = catalogPart, len(v.every)
+		c.state, c.left = catalogPart, v.keys.number()
 		v.undertake(cataloging{})
 	}
 	return c.state == catalogWhole
@@ -124,7 +124,7 @@ func (v *Voter) needCatalog() bool {
 
 // advanceCatalog drops a catalog that is no longer used.
 func (v *Voter) advanceCatalog() {
-	c := &v.catalog
+	c := &v.keys.catalog
 	switch {
 	case c.state == catalogNone:
 	case c.state == catalogPart || len(v.queriers) > 0:
@@ -134,27 +134,5 @@ func (v *Voter) advanceCatalog() {
 		*c = catalog{}
 	default:
 		v.at(c.until)
-	}
-}
-
-// keep registers a new key.
-func (v *Voter) keep(k *key) {
-	v.keys.put(k.name, k)
-	k.at = uint32(len(v.every))
-	v.every = append(v.every, k)
-	v.catalog.add(k.name)
-}
-
-// lose forgets a key.
-func (v *Voter) lose(k *key) {
-	v.keys.take(k.name)
-	v.catalog.remove(k.name)
-	last := len(v.every) - 1
-	moved := v.every[last]
-	v.every[k.at], moved.at = moved, k.at
-	v.every[last] = nil
-	v.every = v.every[:last]
-	if c := cap(v.every); c > roomy && last <= c/4 {
-		v.every = append(make([]*key, 0, c/2), v.every...)
 	}
 }

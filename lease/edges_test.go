@@ -163,7 +163,7 @@ func TestTheTokenOfAReaderWhoseSessionEndedIsNotWonAgainBesideOthers(t *testing.
 		t.Errorf("c has the token that a had:\n%s", said)
 	}
 	c.all(t, "pass 2s", "c opens", "c asks 2:k at=40 shared")
-	if spent := c.v.keys.m["k"].spent; spent != nil && len(*spent) > 0 {
+	if spent := c.v.keys.find("k").spent; spent != nil && len(*spent) > 0 {
 		t.Errorf("no reader is left of those days, and their tokens are remembered: %d", *spent)
 	}
 }
@@ -225,7 +225,7 @@ func TestTheTokensOfReadersAreForgottenWithTheLastOfThem(t *testing.T) {
 	c := newTalk()
 	c.all(t, "awake 3", "a opens ttl=200ms", "b opens ttl=200ms",
 		"a asks 1:k at=10 shared", "b asks 1:k at=20 shared", "pass 300ms")
-	k := c.v.keys.m["k"]
+	k := c.v.keys.find("k")
 	if k == nil || len(c.v.Votes("k")) != 0 {
 		t.Fatal("both sessions are over, and the key has votes, or is forgotten already")
 	}
@@ -253,11 +253,11 @@ func TestARequestThatYieldsIsSeenToWait(t *testing.T) {
 func TestTheCatalogIsGivenUpInTime(t *testing.T) {
 	c := newTalk()
 	c.all(t, "awake 3", "a opens", "a asks 1:k at=10", "b looks 7:k*")
-	if c.v.catalog.state == catalogNone {
+	if c.v.keys.catalog.state == catalogNone {
 		t.Fatal("a look by prefix needs the names in order")
 	}
 	c.all(t, "pass 1s")
-	if c.v.catalog.state != catalogNone {
+	if c.v.keys.catalog.state != catalogNone {
 		t.Error("nobody has looked for a maximum TTL, and the names are kept in order")
 	}
 }
@@ -311,7 +311,7 @@ func TestAnAbsurdTokenMovesNoVoteThatOutlastedGivingWay(t *testing.T) {
 			c.hear(c.v.Hold(c.now, false, nil))
 			once := func(when string) {
 				t.Helper()
-				votes, waits := c.v.Votes("k"), len(c.v.keys.m["k"].queue.all())+len(c.v.keys.m["k"].aside())
+				votes, waits := c.v.Votes("k"), len(c.v.keys.find("k").queue.all())+len(c.v.keys.find("k").aside())
 				if len(votes)+waits != 1 {
 					t.Errorf("%s: one request has %d votes and %d places in the queue", when, len(votes), waits)
 				}

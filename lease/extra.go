@@ -59,7 +59,7 @@ func (v *Voter) passOnUrge(f *entry) {
 // far as this voter knows, are told as well: their confirmation may be on its way.
 func (v *Voter) revoke(conn vote.Conn, from vote.SessionID, m *vote.Message) {
 	told := uint64(0)
-	if k := v.keys.m[m.Key]; k != nil {
+	if k := v.keys.find(m.Key); k != nil {
 		for _, e := range k.votes.all() {
 			if m.Token != 0 && (m.Token < e.token.First() || m.Token > e.token) {
 				continue // the sender means another lease

@@ -3,7 +3,7 @@ package lease
 import "github.com/lockmesh/lockmesh/internal/vote"
 
 // Keys returns how many keys the voter remembers.
-func (v *Voter) Keys() int { return len(v.keys.m) }
+func (v *Voter) Keys() int { return v.keys.number() }
 
 // Vote is a vote for a key, as seen by checks and pictures.
 type Vote struct {
@@ -24,7 +24,7 @@ func (v *Voter) Votes(name vote.Key) []Vote { return v.AppendVotes(nil, name) }
 
 // AppendVotes appends the votes for the key to a slice, in the order in which they were promised.
 func (v *Voter) AppendVotes(votes []Vote, name vote.Key) []Vote {
-	k := v.keys.m[name]
+	k := v.keys.find(name)
 	if k == nil {
 		return votes
 	}
@@ -57,7 +57,7 @@ type Size struct {
 
 // Size returns how much the voter keeps in memory.
 func (v *Voter) Size() Size {
-	s := Size{Sessions: len(v.sessions.listed), Keys: len(v.keys.m)}
+	s := Size{Sessions: len(v.sessions.listed), Keys: v.keys.number()}
 	for _, l := range v.sessions.listed {
 		s.Requests += len(l.entries.m)
 	}

@@ -164,7 +164,7 @@ func TestALookAtAPrefixIsInOrderAndBounded(t *testing.T) {
 		t.Errorf("%d keys of all", len(keys))
 	}
 	for i := range 5 {
-		k := l.v.keys.m[vote.Key(fmt.Sprintf("p/%03d", i))]
+		k := l.v.keys.find(vote.Key(fmt.Sprintf("p/%03d", i)))
 		l.v.extra(k.votes.all()[0]).value = make([]byte, vote.MaxQueriedBytes/4)
 	}
 	if keys, gap := look("p/"); len(keys) != 5 || !gap {

@@ -35,11 +35,11 @@ func (v *Voter) enter(s *session, st *vote.Entry) (*entry, refusal) {
 	if len(s.entries.m) >= MaxRequests || !v.serves(&st.Spec) {
 		return nil, refusal{kind: vote.KindBusy, number: st.Number}
 	}
-	k := v.keys.m[st.Key]
+	k := v.keys.find(st.Key)
 	if k == nil {
 		k = v.spareKeys.get()
 		k.name = st.Key
-		v.keep(k)
+		v.keys.keep(k)
 	}
 	token := st.Token
 	proven := token == 0 || v.takes(s, token, st.Key)

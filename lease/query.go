@@ -47,11 +47,11 @@ type query struct {
 func (v *Voter) query(conn vote.Conn, from vote.NodeID, m *vote.Message) {
 	l := query{nonce: m.Nonce, prefix: m.Key}
 	if !m.Prefix {
-		if k := v.keys.m[m.Key]; k != nil {
+		if k := v.keys.find(m.Key); k != nil {
 			v.show(conn, &l, k)
 		}
 		v.showLast(conn, &l, false)
-		v.askHandOffs(v.keys.m[m.Key], from)
+		v.askHandOffs(v.keys.find(m.Key), from)
 		return
 	}
 	if after := vote.Key(m.Value); after != "" && after >= l.prefix {
@@ -152,13 +152,13 @@ func (v *Voter) continueQuery(conn vote.Conn, l *query) (done bool) {
 	if !l.begun {
 		from, same = l.prefix, true
 	}
-	name, ok := v.catalog.next(from, same)
+	name, ok := v.keys.catalog.next(from, same)
 	if !ok || !strings.HasPrefix(string(name), string(l.prefix)) {
 		v.showLast(conn, l, false)
 		return true
 	}
 	before := l.shown
-	if l.most > 0 && l.keys == l.most || !v.show(conn, l, v.keys.m[name]) {
+	if l.most > 0 && l.keys == l.most || !v.show(conn, l, v.keys.find(name)) {
 		v.showLast(conn, l, true)
 		return true
 	}

@@ -89,7 +89,7 @@ func TestLooksAtAPrefixGiveWay(t *testing.T) {
 		b.pass(time.Second)
 		b.refreshAll()
 	}
-	if b.v.catalog.state != catalogNone || len(b.v.queriers) > 0 {
+	if b.v.keys.catalog.state != catalogNone || len(b.v.queriers) > 0 {
 		t.Errorf("the catalog is kept: %d queriers", len(b.v.queriers))
 	}
 }
@@ -161,19 +161,19 @@ func TestTheCatalogHasAllKeys(t *testing.T) {
 		}
 	}
 	var got []vote.Key
-	for _, block := range b.v.catalog.blocks {
+	for _, block := range b.v.keys.catalog.blocks {
 		if len(block) == 0 || len(block) >= blockMax {
 			t.Errorf("a block of %d", len(block))
 		}
 		got = append(got, block...)
 	}
 	var want []vote.Key
-	for name := range b.v.keys.m {
+	for name := range b.v.keys.byName.m {
 		want = append(want, name)
 	}
 	slices.Sort(want)
-	if len(want) == len(all) || len(want) < 100 || b.v.catalog.state != catalogWhole || !slices.Equal(got, want) {
-		t.Errorf("%d names in a catalog of state %d, %d keys", len(got), b.v.catalog.state, len(want))
+	if len(want) == len(all) || len(want) < 100 || b.v.keys.catalog.state != catalogWhole || !slices.Equal(got, want) {
+		t.Errorf("%d names in a catalog of state %d, %d keys", len(got), b.v.keys.catalog.state, len(want))
 	}
 }
 
@@ -215,7 +215,7 @@ func TestAnEventCostsTheWatchesThatWantIt(t *testing.T) {
 	c.number++
 	m := vote.Message{Kind: vote.KindRequest, Stream: 1, Number: c.number, Spec: vote.Spec{Key: "k", Mode: vote.Exclusive}, Time: b.now.Wall}
 	b.v.Step(b.now, c.conn, c.id, &m, nil)
-	won := vote.Message{Kind: vote.KindConfirm, Stream: 1, Number: c.number, Serial: b.v.serial, Token: b.v.keys.m["k"].highest, Won: true}
+	won := vote.Message{Kind: vote.KindConfirm, Stream: 1, Number: c.number, Serial: b.v.serial, Token: b.v.keys.find("k").highest, Won: true}
 	if n := b.cost(func() { hear(b.v.Step(b.now, c.conn, c.id, &won, nil)) }); n > turn+64 {
 		t.Errorf("the grant costs %d in one step", n)
 	}

@@ -25,9 +25,9 @@ type key struct {
 	voted   uint32       // TryLocks with a vote
 	urging  uint32       // how many of the requests urge the holder
 	permits uint16       // the users' common number of permits; valid while there are users
-	listed  bool         // the key is in Voter.idle
+	listed  bool         // the key is in keyTable.idle
 	serving bool         // a task is about to serve the key
-	at      uint32       // the key's index in Voter.every
+	at      uint32       // the key's index in keyTable.every
 }
 
 // lists returns all entries of the key: with a vote, waiting, and told.

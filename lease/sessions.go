@@ -9,7 +9,7 @@ import (
 // sessionTable has the sessions of a voter, and knows when the first session needs attention.
 type sessionTable struct {
 	byID          map[vote.SessionID]*session
-	listed        []*session          // in order of creation, so that nothing depends on the order of a map
+	listed        []*session          // in order of creation: the order of a map decides nothing
 	recent        [recentMax]*session // the sessions of the latest messages, by connection
 	lastGen       vote.Generation     // of the newest session
 	due           vote.Instant        // the earliest instant at which a session is due, unless moved

@@ -55,7 +55,7 @@ type Voter struct {
 	lapsedAt  vote.Instant // when a vote last ended without a message from its owner; see lapsed
 	broken    bool         // an invariant failed: the voter makes and extends no more promises
 	sessions  sessionTable
-	keys      table[vote.Key, *key]
+	keys      keyTable
 	serial    vote.Serial
 	quiet     quiet
 	elected   elected
@@ -64,10 +64,7 @@ type Voter struct {
 	residuals residualVotes
 	reminders reminders
 	news      news
-	idle      rests // unused keys, roughly in order of their next check
 	count     Counters
-	every     []*key // all keys, each at its index key.at, to be processed in pieces
-	catalog   catalog
 	queriers  map[vote.Conn]*querier
 	paused    []*querier
 

@@ -115,7 +115,7 @@ func (v *Voter) watches(what interest, by vote.NodeID) {
 	if !v.news.watched.note(what, v.now.Slow, v.cfg.MaxTTL, v.news.forgotten()) || what.prefix {
 		return
 	}
-	k := v.keys.m[what.key]
+	k := v.keys.find(what.key)
 	if k == nil {
 		return
 	}

@@ -14,7 +14,7 @@ func TestAVoterWithABrokenInvariantWithdraws(t *testing.T) {
 	c.all(t, "awake 3", "a opens", "a asks 1:k at=10", "b opens", "b asks 1:k at=20")
 	c.all(t, "a asks 3:long at=10 length=400ms")
 	c.buf.Reset()
-	k := c.v.keys.m["k"]
+	k := c.v.keys.find("k")
 	c.v.promise(k.queue.all()[0], 0) // as if serve had overlooked that the key is promised
 	if !c.v.broken || len(k.votes.all()) != 1 || k.votes.all()[0].s.id.Node != "a" {
 		t.Fatalf("broken: %v, promised to %v", c.v.broken, k.votes.all())
@@ -37,7 +37,7 @@ func TestAVoterWithABrokenInvariantWithdraws(t *testing.T) {
 func TestARequestThatWaitsOutsideItsQueueIsABrokenInvariant(t *testing.T) {
 	c := newTalk()
 	c.all(t, "awake 3", "a opens", "a asks 1:k at=10", "a confirms 1 serial=1 token=2000001 won", "b opens", "b asks 1:k at=20 try", "b asks 2:k at=30")
-	k := c.v.keys.m["k"]
+	k := c.v.keys.find("k")
 	waits := k.queue.all()[0]
 	k.queue.delete(0)
 	if c.v.notifyWaiting(waits) || !c.v.broken {

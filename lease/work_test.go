@@ -326,7 +326,7 @@ func TestAReaderThatComesToWaitLooksAtNoTryLock(t *testing.T) {
 	b.win(holder)
 	b.gather(writer, "k", vote.Spec{Mode: vote.Exclusive}, 1)
 	b.gather(crowd, "k", vote.Spec{Mode: vote.Shared, Try: true}, n)
-	if k := b.v.keys.m["k"]; k.told == nil || k.told.barred != n {
+	if k := b.v.keys.find("k"); k.told == nil || k.told.barred != n {
 		t.Fatalf("%+v readers are told of the writer", k.told)
 	}
 	if cost := b.cost(func() { b.gather(crowd, "k", reads, 1) }); cost > 8 {

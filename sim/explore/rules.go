@@ -102,7 +102,7 @@ func init() {
 		"lease.Voter.clock": missesNothing,
 
 		// How long a state has lasted matters only to queries and watches, and there are none here.
-		"lease.extras.from": skip, "lease.Voter.news": none, "lease.Voter.catalog": none,
+		"lease.extras.from": skip, "lease.Voter.news": none, "lease.keyTable.catalog": none,
 		"lease.Voter.queriers": none, "lease.Voter.paused": none, "lease.session.applying": none, "quorum.Requester.queries": none, "quorum.Requester.queriesDue": skip,
 		"quorum.Requester.watches": none,
 		// These matter for leases with a length of their own, or a minimum hold time.
@@ -120,9 +120,9 @@ func init() {
 	// there are ways to fill it. Walks with shadows, with caches filled in other ways, find a cache
 	// that matters.
 	forms = map[string]rule{
-		"lease.Voter.keys": elements, "lease.session.entries": elements, "lease.Voter.idle": resting,
+		"lease.keyTable.byName": elements, "lease.session.entries": elements, "lease.keyTable.idle": resting,
 		"lease.key.votes": entries, "lease.key.queue": entries, "lease.key.spent": spent, "lease.entry.extras": extras,
-		"lease.Voter.every": skip, "lease.key.at": skip, "lease.session.all": skip, "lease.entry.at": skip,
+		"lease.keyTable.every": skip, "lease.key.at": skip, "lease.session.all": skip, "lease.entry.at": skip,
 		"lease.sessionTable.due": skip, "lease.sessionTable.moved": skip, "lease.sessionTable.recent": skip, "lease.outbox.unsent": skip,
 		"lease.Voter.spareEntries": skip, "lease.Voter.spareExtras": skip, "lease.Voter.spareKeys": skip,
 	}
@@ -411,7 +411,7 @@ func missesNothing(e *encoder, in, v reflect.Value) {
 	if r := get(in, "reminders"); r.Len() > 0 {
 		check(true, get(r.Index(0), "at").Int(), "a vote that is to be looked at again")
 	}
-	if k, first := inLine(get(in, "idle")); k.Len() > first {
+	if k, first := inLine(get(get(in, "keys"), "idle")); k.Len() > first {
 		check(true, get(k.Index(first), "at").Int(), "a key that no request wants")
 	}
 }
