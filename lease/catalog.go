@@ -127,7 +127,7 @@ func (v *Voter) advanceCatalog() {
 	c := &v.keys.catalog
 	switch {
 	case c.state == catalogNone:
-	case c.state == catalogPart || len(v.queriers) > 0:
+	case c.state == catalogPart || v.queries.any():
 		c.until = max(c.until, v.now.Slow.Add(v.cfg.MaxTTL))
 		v.at(c.until)
 	case c.until <= v.now.Slow:

@@ -8,23 +8,9 @@ import (
 	"github.com/lockmesh/lockmesh/internal/vote"
 )
 
-const (
-	// queriesMax is how many queries for prefixes may wait at a voter per connection. A node sends
-	// a few at a time; queries beyond the limit aren't answered.
-	queriesMax = 1024
-
-	// queryPause is how long the prefix queries of a connection pause after each of their turns, so
-	// that queries take only a part of a voter's time, although a peer may send any number of them.
-	queryPause = time.Millisecond
-)
-
-// querier answers the prefix queries of a connection, one after the other.
-type querier struct {
-	conn    vote.Conn
-	queries []query
-	wakeAt  vote.Instant // the end of the pause; zero while the querier is among the tasks
-	gone    bool         // the connection is closed
-}
+// queryPause is how long the prefix queries of a connection pause after each of their turns, so
+// that queries take only a part of a voter's time, although a peer may send any number of them.
+const queryPause = time.Millisecond
 
 // query is a query in progress: who holds the keys with a prefix, and who waits for them. Each
 // key is shown as of a single moment; different keys may be shown as of different moments.
@@ -58,17 +44,8 @@ func (v *Voter) query(conn vote.Conn, from vote.NodeID, m *vote.Message) {
 		l.at, l.begun = after, true
 	}
 	l.most = int(min(m.Count, vote.MaxQueried))
-	k := v.queriers[conn]
-	if k == nil {
-		if v.queriers == nil {
-			v.queriers = make(map[vote.Conn]*querier)
-		}
-		k = &querier{conn: conn}
-		v.queriers[conn] = k
-		defer v.undertake(k)
-	}
-	if len(k.queries) < queriesMax {
-		k.queries = append(k.queries, l)
+	if k := v.queries.add(conn, l); k != nil {
+		v.undertake(k)
 	}
 }
 
@@ -109,40 +86,23 @@ func (k *querier) run(v *Voter) (done bool) {
 			k.queries = k.queries[1:]
 		}
 	}
-	delete(v.queriers, k.conn)
+	v.queries.finish(k)
 	return true
 }
 
 // pause resumes the querier after queryPause.
 func (k *querier) pause(v *Voter) {
 	k.wakeAt = v.now.Slow.Add(queryPause)
-	v.paused = append(v.paused, k)
+	v.queries.pause(k)
 	v.at(k.wakeAt)
 }
 
 // advanceQueries resumes the queriers after their pauses.
 func (v *Voter) advanceQueries() {
-	// All pauses have the same length, so the list is in order.
-	for len(v.paused) > 0 && v.paused[0].wakeAt <= v.now.Slow {
-		k := v.paused[0]
-		k.wakeAt = 0
+	for k := v.queries.wake(v.now.Slow); k != nil; k = v.queries.wake(v.now.Slow) {
 		v.postpone(k)
-		v.paused[0] = nil
-		v.paused = v.paused[1:]
 	}
-	if len(v.paused) > 0 {
-		v.at(v.paused[0].wakeAt)
-	} else {
-		v.paused = nil
-	}
-}
-
-// unlinkLooks forgets the queries of a closed connection.
-func (v *Voter) unlinkLooks(conn vote.Conn) {
-	if k := v.queriers[conn]; k != nil {
-		k.gone = true
-		delete(v.queriers, conn)
-	}
+	v.at(v.queries.wakeAt())
 }
 
 // continueQuery shows the next key with the prefix, and reports whether the query is complete.

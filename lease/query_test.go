@@ -89,8 +89,8 @@ func TestLooksAtAPrefixGiveWay(t *testing.T) {
 		b.pass(time.Second)
 		b.refreshAll()
 	}
-	if b.v.keys.catalog.state != catalogNone || len(b.v.queriers) > 0 {
-		t.Errorf("the catalog is kept: %d queriers", len(b.v.queriers))
+	if b.v.keys.catalog.state != catalogNone || b.v.queries.any() {
+		t.Errorf("the catalog is kept: %d queriers", len(b.v.queries.queriers))
 	}
 }
 

@@ -65,8 +65,7 @@ type Voter struct {
 	reminders reminders
 	news      news
 	count     Counters
-	queriers  map[vote.Conn]*querier
-	paused    []*querier
+	queries   queries
 
 	grace time.Duration // of the promises being made; see expireResidual
 	bid   vote.Token    // of a release, for the promises that result; zero for none
@@ -211,7 +210,7 @@ func (v *Voter) Tick(now vote.Now, out []vote.Outbound) []vote.Outbound {
 func (v *Voter) Unlink(now vote.Now, conn vote.Conn, out []vote.Outbound) []vote.Outbound {
 	v.begin(now, out)
 	v.unlinkWatches(conn)
-	v.unlinkLooks(conn)
+	v.queries.unlink(conn)
 	for _, s := range slices.Clone(v.sessions.listed) {
 		if s.linked && s.conn == conn {
 			v.unlink(s)

@@ -103,7 +103,7 @@ func init() {
 
 		// How long a state has lasted matters only to queries and watches, and there are none here.
 		"lease.extras.from": skip, "lease.Voter.news": none, "lease.keyTable.catalog": none,
-		"lease.Voter.queriers": none, "lease.Voter.paused": none, "lease.session.applying": none, "quorum.Requester.queries": none, "quorum.Requester.queriesDue": skip,
+		"lease.Voter.queries": none, "lease.session.applying": none, "quorum.Requester.queries": none, "quorum.Requester.queriesDue": skip,
 		"quorum.Requester.watches": none,
 		// These matter for leases with a length of their own, or a minimum hold time.
 		"lease.entry.wonAt": ifTimed, "quorum.coldVote.relSerial": ifTimed,
