@@ -138,7 +138,7 @@ func (t *applying) goesOver(v *Voter) {
 	case applyDrops:
 		s.syncing = false
 	case applyListed:
-		for _, g := range v.residuals.outliving(s.id) {
+		for _, g := range v.votes.residuals.outliving(s.id) {
 			t.residuals = append(t.residuals, g.number)
 		}
 		v.toil(len(t.residuals) / scanned)
@@ -146,7 +146,7 @@ func (t *applying) goesOver(v *Voter) {
 		t.told = make([]vote.Serial, len(t.listed))
 	case applyAnswers:
 		v.answer(s, t.chunk)
-		t.chunk, t.upTo = nil, v.serial
+		t.chunk, t.upTo = nil, v.votes.serial
 	}
 	t.phase++
 	t.next = 0

@@ -61,7 +61,7 @@ func (v *Voter) Size() Size {
 	for _, l := range v.sessions.listed {
 		s.Requests += len(l.entries.m)
 	}
-	for _, of := range v.residuals {
+	for _, of := range v.votes.residuals {
 		for _, residuals := range of {
 			s.Residuals += len(residuals)
 		}

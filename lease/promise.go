@@ -43,7 +43,7 @@ func (v *Voter) enter(s *session, st *vote.Entry) (*entry, refusal) {
 	}
 	token := st.Token
 	proven := token == 0 || v.takes(s, token, st.Key)
-	if !proven && (v.quiet.over || len(v.residuals[s.id][st.Number]) > 0) {
+	if !proven && (v.quiet.over || len(v.votes.residuals[s.id][st.Number]) > 0) {
 		// As far as the voter knows, no lease has this token: the request waits for the key as any
 		// other request does. A vote of the request that still stands has another token.
 		token = 0
@@ -208,8 +208,7 @@ func (v *Voter) promise(e *entry, slot vote.Slot) bool {
 		return false
 	}
 	v.dequeue(e)
-	v.serial++
-	e.serial, e.slot, e.want = v.serial, slot, 0
+	e.serial, e.slot, e.want = v.votes.nextSerial(), slot, 0
 	v.votedAt(e, v.now.Slow)
 	e.inquired, e.asked = false, askedNothing
 	if e.extras != nil || v.grace != 0 {

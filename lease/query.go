@@ -159,17 +159,11 @@ func (v *Voter) show(conn vote.Conn, l *query, k *key) bool {
 	return true
 }
 
-// lapsed records that a vote ends here, or may have ended, without having been given back by its
-// owner: the vote's time or its session is over. The lease may go on by the votes of other voters.
-// A query that asked another voter before the other voter gave its vote, and this voter after this
-// voter's vote had ended, would see too few votes for the lease at both voters; so each answer to a
-// query states for how long the voter hasn't lost a vote.
-func (v *Voter) lapsed() { v.lapsedAt = v.now.Slow }
-
+// showLast ends the answer to a query.
 func (v *Voter) showLast(conn vote.Conn, l *query, gap bool) {
 	last := v.send(conn, vote.KindShow)
 	last.Nonce, last.Permits, last.Views, last.Gap, last.End = l.nonce, l.permits, l.views, gap, true
-	last.TTL = max(v.now.Slow.Sub(v.lapsedAt), 0)
+	last.TTL = max(v.now.Slow.Sub(v.votes.lapsedAt), 0)
 }
 
 // firstWaiting returns the first waiting requests of a key, at most shownMax, in order. Of TryLocks

@@ -215,7 +215,7 @@ func TestAnEventCostsTheWatchesThatWantIt(t *testing.T) {
 	c.number++
 	m := vote.Message{Kind: vote.KindRequest, Stream: 1, Number: c.number, Spec: vote.Spec{Key: "k", Mode: vote.Exclusive}, Time: b.now.Wall}
 	b.v.Step(b.now, c.conn, c.id, &m, nil)
-	won := vote.Message{Kind: vote.KindConfirm, Stream: 1, Number: c.number, Serial: b.v.serial, Token: b.v.keys.find("k").highest, Won: true}
+	won := vote.Message{Kind: vote.KindConfirm, Stream: 1, Number: c.number, Serial: b.v.votes.serial, Token: b.v.keys.find("k").highest, Won: true}
 	if n := b.cost(func() { hear(b.v.Step(b.now, c.conn, c.id, &won, nil)) }); n > turn+64 {
 		t.Errorf("the grant costs %d in one step", n)
 	}

@@ -110,7 +110,7 @@ func TestALeaseThatIsTakenUpAgainHasFewTimers(t *testing.T) {
 	for range 50 {
 		c.all(t, "a breaks", "pass 300ms", "a syncs 1:k:won=2000001:length=900ms ttl=200ms", "a extends 1 serial=1")
 	}
-	if n := len(c.v.reminders); n > 10 {
+	if n := len(c.v.votes.reminders); n > 10 {
 		t.Fatalf("%d timers for one vote", n)
 	}
 	if said := c.said(t, "a breaks", "pass 899ms", "a looks 1:k"); !strings.Contains(said, "holding") {

@@ -118,7 +118,7 @@ func (v *Voter) residualOf(e *entry, until vote.Instant, lapsed bool) *entry {
 	x.ends, x.until = x.until, until
 	e.s.digest = e.s.digest.Minus(vote.DigestOfVote(e.serial))
 	e.voteless()
-	v.residuals.add(g)
+	v.votes.residuals.add(g)
 	v.remind(g, until)
 	return g
 }
@@ -127,10 +127,10 @@ func (v *Voter) residualOf(e *entry, until vote.Instant, lapsed bool) *entry {
 // back, if that vote still stands. A vote given back by its owner in the meantime (serial up to
 // yielded) ends. reclaim reports whether the request has its vote back.
 func (v *Voter) reclaim(e *entry, yielded vote.Serial) bool {
-	if len(v.residuals) == 0 {
+	if len(v.votes.residuals) == 0 {
 		return false
 	}
-	for _, g := range slices.Clone(v.residuals[e.s.id][e.number]) {
+	for _, g := range slices.Clone(v.votes.residuals[e.s.id][e.number]) {
 		if g.key != e.key {
 			continue
 		}
@@ -138,7 +138,7 @@ func (v *Voter) reclaim(e *entry, yielded vote.Serial) bool {
 			v.expireResidual(g)
 			continue
 		}
-		v.residuals.remove(g)
+		v.votes.residuals.remove(g)
 		e.serial, e.slot, e.want = g.serial, g.slot, 0
 		v.votedAt(e, g.since)
 		if g.wonAt != 0 {
@@ -186,7 +186,7 @@ func (v *Voter) reclaim(e *entry, yielded vote.Serial) bool {
 // other request has had the key here since, and lock-delay and minimum hold apply when the lease
 // ends; so the entry needn't wait for its own residual vote.
 func (v *Voter) takeBack(e *entry, spokenFor *slots) bool {
-	if len(v.residuals) == 0 {
+	if len(v.votes.residuals) == 0 {
 		return false
 	}
 	var own *entry
@@ -202,7 +202,7 @@ func (v *Voter) takeBack(e *entry, spokenFor *slots) bool {
 		return false
 	}
 	v.lapsed()
-	v.residuals.remove(own)
+	v.votes.residuals.remove(own)
 	v.unvote(own)
 	v.discard(own)
 	return true
@@ -215,7 +215,7 @@ func (v *Voter) unlisted(s *session, n vote.Number) {
 	if s.entries.m[n] != nil {
 		return
 	}
-	for _, g := range slices.Clone(v.residuals[s.id][n]) {
+	for _, g := range slices.Clone(v.votes.residuals[s.id][n]) {
 		if g.rare().length == 0 {
 			continue
 		}
@@ -238,7 +238,7 @@ func (v *Voter) unlisted(s *session, n vote.Number) {
 func (v *Voter) expireResidual(g *entry) {
 	k := g.key
 	v.lapsed()
-	v.residuals.remove(g)
+	v.votes.residuals.remove(g)
 	if g.rare().length > 0 {
 		v.report(vote.Ended, g)
 	}
@@ -307,107 +307,4 @@ func (v *Voter) outlasted(e *entry) {
 	e.dormant = e.held // until the owner reports that the lease goes on
 	k.insert(e)
 	v.schedule(k)
-}
-
-// reminder schedules a check of a vote: at the end of the vote's proposal timeout, or of the vote.
-type reminder struct {
-	at     vote.Instant
-	serial vote.Serial
-	key    *key
-}
-
-// reminders is a heap, the earliest first. An obsolete reminder is skipped when its time comes.
-type reminders []reminder
-
-func (h reminders) less(i, j int) bool {
-	if h[i].at != h[j].at {
-		return h[i].at < h[j].at
-	}
-	return h[i].serial < h[j].serial
-}
-
-func (h *reminders) add(r reminder) {
-	*h = append(*h, r)
-	all := *h
-	for i := len(all) - 1; i > 0; {
-		up := (i - 1) / 2
-		if !all.less(i, up) {
-			break
-		}
-		all[i], all[up] = all[up], all[i]
-		i = up
-	}
-}
-
-// take removes and returns the earliest reminder.
-func (h *reminders) take() reminder {
-	all := *h
-	first, n := all[0], len(all)-1
-	all[0], all[n] = all[n], reminder{}
-	all = all[:n]
-	for i := 0; ; {
-		down := 2*i + 1
-		if down >= n {
-			break
-		}
-		if down+1 < n && all.less(down+1, down) {
-			down++
-		}
-		if !all.less(down, i) {
-			break
-		}
-		all[i], all[down] = all[down], all[i]
-		i = down
-	}
-	if c := cap(all); c > roomy && n <= c/8 {
-		all = append(make(reminders, 0, 2*n), all...)
-	}
-	*h = all
-	return first
-}
-
-// remind schedules a check of a vote at an instant.
-func (v *Voter) remind(e *entry, at vote.Instant) {
-	v.at(at)
-	x := v.extra(e)
-	if x.timed != 0 && x.timed <= at && x.timed > v.now.Slow {
-		return // the vote is checked earlier, and then scheduled anew
-	}
-	x.timed = at
-	v.reminders.add(reminder{at, e.serial, e.key})
-}
-
-func (v *Voter) advanceReminders() {
-	var served *key // by the reminder before; nothing has happened to the key since
-	for len(v.reminders) > 0 && v.reminders[0].at <= v.now.Slow && !v.tired() {
-		v.toil(1)
-		r := v.reminders.take()
-		e := r.key.voteOf(r.serial)
-		if e == nil {
-			continue
-		}
-		x := v.extra(e)
-		if x.timed > v.now.Slow {
-			// A later check is scheduled: this reminder is left over from before the vote became
-			// residual, was reclaimed, or got an earlier check.
-			continue
-		}
-		x.timed = 0
-		switch {
-		case x.until != 0 && x.until <= v.now.Slow:
-			v.outlasted(e)
-			served = nil
-		default:
-			if x.until != 0 {
-				v.remind(e, x.until)
-			}
-			if r.key != served { // the timeouts of many readers end together
-				v.serve(r.key)
-				served = r.key
-			}
-		}
-	}
-	if len(v.reminders) > 0 {
-		v.at(v.reminders[0].at)
-	}
 }

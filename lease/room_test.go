@@ -113,7 +113,7 @@ func TestACrowdThatHasGoneLeavesNothing(t *testing.T) {
 	if left := heap() - before; left > grown/20 {
 		t.Errorf("of %d bytes for a crowd %d are left", grown, left)
 	}
-	if timers, resting := cap(b.v.reminders), cap(b.v.keys.idle.all); timers > roomy || resting > roomy {
+	if timers, resting := cap(b.v.votes.reminders), cap(b.v.keys.idle.all); timers > roomy || resting > roomy {
 		t.Errorf("there is room for %d timers and %d keys that rest", timers, resting)
 	}
 	runtime.KeepAlive(b)

@@ -135,7 +135,7 @@ func (v *Voter) open(conn vote.Conn, from vote.SessionID, m *vote.Message) {
 // newestStream returns the newest stream of an incarnation that has left something behind after its
 // session ended; zero if nothing is left.
 func (v *Voter) newestStream(id vote.SessionID) vote.Stream {
-	newest := v.residuals.stream(id)
+	newest := v.votes.residuals.stream(id)
 	if s := v.endingOf(id); s != nil {
 		newest = max(newest, s.stream)
 	}

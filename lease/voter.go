@@ -52,20 +52,17 @@ type Voter struct {
 	clock
 	outbox
 	work
-	lapsedAt  vote.Instant // when a vote last ended without a message from its owner; see lapsed
-	broken    bool         // an invariant failed: the voter makes and extends no more promises
-	sessions  sessionTable
-	keys      keyTable
-	serial    vote.Serial
-	quiet     quiet
-	elected   elected
-	tokens    knownTokens
-	trust     trust
-	residuals residualVotes
-	reminders reminders
-	news      news
-	count     Counters
-	queries   queries
+	broken   bool // an invariant failed: the voter makes and extends no more promises
+	sessions sessionTable
+	keys     keyTable
+	votes    voteTable
+	quiet    quiet
+	elected  elected
+	tokens   knownTokens
+	trust    trust
+	news     news
+	count    Counters
+	queries  queries
 
 	grace time.Duration // of the promises being made; see expireResidual
 	bid   vote.Token    // of a release, for the promises that result; zero for none
@@ -86,11 +83,10 @@ type Counters struct {
 // New returns a voter that starts its incarnation now, in startup quarantine.
 func New(cfg Config, now vote.Now) *Voter {
 	v := &Voter{
-		cfg:       cfg,
-		clock:     clock{now: now},
-		sessions:  newSessionTable(),
-		residuals: make(residualVotes),
-		lapsedAt:  now.Slow,
+		cfg:      cfg,
+		clock:    clock{now: now},
+		sessions: newSessionTable(),
+		votes:    voteTable{residuals: make(residualVotes), lapsedAt: now.Slow},
 	}
 	v.quiet.counts, v.quiet.registered = vote.Never, true
 	if !cfg.Fresh {

@@ -95,8 +95,8 @@ func init() {
 		"lease.sessionTable.listed": sessions,
 		"lease.sessionTable.byID":   skip, // the same as listed
 
-		"lease.Voter.quiet":     quietness,
-		"lease.Voter.reminders": reminders,
+		"lease.Voter.quiet":         quietness,
+		"lease.voteTable.reminders": reminders,
 		// Each timer that this instant summarizes is written. A timer that fires for nothing does
 		// nothing; a missed timer is detected.
 		"lease.Voter.clock": missesNothing,
@@ -408,7 +408,7 @@ func missesNothing(e *encoder, in, v reflect.Value) {
 	check(!is(q, "over") && now < until, until, "the end of its quiet time")
 	check(is(q, "asking"), get(q, "askNext").Int(), "its next question")
 	check(away != 0, away, "its return")
-	if r := get(in, "reminders"); r.Len() > 0 {
+	if r := get(get(in, "votes"), "reminders"); r.Len() > 0 {
 		check(true, get(r.Index(0), "at").Int(), "a vote that is to be looked at again")
 	}
 	if k, first := inLine(get(get(in, "keys"), "idle")); k.Len() > first {
