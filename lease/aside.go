@@ -28,7 +28,7 @@ func (k *key) aside() []*entry {
 // standAside takes a TryLock out of the queue, or keeps it out: lease t keeps it from the key.
 func (v *Voter) standAside(e *entry, t vote.Token, barred bool) {
 	k := e.key
-	x := v.extra(e)
+	x := v.spares.extra(e)
 	if x.taken == 0 {
 		v.dequeue(e)
 		if k.told == nil {

@@ -56,7 +56,7 @@ func (t *ending) run(v *Voter) (done bool) {
 			if !t.over { // otherwise the whole table is dropped at the end
 				s.entries.take(e.number)
 			}
-			v.discard(e)
+			v.spares.discard(e)
 		}
 	}
 	v.endings--

@@ -101,21 +101,13 @@ func (e *entry) rare() *extras {
 	return e.extras
 }
 
-// extra returns the entry's extras for writing.
-func (v *Voter) extra(e *entry) *extras {
-	if e.extras == nil {
-		e.extras = v.spareExtras.get()
-	}
-	return e.extras
-}
-
 // setSpec stores the rarely used fields of a request's vote.Spec, limited to what this voter can
 // promise.
 func (v *Voter) setSpec(e *entry, w *vote.Spec) {
 	if w.Beside == 0 && w.Length <= 0 && w.Delay <= 0 && w.MinHold <= 0 && w.EndsAfter <= 0 {
 		return
 	}
-	x := v.extra(e)
+	x := v.spares.extra(e)
 	x.beside, x.length, x.delay, x.minHold = w.Beside, max(w.Length, 0), v.within(w.Delay), v.within(w.MinHold)
 	x.lasts = w.EndsAfter
 }
@@ -133,25 +125,6 @@ func (e *entry) ends(now vote.Instant) {
 	}
 }
 
-// discard recycles the memory of an entry without references.
-func (v *Voter) discard(e *entry) {
-	if e.extras != nil {
-		v.spareExtras.put(e.extras)
-	}
-	v.spareEntries.put(e)
-}
-
-// copyOf returns a copy of an entry, with extras of its own.
-func (v *Voter) copyOf(e *entry) *entry {
-	g := v.spareEntries.get()
-	*g = *e
-	if e.extras != nil {
-		g.extras = v.spareExtras.get()
-		*g.extras = *e.extras
-	}
-	return g
-}
-
 func (e *entry) urges() bool { return e.extras != nil && e.extras.urge }
 
 // from returns when the request arrived.
@@ -166,7 +139,7 @@ func (e *entry) from() vote.Instant {
 func (v *Voter) votedAt(e *entry, at vote.Instant) {
 	if e.since != at {
 		from := e.from()
-		v.extra(e).from = from
+		v.spares.extra(e).from = from
 		e.since = at
 	}
 }

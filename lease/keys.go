@@ -93,7 +93,7 @@ func (v *Voter) advanceIdle() {
 			v.raiseMin(k.highest)
 			v.keys.lose(k)
 			// Reminders may still refer to the key, but with serials that no key will have again.
-			v.spareKeys.put(k)
+			v.spares.keys.put(k)
 		}
 	}
 	if v.keys.idle.len() > 0 {

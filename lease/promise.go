@@ -37,7 +37,7 @@ func (v *Voter) enter(s *session, st *vote.Entry) (*entry, refusal) {
 	}
 	k := v.keys.find(st.Key)
 	if k == nil {
-		k = v.spareKeys.get()
+		k = v.spares.keys.get()
 		k.name = st.Key
 		v.keys.keep(k)
 	}
@@ -51,7 +51,7 @@ func (v *Voter) enter(s *session, st *vote.Entry) (*entry, refusal) {
 	if !v.suits(k, &st.Spec) && token == 0 {
 		return nil, refusal{vote.KindUnfit, st.Number, k.permits}
 	}
-	e := v.spareEntries.get()
+	e := v.spares.entries.get()
 	*e = entry{
 		s: s, key: k, number: st.Number, time: st.Time, bid: st.Bid,
 		mode: st.Mode, permits: st.Permits, try: st.Try,
@@ -212,7 +212,7 @@ func (v *Voter) promise(e *entry, slot vote.Slot) bool {
 	v.votedAt(e, v.now.Slow)
 	e.inquired, e.asked = false, askedNothing
 	if e.extras != nil || v.grace != 0 {
-		x := v.extra(e)
+		x := v.spares.extra(e)
 		x.until, x.timed, x.grace = 0, 0, v.grace
 	}
 	if !e.held {
@@ -485,5 +485,5 @@ func (v *Voter) drop(e *entry, lapsed bool) {
 	if k.idleNow() {
 		v.rest(k)
 	}
-	v.discard(e)
+	v.spares.discard(e)
 }

@@ -109,9 +109,9 @@ func (v *Voter) leaveResidual(e *entry, until vote.Instant, lapsed bool) {
 // residualOf turns the vote of an entry into a residual vote, and takes the vote off the entry. The
 // caller puts the residual vote in the vote's place.
 func (v *Voter) residualOf(e *entry, until vote.Instant, lapsed bool) *entry {
-	g := v.copyOf(e)
+	g := v.spares.copyOf(e)
 	g.residual, g.held = true, true
-	x := v.extra(g)
+	x := v.spares.extra(g)
 	if !lapsed || x.until <= v.now.Slow {
 		x.length = 0
 	}
@@ -167,13 +167,13 @@ func (v *Voter) reclaim(e *entry, yielded vote.Serial) bool {
 		}
 		e.s.digest = e.s.digest.Plus(vote.DigestOfVote(e.serial))
 		if had.timed != 0 {
-			v.extra(e).timed = had.timed // the vote keeps its serial, and so its timers
+			v.spares.extra(e).timed = had.timed // the vote keeps its serial, and so its timers
 		}
 		if until != 0 {
-			v.extra(e).until = until
+			v.spares.extra(e).until = until
 			v.remind(e, until)
 		}
-		v.discard(g)
+		v.spares.discard(g)
 		v.forgetTaken(e.key) // the request may not have won, after all
 		return true
 	}
@@ -204,7 +204,7 @@ func (v *Voter) takeBack(e *entry, spokenFor *slots) bool {
 	v.lapsed()
 	v.votes.residuals.remove(own)
 	v.unvote(own)
-	v.discard(own)
+	v.spares.discard(own)
 	return true
 }
 
@@ -220,7 +220,7 @@ func (v *Voter) unlisted(s *session, n vote.Number) {
 			continue
 		}
 		v.report(vote.Ended, g)
-		x := v.extra(g)
+		x := v.spares.extra(g)
 		x.length, x.until = 0, 0 // the rest of the lease itself ends
 		if x.until = v.stays(g, true); x.until <= v.now.Slow {
 			v.expireResidual(g)
@@ -254,7 +254,7 @@ func (v *Voter) expireResidual(g *entry) {
 	if k.idleNow() {
 		v.rest(k)
 	}
-	v.discard(g)
+	v.spares.discard(g)
 }
 
 // extend makes a vote last for its request's length from now.
@@ -264,7 +264,7 @@ func (v *Voter) extend(s *session, m *vote.Message) {
 		return
 	}
 	if m.TTL > 0 {
-		if v.extra(e).lasts = m.TTL; e.held {
+		if v.spares.extra(e).lasts = m.TTL; e.held {
 			e.ends(v.now.Slow)
 		}
 	}
@@ -297,7 +297,7 @@ func (v *Voter) outlasted(e *entry) {
 	k := e.key
 	v.lapsed()
 	v.push(e.s, vote.KindLapsed, e.number).Serial = e.serial
-	v.extra(e).until = 0
+	v.spares.extra(e).until = 0
 	// Held or not: the request may have won, and the report of the win may be lost
 	if until := v.stays(e, true); until > v.now.Slow {
 		v.leaveResidual(e, until, true)

@@ -179,29 +179,3 @@ func (l *rests) take() resting {
 	}
 	return r
 }
-
-// spareMax is how many free structs of a type are kept for reuse: enough for a steady flow,
-// and about 100 KB.
-const spareMax = 512
-
-// spare keeps unreferenced structs for reuse. Each struct is zeroed before reuse.
-type spare[T any] struct{ free []*T }
-
-func (p *spare[T]) get() *T {
-	n := len(p.free)
-	if n == 0 {
-		return new(T)
-	}
-	x := p.free[n-1]
-	p.free[n-1] = nil
-	p.free = p.free[:n-1]
-	return x
-}
-
-func (p *spare[T]) put(x *T) {
-	if len(p.free) < spareMax {
-		var zero T
-		*x = zero
-		p.free = append(p.free, x)
-	}
-}

@@ -168,22 +168,22 @@ func TestTheSteadyPathAllocatesNothing(t *testing.T) {
 func TestWhatIsUsedAgainIsAsGoodAsNew(t *testing.T) {
 	var v Voter
 	for range 2 * spareMax {
-		e, k := v.spareEntries.get(), v.spareKeys.get()
+		e, k := v.spares.entries.get(), v.spares.keys.get()
 		e.held, e.number, e.key = true, 7, k
-		v.extra(e).why = "why"
+		v.spares.extra(e).why = "why"
 		k.name, k.tries = "k", 3
 		k.votes.add(e)
-		k.votes.add(v.copyOf(e))
+		k.votes.add(v.spares.copyOf(e))
 		for _, f := range slices.Clone(k.votes.all()) {
-			v.discard(f)
+			v.spares.discard(f)
 		}
-		v.spareKeys.put(k)
-		e, k = v.spareEntries.get(), v.spareKeys.get()
-		if *e != (entry{}) || *k != (key{}) || e.rare().why != "" || v.extra(e).why != "" {
+		v.spares.keys.put(k)
+		e, k = v.spares.entries.get(), v.spares.keys.get()
+		if *e != (entry{}) || *k != (key{}) || e.rare().why != "" || v.spares.extra(e).why != "" {
 			t.Fatalf("%+v, %+v", e, k)
 		}
 	}
-	if n := len(v.spareEntries.free); n > spareMax {
+	if n := len(v.spares.entries.free); n > spareMax {
 		t.Errorf("%d entries are kept", n)
 	}
 	var many spare[key]

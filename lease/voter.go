@@ -64,12 +64,9 @@ type Voter struct {
 	count    Counters
 	queries  queries
 
-	grace time.Duration // of the promises being made; see expireResidual
-	bid   vote.Token    // of a release, for the promises that result; zero for none
-
-	spareEntries spare[entry]
-	spareExtras  spare[extras]
-	spareKeys    spare[key]
+	grace  time.Duration // of the promises being made; see expireResidual
+	bid    vote.Token    // of a release, for the promises that result; zero for none
+	spares spares
 }
 
 // Counters count the actions of a voter's incarnation, for statistics and for tests that check

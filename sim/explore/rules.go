@@ -124,7 +124,7 @@ func init() {
 		"lease.key.votes": entries, "lease.key.queue": entries, "lease.key.spent": spent, "lease.entry.extras": extras,
 		"lease.keyTable.every": skip, "lease.key.at": skip, "lease.session.all": skip, "lease.entry.at": skip,
 		"lease.sessionTable.due": skip, "lease.sessionTable.moved": skip, "lease.sessionTable.recent": skip, "lease.outbox.unsent": skip,
-		"lease.Voter.spareEntries": skip, "lease.Voter.spareExtras": skip, "lease.Voter.spareKeys": skip,
+		"lease.Voter.spares": skip,
 	}
 }
 
