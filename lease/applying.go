@@ -173,7 +173,7 @@ func (t *applying) drops(v *Voter) (more bool) {
 	}
 	e := all[at]
 	if i, ok := t.last[e.number]; !ok || t.listed[i].Key != e.key.name {
-		v.drop(e, true)
+		v.drop(e, true, 0)
 		t.next-- // the list is shorter now
 	}
 	return true

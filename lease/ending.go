@@ -46,7 +46,7 @@ func (t *ending) run(v *Voter) (done bool) {
 		v.toil(1)
 		e := s.all[t.next]
 		if e != nil && e.key != nil && (t.over || e.serial == 0) {
-			if !v.clear(e.key) {
+			if !v.clear(e.key, freed{}) {
 				return false
 			}
 			e = s.all[t.next]
@@ -101,7 +101,7 @@ func (w *work) endingOf(id vote.SessionID) *session {
 
 // freeOfEnded removes the entries of ended sessions from a key about to be used. It checks only the
 // votes and the front of the queue; entries further back are in no request's way.
-func (v *Voter) freeOfEnded(k *key) {
+func (v *Voter) freeOfEnded(k *key, by freed) {
 	if v.endings == 0 {
 		return
 	}
@@ -109,7 +109,7 @@ func (v *Voter) freeOfEnded(k *key) {
 	over := func(e *entry) bool { return e.s.over && !e.residual }
 	queue := k.queue.all()
 	if slices.ContainsFunc(k.votes.all(), over) || len(queue) > 0 && queue[0].s.leaves() {
-		v.clear(k)
+		v.clear(k, by)
 	}
 }
 
@@ -120,7 +120,7 @@ func (v *Voter) freeOfEnded(k *key) {
 //
 // Where thousands of readers share the key, clear may end with the work half done, and reports that
 // it isn't done: the votes left keep writers from the key a little longer.
-func (v *Voter) clear(k *key) (done bool) {
+func (v *Voter) clear(k *key, by freed) (done bool) {
 	votes := k.votes.all()
 	left := 0
 	for i, e := range votes {
@@ -170,7 +170,7 @@ func (v *Voter) clear(k *key) (done bool) {
 		}
 	}
 	v.forgetTaken(k)
-	v.schedule(k)
+	v.scheduleFreed(k, by)
 	if k.idleNow() {
 		v.rest(k)
 	}

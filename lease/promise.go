@@ -1,6 +1,8 @@
 package lease
 
 import (
+	"time"
+
 	"github.com/lockmesh/lockmesh/internal/vote"
 )
 
@@ -129,11 +131,20 @@ func (v *Voter) settleClash(k *key) {
 // upgrades.
 func (e *entry) clashes() bool { return e.rare().beside != 0 && !e.held && !e.residual }
 
+// freed is what the end of a vote brings to the promises made at once for the key.
+type freed struct {
+	grace time.Duration // an extension of the promises' proposal timeouts; see expireResidual
+	bid   vote.Token    // of the release, for the next request; zero for none. See propose
+}
+
 // serve gives votes for a key to the next requests in the queue for which there is room. For a
 // request without room, serve asks the owners of the blocking votes whether they need the votes.
 // Where many readers wait, a task serves the rest of them: see serving.
-func (v *Voter) serve(k *key) {
-	v.freeOfEnded(k)
+func (v *Voter) serve(k *key) { v.serveFreed(k, freed{}) }
+
+// serveFreed is serve where a vote for the key has just ended.
+func (v *Voter) serveFreed(k *key, by freed) {
+	v.freeOfEnded(k, by)
 	if k.queue.empty() || !v.counting() {
 		return
 	}
@@ -156,7 +167,7 @@ func (v *Voter) serve(k *key) {
 			slot, ok = k.room(e, &spokenFor)
 		}
 		if ok {
-			if !v.promise(e, slot) {
+			if !v.promise(e, slot, by) {
 				return
 			}
 			if back {
@@ -202,7 +213,7 @@ func (t *serving) run(v *Voter) (done bool) {
 
 // promise gives a vote for the key to an entry of the queue, unless the vote would break an
 // invariant, and reports whether the entry has the vote.
-func (v *Voter) promise(e *entry, slot vote.Slot) bool {
+func (v *Voter) promise(e *entry, slot vote.Slot, by freed) bool {
 	k := e.key
 	if !v.fit(e, slot) {
 		return false
@@ -211,12 +222,12 @@ func (v *Voter) promise(e *entry, slot vote.Slot) bool {
 	e.serial, e.slot, e.want = v.votes.nextSerial(), slot, 0
 	v.votedAt(e, v.now.Slow)
 	e.inquired, e.asked = false, askedNothing
-	if e.extras != nil || v.grace != 0 {
+	if e.extras != nil || by.grace != 0 {
 		x := v.spares.extra(e)
-		x.until, x.timed, x.grace = 0, 0, v.grace
+		x.until, x.timed, x.grace = 0, 0, by.grace
 	}
 	if !e.held {
-		e.token, e.raised = v.propose(k, e.bid), false
+		e.token, e.raised = v.propose(k, max(e.bid, by.bid)), false
 	}
 	v.raise(k, e.token)
 	k.votes.add(e)
@@ -366,10 +377,13 @@ func (v *Voter) wins(e *entry) {
 
 // schedule serves a key and tells TryLocks which leases keep them from the key; then schedule
 // serves the requests queued behind a TryLock that was told.
-func (v *Voter) schedule(k *key) {
-	v.serve(k)
+func (v *Voter) schedule(k *key) { v.scheduleFreed(k, freed{}) }
+
+// scheduleFreed is schedule where a vote for the key has just ended.
+func (v *Voter) scheduleFreed(k *key, by freed) {
+	v.serveFreed(k, by)
 	if v.notifyTaken(k) {
-		v.serve(k)
+		v.serveFreed(k, by)
 	}
 }
 
@@ -445,9 +459,7 @@ func (v *Voter) release(s *session, m *vote.Message) {
 		if x := e.extras; x != nil && m.Lost {
 			x.until = 0 // the lease has ended at its owner, so its length no longer blocks the key
 		}
-		v.bid = m.Bid
-		v.drop(e, m.Lost)
-		v.bid = 0
+		v.drop(e, m.Lost, m.Bid)
 	}
 	v.push(s, vote.KindReleased, m.Number)
 }
@@ -455,8 +467,8 @@ func (v *Voter) release(s *session, m *vote.Message) {
 // drop removes an entry, with its vote if there is one, and serves the key to the next request; the
 // caller must not use the entry afterwards. The parameter lapsed means that the owner didn't give
 // the request back. Then, or if the lease was won too short a time ago (minimum hold), the vote may
-// have to stand for a while.
-func (v *Voter) drop(e *entry, lapsed bool) {
+// have to stand for a while. The bid is for the next request; see propose.
+func (v *Voter) drop(e *entry, lapsed bool, bid vote.Token) {
 	k := e.key
 	over := true
 	until := v.stays(e, lapsed)
@@ -478,9 +490,9 @@ func (v *Voter) drop(e *entry, lapsed bool) {
 	v.depart(e)
 	if kept {
 		v.forgetTaken(k)
-		v.schedule(k)
+		v.scheduleFreed(k, freed{bid: bid})
 	} else {
-		v.serve(k)
+		v.serveFreed(k, freed{bid: bid})
 	}
 	if k.idleNow() {
 		v.rest(k)

@@ -243,14 +243,13 @@ func (v *Voter) expireResidual(g *entry) {
 		v.report(vote.Ended, g)
 	}
 	token, exclusive := g.token, g.mode == vote.Exclusive && g.wonAt != 0
-	v.grace = vote.Drift(v.now.Slow.Sub(g.since))
+	by := freed{grace: vote.Drift(v.now.Slow.Sub(g.since))}
 	v.unvote(g)
 	if exclusive {
 		k.over = max(k.over, token)
 	}
 	v.forgetTaken(k)
-	v.schedule(k)
-	v.grace = 0
+	v.scheduleFreed(k, by)
 	if k.idleNow() {
 		v.rest(k)
 	}

@@ -17,9 +17,9 @@ type knownTokens struct {
 // this voter's own clock (vote.Skew), so that a requester with a clock in the year 2100 can't use
 // up tokens. An old bid is below the minimum token, and the minimum token differs between voters;
 // to make the voters agree nevertheless, a release carries a bid for the next request in the queue
-// (v.bid).
+// (freed.bid).
 func (v *Voter) propose(k *key, bid vote.Token) vote.Token {
-	bid = min(max(bid, v.bid), vote.TokenAt(v.now.Wall+vote.Micros(vote.Skew.Microseconds())))
+	bid = min(bid, vote.TokenAt(v.now.Wall+vote.Micros(vote.Skew.Microseconds())))
 	return max(bid, k.highest.Above(), v.tokens.min.Above())
 }
 

@@ -64,8 +64,6 @@ type Voter struct {
 	count    Counters
 	queries  queries
 
-	grace  time.Duration // of the promises being made; see expireResidual
-	bid    vote.Token    // of a release, for the promises that result; zero for none
 	spares spares
 }
 
