@@ -89,11 +89,11 @@ func (v *Voter) setElectorate(e vote.Electorate) {
 		s.ttl = min(s.asked, v.grantLimit())
 	}
 	if v.trusted(e.MinToken) {
-		v.raiseMin(e.MinToken)
+		v.tokens.raiseMin(e.MinToken)
 		return
 	}
 	v.elected.unraised = true
-	v.raiseMin(vote.TokenAt(v.now.Wall))
+	v.tokens.raiseMin(vote.TokenAt(v.now.Wall))
 	v.distrust(v.cfg.Self.Node, e.MinToken, fmt.Sprintf("as the minimum token of electorate %d",
 		e.Version))
 }

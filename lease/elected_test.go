@@ -377,13 +377,13 @@ func TestVotesAreRaisedThoughAForgottenKeyHasRaisedTheMinimum(t *testing.T) {
 		e.MinToken = want
 		if refused := !f.v.trusted(want); refused {
 			f.v.Elect(f.now, e, true, nil)
-			f.v.raiseMin(want) // as a forgotten key does
+			f.v.tokens.raiseMin(want) // as a forgotten key does
 			f.v.begin(f.now, nil)
 			f.v.now.Wall = vote.Micros(want)
 			f.v.prove() // as another voter's answer does
 			out = f.v.end()
 		} else {
-			f.v.raiseMin(want)
+			f.v.tokens.raiseMin(want)
 			out = f.v.Elect(f.now, e, true, nil)
 		}
 		confirmed := 0

@@ -90,7 +90,7 @@ func (v *Voter) advanceIdle() {
 		case k.idleAt > v.now.Slow: // the key was used in the meantime, and waits again
 			v.keys.rest(k)
 		default:
-			v.raiseMin(k.highest)
+			v.tokens.raiseMin(k.highest)
 			v.keys.lose(k)
 			// Reminders may still refer to the key, but with serials that no key will have again.
 			v.spares.keys.put(k)

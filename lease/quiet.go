@@ -114,7 +114,7 @@ func (v *Voter) endTerm() {
 // Asking reports whether the other voters should now be asked for their highest tokens, and returns
 // the nonce that their answers must carry.
 func (v *Voter) Asking(now vote.Now) (nonce uint64, ask bool) {
-	if tr := &v.trust; tr.phase == trustAsking && now.Slow >= tr.askNext {
+	if tr := &v.tokens.trust; tr.phase == trustAsking && now.Slow >= tr.askNext {
 		tr.askNext = now.Slow.Add(askEvery)
 		v.at(tr.askNext)
 		return v.trustNonce(), true
@@ -136,7 +136,7 @@ func (v *Voter) Told(now vote.Now, from vote.NodeID, m *vote.Message, out []vote
 	v.begin(now, out)
 	a := answer{from, m.Token, m.Counting}
 	switch known := from != v.cfg.Self.Node && v.elected.names(from); {
-	case known && v.trust.phase == trustAsking && m.Nonce == v.trustNonce():
+	case known && v.tokens.trust.phase == trustAsking && m.Nonce == v.trustNonce():
 		v.vouch(a)
 	case known && v.quiet.asking && m.Nonce == v.nonce():
 		i := slices.IndexFunc(v.quiet.answers, func(b answer) bool { return b.from == from })
@@ -213,7 +213,7 @@ func (v *Voter) advanceQuiet() {
 // from the answer would use up the tokens of every key. The answer is used only as a last resort,
 // if there is no majority without the broken voter, and only if a clock could show the token.
 func (v *Voter) learned() bool {
-	v.trust.vouched = max(v.trust.vouched, v.elected.vouched(v.quiet.answers, v.cfg.Self.Node, v.tokens.top))
+	v.tokens.trust.vouched = max(v.tokens.trust.vouched, v.elected.vouched(v.quiet.answers, v.cfg.Self.Node, v.tokens.top))
 	limit := v.Limit()
 	sane := slices.DeleteFunc(slices.Clone(v.quiet.answers), func(a answer) bool { return a.top > limit })
 	if v.elected.remember(sane) {
@@ -239,8 +239,8 @@ func (v *Voter) learn(from []answer, least vote.Token) bool {
 	for _, a := range from {
 		top = max(top, a.top)
 	}
-	v.raiseMin(top)
-	v.trust.mark, v.trust.markAt = v.tokens.top, v.now.Slow
+	v.tokens.raiseMin(top)
+	v.tokens.markTop(v.now)
 	for _, a := range v.quiet.answers {
 		if !v.trusted(a.top) {
 			v.count.Distrusted++

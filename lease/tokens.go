@@ -8,8 +8,9 @@ import (
 
 // knownTokens is a voter's knowledge of tokens beyond the keys in memory.
 type knownTokens struct {
-	min vote.Token // no key outside the voter's memory had a larger token here
-	top vote.Token // no key, in memory or forgotten, had a larger token here
+	min   vote.Token // no key outside the voter's memory had a larger token here
+	top   vote.Token // no key, in memory or forgotten, had a larger token here
+	trust trust      // the defence against wrong tokens of other nodes
 }
 
 // propose returns the token proposed with a vote: the last token of a block (vote.BlockSize) above
@@ -101,7 +102,7 @@ func (v *Voter) raise(k *key, t vote.Token) {
 
 // raiseMin raises the minimum token to a token learned from other voters, an electorate, a
 // forgotten key or, as a last resort, from the clock.
-func (v *Voter) raiseMin(t vote.Token) {
-	v.tokens.min = max(v.tokens.min, t)
-	v.tokens.top = max(v.tokens.top, t)
+func (n *knownTokens) raiseMin(t vote.Token) {
+	n.min = max(n.min, t)
+	n.top = max(n.top, t)
 }

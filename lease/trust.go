@@ -64,17 +64,23 @@ const (
 
 // trusted reports whether a peer may know token t, as far as this voter can tell.
 func (v *Voter) trusted(t vote.Token) bool {
-	return t <= vote.MaxFrom(max(vote.TokenAt(v.now.Wall), v.trust.clock)) || t <= v.Limit()
+	return t <= vote.MaxFrom(max(vote.TokenAt(v.now.Wall), v.tokens.trust.clock)) || t <= v.Limit()
 }
 
 // Limit returns the largest token that this voter accepts from a peer.
-func (v *Voter) Limit() vote.Token {
-	tr := &v.trust
-	if tr.markAt == 0 || v.now.Slow.Sub(tr.markAt) >= markEvery {
-		tr.mark, tr.markAt = v.tokens.top, v.now.Slow
+func (v *Voter) Limit() vote.Token { return v.tokens.limit(v.now) }
+
+// limit returns the largest token to accept from a peer now.
+func (n *knownTokens) limit(now vote.Now) vote.Token {
+	tr := &n.trust
+	if tr.markAt == 0 || now.Slow.Sub(tr.markAt) >= markEvery {
+		n.markTop(now)
 	}
-	return vote.MaxFrom(max(vote.TokenAt(v.now.Wall), tr.clock, tr.mark, tr.vouched))
+	return vote.MaxFrom(max(vote.TokenAt(now.Wall), tr.clock, tr.mark, tr.vouched))
 }
+
+// markTop makes the highest known token the new base of the limit.
+func (n *knownTokens) markTop(now vote.Now) { n.trust.mark, n.trust.markAt = n.top, now.Slow }
 
 // takes reports whether the voter accepts a token named by a session's node. If not, takes records
 // the token, and the other voters are asked.
@@ -91,7 +97,7 @@ func (v *Voter) takes(s *session, t vote.Token, k vote.Key) bool {
 
 // distrust records a refused token.
 func (v *Voter) distrust(from vote.NodeID, t vote.Token, where string) {
-	tr := &v.trust
+	tr := &v.tokens.trust
 	v.count.Distrusted++
 	c := culprit{from, t, where}
 	if i := slices.IndexFunc(tr.refused, func(o culprit) bool { return o.from == from }); i >= 0 {
@@ -106,7 +112,7 @@ func (v *Voter) distrust(from vote.NodeID, t vote.Token, where string) {
 
 // askForTrust begins a round of questions to the other voters for their highest tokens.
 func (v *Voter) askForTrust() {
-	tr := &v.trust
+	tr := &v.tokens.trust
 	tr.phase, tr.since, tr.askNext, tr.answers = trustAsking, v.now.Slow, v.now.Slow, nil
 	tr.round++
 	v.at(v.now.Slow)
@@ -114,11 +120,11 @@ func (v *Voter) askForTrust() {
 
 // trustNonce ties answers to the present round. The nonces continue from the nonce of the startup
 // quarantine.
-func (v *Voter) trustNonce() uint64 { return v.nonce() + v.trust.round }
+func (v *Voter) trustNonce() uint64 { return v.nonce() + v.tokens.trust.round }
 
 // vouch takes in another voter's answer to the question for its highest token.
 func (v *Voter) vouch(a answer) {
-	tr := &v.trust
+	tr := &v.tokens.trust
 	if i := slices.IndexFunc(tr.answers, func(b answer) bool { return b.from == a.from }); i >= 0 {
 		tr.answers[i] = a
 	} else {
@@ -134,7 +140,7 @@ func (v *Voter) vouch(a answer) {
 // advanceTrust ends a round after vote.TokenQueryTimeout, and begins the next round if there is
 // still a token to ask about.
 func (v *Voter) advanceTrust() {
-	tr := &v.trust
+	tr := &v.tokens.trust
 	switch {
 	case tr.phase == trustAsking && v.now.Slow >= tr.since.Add(vote.TokenQueryTimeout):
 		v.endTrustRound()
@@ -153,7 +159,7 @@ func (v *Voter) advanceTrust() {
 
 // endTrustRound alerts the operator to the tokens still refused after the other voters were asked.
 func (v *Voter) endTrustRound() {
-	tr := &v.trust
+	tr := &v.tokens.trust
 	tr.phase, tr.since, tr.answers = trustSettled, v.now.Slow, nil
 	for _, c := range tr.refused {
 		if !v.trusted(c.token) {
@@ -204,7 +210,7 @@ func (v *Voter) prove() {
 	}
 	if v.elected.unraised && v.elected.MinToken <= limit {
 		v.elected.unraised = false
-		v.raiseMin(v.elected.MinToken)
+		v.tokens.raiseMin(v.elected.MinToken)
 		v.proposeAnew()
 	}
 }
@@ -244,7 +250,7 @@ func (v *Voter) proveQuiet() {
 			}
 		}
 	}
-	if len(v.trust.refused) > 0 {
+	if len(v.tokens.trust.refused) > 0 {
 		v.askForTrust()
 	}
 }
@@ -253,9 +259,9 @@ func (v *Voter) proveQuiet() {
 // them. Tokens begin with clocks, so a token named by a voter may be as far ahead as a voter's
 // clock.
 func (v *Voter) HearClock(wall vote.Micros) {
-	v.trust.clock = 0
+	v.tokens.trust.clock = 0
 	if t := vote.TokenAt(wall); t > vote.TokenAt(v.now.Wall)+clockLead {
-		v.trust.clock = t
+		v.tokens.trust.clock = t
 	}
 }
 

@@ -59,7 +59,6 @@ type Voter struct {
 	quiet    quiet
 	elected  elected
 	tokens   knownTokens
-	trust    trust
 	news     news
 	count    Counters
 	queries  queries
@@ -91,7 +90,7 @@ func New(cfg Config, now vote.Now) *Voter {
 	if f := cfg.Electorate.MinToken; f <= vote.MaxFrom(vote.LastClock) {
 		// The minimum token is from this node's own directory: an earlier incarnation checked it
 		// before storing it
-		v.trust.vouched = f
+		v.tokens.trust.vouched = f
 	}
 	v.setElectorate(cfg.Electorate)
 	return v

@@ -196,7 +196,7 @@ var brokenRules = []brokenRule{
 	},
 	{
 		name: "voters don't heed the minimum token", file: voterFile,
-		old: "v.raiseMin(e.MinToken)", text: "v.raiseMin(vote.If(BROKEN, 0, e.MinToken))",
+		old: "v.tokens.raiseMin(e.MinToken)", text: "v.tokens.raiseMin(vote.If(BROKEN, 0, e.MinToken))",
 	},
 	{
 		name: "votes from before the minimum token keep their tokens", file: voterFile,

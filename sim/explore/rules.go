@@ -33,7 +33,7 @@ func init() {
 		"quorum.peer.making": none, "quorum.peer.reading": none, "quorum.peer.ahead": none, "quorum.Requester.review": none,
 		"lease.Voter.work": noTasks,
 		// Each token is near a clock here, and none is refused.
-		"lease.Voter.trust": refusesNone,
+		"lease.knownTokens.trust": refusesNone,
 		// Only operators who restart nodes use the report that a voter counts.
 		"lease.session.toldCounts": skip,
 
