@@ -58,7 +58,7 @@ const (
 
 // apply begins to apply the session's sync, which is complete.
 func (v *Voter) apply(s *session) {
-	if v.broken {
+	if v.quiet.broken {
 		return
 	}
 	v.count.Restated++
@@ -92,7 +92,7 @@ func (t *applying) keep(v *Voter, m *vote.Message) {
 // run continues the task. The task is also done when the session has ended or has begun another
 // stream.
 func (t *applying) run(v *Voter) (done bool) {
-	for t.s.applying == t && t.phase != applied && !v.broken {
+	for t.s.applying == t && t.phase != applied && !v.quiet.broken {
 		if v.tired() {
 			return false
 		}
@@ -101,7 +101,7 @@ func (t *applying) run(v *Voter) (done bool) {
 	}
 	if t.s.applying == t {
 		// A broken voter makes no more promises, and so doesn't answer.
-		t.s.applying, t.s.syncing = nil, v.broken
+		t.s.applying, t.s.syncing = nil, v.quiet.broken
 	}
 	return true
 }

@@ -30,7 +30,7 @@ func (v *Voter) Hold(now vote.Now, hold bool, out []vote.Outbound) []vote.Outbou
 // and until every promise has ended on which an unreachable requester may still rely.
 func (v *Voter) GiveWay(now vote.Now, out []vote.Outbound) []vote.Outbound {
 	v.begin(now, out)
-	v.quiet = quiet{held: heldAway, until: v.now.Slow.Add(v.quietTime()), away: v.quiet.away, counts: v.quiet.counts, registered: v.quiet.registered}
+	v.quiet.giveWay(v.now.Slow.Add(v.quietTime()))
 	for _, s := range slices.Clone(v.sessions.listed) {
 		if !v.sessions.has(s) {
 			continue

@@ -11,7 +11,9 @@ import (
 // within vote.TokenQueryTimeout, so that a lost question costs little.
 const askEvery = vote.TokenQueryTimeout / 5
 
-// quiet is the state of a voter's startup quarantine, during which the voter's votes don't count.
+// quiet has the reasons for which a voter's votes don't count, and the state of the voter's startup
+// quarantine.
+//
 // The voter first waits until every promise that its earlier incarnations could have made has
 // ended, and then learns the highest token from the other voters. The order matters: a lease's
 // token is confirmed only while the votes of the lease are valid, so an earlier question could miss
@@ -29,6 +31,12 @@ type quiet struct {
 	// see Count.
 	counts     vote.Instant
 	registered bool
+	broken     bool // an invariant failed: the voter makes and extends no more promises
+}
+
+// giveWay begins another quarantine, up to an instant, of a voter that must not count.
+func (q *quiet) giveWay(until vote.Instant) {
+	*q = quiet{held: heldAway, until: until, away: q.away, counts: q.counts, registered: q.registered, broken: q.broken}
 }
 
 // held says whether the voter must not count, regardless of the startup quarantine.
@@ -49,7 +57,7 @@ type answer struct {
 
 // counting reports whether this voter's votes count.
 func (v *Voter) counting() bool {
-	return v.quiet.over && v.quiet.held == heldNot && v.elected.member && !v.broken && v.now.Slow >= v.quiet.away && v.quiet.registered
+	return v.quiet.over && v.quiet.held == heldNot && v.elected.member && !v.quiet.broken && v.now.Slow >= v.quiet.away && v.quiet.registered
 }
 
 // Quiet returns a lower bound for the time until this voter's votes count; zero when they count.
@@ -57,7 +65,7 @@ func (v *Voter) Quiet() time.Duration {
 	switch {
 	case v.counting():
 		return 0
-	case v.broken, !v.elected.member, v.quiet.held != heldNot:
+	case v.quiet.broken, !v.elected.member, v.quiet.held != heldNot:
 		return v.quietTime()
 	case v.now.Slow < v.quiet.away:
 		return v.quiet.away.Sub(v.now.Slow)

@@ -259,7 +259,7 @@ func (v *Voter) expireResidual(g *entry) {
 // extend makes a vote last for its request's length from now.
 func (v *Voter) extend(s *session, m *vote.Message) {
 	e := s.entries.m[m.Number]
-	if e == nil || v.broken {
+	if e == nil || v.quiet.broken {
 		return
 	}
 	if m.TTL > 0 {

@@ -157,7 +157,7 @@ const RTTGuess = 8
 // refresh extends the session and acknowledges the refresh. The cost doesn't depend on the number
 // of requests in the session.
 func (v *Voter) refresh(s *session, m *vote.Message) {
-	if s.syncing || s.applying.isUnder() || v.broken {
+	if s.syncing || s.applying.isUnder() || v.quiet.broken {
 		return
 	}
 	if m.Received > s.pushed {

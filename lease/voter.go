@@ -47,23 +47,24 @@ type Config struct {
 }
 
 // Voter grants votes. Its zero value is not usable; see New.
+//
+// A Voter routes messages and timers to its parts. The embedded parts serve all the others: each
+// part reads the time, sends messages and counts its work.
 type Voter struct {
 	cfg Config
 	clock
 	outbox
 	work
-	broken   bool // an invariant failed: the voter makes and extends no more promises
 	sessions sessionTable
 	keys     keyTable
 	votes    voteTable
+	queries  queries
+	news     news
 	quiet    quiet
 	elected  elected
 	tokens   knownTokens
-	news     news
+	spares   spares
 	count    Counters
-	queries  queries
-
-	spares spares
 }
 
 // Counters count the actions of a voter's incarnation, for statistics and for tests that check
@@ -248,8 +249,8 @@ func (v *Voter) advance() {
 // violated reports a broken invariant of this voter. The voter then withdraws: it makes and extends
 // no more promises, so that its earlier promises end by themselves, and the application goes on.
 func (v *Voter) violated(format string, args ...any) {
-	if !v.broken {
-		v.broken = true
+	if !v.quiet.broken {
+		v.quiet.broken = true
 		v.alarm("broken invariant, this voter withdraws: "+format, args...)
 	}
 }

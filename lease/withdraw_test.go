@@ -16,8 +16,8 @@ func TestAVoterWithABrokenInvariantWithdraws(t *testing.T) {
 	c.buf.Reset()
 	k := c.v.keys.find("k")
 	c.v.promise(k.queue.all()[0], 0, freed{}) // as if serve had overlooked that the key is promised
-	if !c.v.broken || len(k.votes.all()) != 1 || k.votes.all()[0].s.id.Node != "a" {
-		t.Fatalf("broken: %v, promised to %v", c.v.broken, k.votes.all())
+	if !c.v.quiet.broken || len(k.votes.all()) != 1 || k.votes.all()[0].s.id.Node != "a" {
+		t.Fatalf("broken: %v, promised to %v", c.v.quiet.broken, k.votes.all())
 	}
 	c.all(t, "a refreshes received=1", "b refreshes", "a asks 2:other at=30", "a extends 3 serial=2")
 	c.pass(2 * time.Second)
@@ -40,7 +40,7 @@ func TestARequestThatWaitsOutsideItsQueueIsABrokenInvariant(t *testing.T) {
 	k := c.v.keys.find("k")
 	waits := k.queue.all()[0]
 	k.queue.delete(0)
-	if c.v.notifyWaiting(waits) || !c.v.broken {
+	if c.v.notifyWaiting(waits) || !c.v.quiet.broken {
 		t.Error("the voter goes on")
 	}
 	if want := `request 2 of session b/1 waits for key "k" outside its queue`; !slices.ContainsFunc(c.v.alarms, func(a string) bool { return strings.Contains(a, want) }) {

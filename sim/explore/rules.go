@@ -278,7 +278,7 @@ func sessions(e *encoder, _, v reflect.Value) {
 
 // quietness leaves out the course of a startup quarantine that is over.
 func quietness(e *encoder, _, v reflect.Value) {
-	if get(v, "over").Bool() && get(v, "away").Int() == 0 {
+	if is(v, "over") && get(v, "away").Int() == 0 && !is(v, "broken") {
 		e.num(1)
 		return
 	}
