@@ -25,14 +25,6 @@ const (
 	// shownFor is how long after the last meeting a node with another configuration is listed, if
 	// no decision depends on the node.
 	shownFor = 10 * time.Second
-
-	// maxPeers bounds how many names are remembered: an order of magnitude above a large mesh.
-	maxPeers = 4096
-
-	// maxIdle bounds how many configurations without a known node are remembered. A mesh sees a
-	// handful in its lifetime; a node restarted again and again with a new configuration brings
-	// more. Configurations with a known node are bounded by maxPeers.
-	maxIdle = 64
 )
 
 // Phase is the state of this node's voter.
@@ -92,6 +84,7 @@ type Machine struct {
 	peers   map[vote.NodeID]*peer
 	others  map[string]*vote.Terms // the configurations under which a voter was met; see forgetIdle
 	longest time.Duration          // the largest MaxTTL of the forgotten configurations
+	lost    lost                   // the forgotten voters of other configurations
 	// since is since when votes have counted under our terms, as far as is known; Never if none
 	// have.
 	since  vote.Instant
@@ -233,10 +226,9 @@ func (m *Machine) See(now vote.Now, s *vote.Sighting) {
 	if p != nil && p.sighting.Peer.Incarnation != s.Peer.Incarnation && start < p.start {
 		return // a late report of an earlier process with this name
 	}
-	if p == nil {
-		m.makeRoom()
+	isNew := p == nil
+	if isNew {
 		p = &peer{}
-		m.peers[s.Peer.Node] = p
 	}
 	if p.sighting.Peer.Incarnation != s.Peer.Incarnation {
 		p.start = start
@@ -245,6 +237,9 @@ func (m *Machine) See(now vote.Now, s *vote.Sighting) {
 		s.Standing = vote.StandingLeaving // a goodbye isn't taken back
 	}
 	p.sighting, p.key, p.at = *s, s.Terms.String(), now.Slow
+	if isNew {
+		m.remember(p)
+	}
 	if p.key == m.key {
 		if s.Standing == vote.StandingCounting {
 			m.since = min(m.since, now.Slow-vote.Instant(s.Counted))
@@ -265,46 +260,12 @@ func (m *Machine) See(now vote.Now, s *vote.Sighting) {
 	m.judge(now)
 }
 
-// makeRoom forgets the node met the longest ago, if there are too many.
-func (m *Machine) makeRoom() {
-	if len(m.peers) < maxPeers {
-		return
-	}
-	var oldest *peer
-	for _, p := range m.peers {
-		if oldest == nil || cmp.Or(cmp.Compare(p.at, oldest.at), cmp.Compare(p.sighting.Peer.Node, oldest.sighting.Peer.Node)) < 0 {
-			oldest = p
-		}
-	}
-	delete(m.peers, oldest.sighting.Peer.Node)
-}
-
-// forgetIdle forgets configurations without a known node, if there are too many. Such a
-// configuration has no majority, whatever its list of voters. Only the duration of its promises can
-// still matter, so the largest MaxTTL is kept.
-func (m *Machine) forgetIdle() {
-	if len(m.others) <= maxIdle {
-		return
-	}
-	seen := m.byTerms()
-	var idle []string
-	for _, key := range m.otherKeys() {
-		if len(seen[key]) == 0 {
-			idle = append(idle, key)
-		}
-	}
-	for _, key := range idle[:max(len(idle)-maxIdle, 0)] {
-		m.longest = max(m.longest, m.others[key].MaxTTL)
-		delete(m.others, key)
-	}
-}
-
 // byTerms returns, by configuration and name, the voters met under other configurations that have
 // neither said goodbye nor been met under another configuration since.
 func (m *Machine) byTerms() map[string][]*peer {
 	seen := make(map[string][]*peer, len(m.others))
 	for _, p := range m.peers {
-		if p.key != m.key && p.votes() && p.sighting.Standing != vote.StandingLeaving {
+		if m.isOpposed(p) {
 			seen[p.key] = append(seen[p.key], p)
 		}
 	}
@@ -314,6 +275,11 @@ func (m *Machine) byTerms() map[string][]*peer {
 		})
 	}
 	return seen
+}
+
+// isOpposed reports whether a node may vote under another configuration now, as far as is known.
+func (m *Machine) isOpposed(p *peer) bool {
+	return p.key != m.key && p.votes() && p.sighting.Standing != vote.StandingLeaving
 }
 
 // votes reports whether the node is a voter of its own configuration, or may become one. A node
@@ -403,14 +369,21 @@ const (
 )
 
 func (m *Machine) verdictOn(t *tally) verdict {
-	switch {
-	case !t.mayDecide():
+	if !t.mayDecide() {
 		return harmless
-	case t.counting > 0:
+	}
+	return m.verdict(len(t.seen), t.counting)
+}
+
+// verdict returns the effect of a configuration that may have a majority, by how many of its voters
+// were met, and by how many of these count.
+func (m *Machine) verdict(met, counting int) verdict {
+	switch {
+	case counting > 0:
 		return stronger
 	case m.own.Decides:
 		return overruled
-	case m.own.Alive+1 > len(t.seen):
+	case m.own.Alive+1 > met:
 		return outnumbered
 	}
 	return stronger
@@ -461,6 +434,9 @@ func (m *Machine) weigh() (worst verdict, against *tally, longest time.Duration)
 		if v := m.verdictOn(&t); v > worst {
 			worst, against = v, &t
 		}
+	}
+	if v := m.verdictOnLost(); v > worst {
+		worst, against = v, &tally{terms: &m.lost.shown.sighting.Terms, seen: []*peer{m.lost.shown}}
 	}
 	return worst, against, longest
 }

@@ -266,39 +266,6 @@ func TestANewcomerComesBackWhenTheOtherOfItsNameIsGone(t *testing.T) {
 	w.want(PhaseFree)
 }
 
-func TestNamesAreBounded(t *testing.T) {
-	w := start(t, "a", "a b c")
-	for i := range 2 * maxPeers {
-		w.pass(1)
-		w.sees(string(rune('A'+i%26))+strings.Repeat("x", i/26), "m", none, time.Second)
-	}
-	if n := len(w.m.peers); n > maxPeers {
-		t.Errorf("%d names are remembered", n)
-	}
-}
-
-// A node is restarted thousands of times, each time with another list. The memory of the lists and
-// the work are bounded; the longest MaxTTL of all lists still counts.
-func TestConfigurationsAreBounded(t *testing.T) {
-	w := start(t, "a", "a b c")
-	for i := range 50 * maxIdle {
-		w.pass(1)
-		w.sees("m", "m "+strings.Repeat("x", 1+i), none, 0)
-	}
-	if n := len(w.m.others); n > maxIdle+1 || n < maxIdle {
-		t.Errorf("%d configurations are remembered", n)
-	}
-	w.m.others = map[string]*vote.Terms{}
-	for i := range 2 * maxIdle {
-		terms := vote.Terms{MaxTTL: time.Duration(1000-i) * time.Hour, Voters: []vote.NodeID{"gone"}}
-		w.m.others[terms.String()] = &terms
-	}
-	w.m.forgetIdle()
-	if n := len(w.m.others); n != maxIdle || w.m.longest < 900*time.Hour {
-		t.Errorf("%d are remembered, and the longest MaxTTL of the others is %v", n, w.m.longest)
-	}
-}
-
 // If all voters were restarted with a shorter MaxTTL, only a node without a vote may know the
 // longer MaxTTL, and may hold a lease granted by the earlier processes.
 func TestTheLeasesOfANodeWithoutAVoteAreWaitedFor(t *testing.T) {
