@@ -94,6 +94,22 @@ func TestModesWiderThanTheOwnersAreWarnedOf(t *testing.T) {
 	}
 }
 
+// The file of addresses met in earlier processes has lines that name no other node: edited by hand,
+// or told by a faulty member. The node starts, and looks at the remaining addresses.
+func TestSavedAddressesThatNameNoNodeAreIgnored(t *testing.T) {
+	dir := private(t)
+	lines := "0.0.0.0:7000\n[::]:7000\n127.0.0.1:0\ndns::7000\ndns:saved.invalid:7000\nfile:\nnonsense\n127.0.0.1:1\n"
+	check(t, os.WriteFile(filepath.Join(dir, "peers"), []byte(lines), 0o600))
+	logs := &logged{}
+	m, err := Join(within(t, time.Minute), onDisk(dir, slog.NewTextHandler(logs, nil)))
+	check(t, err)
+	check(t, m.Ready(within(t, time.Minute)))
+	check(t, m.Close())
+	if n := logs.count("saved.invalid"); n != 0 {
+		t.Errorf("a name was looked up: %d lines", n)
+	}
+}
+
 // private returns a directory readable by its owner only.
 func private(t *testing.T) string {
 	t.Helper()

@@ -13,7 +13,6 @@ import (
 
 	"github.com/lockmesh/lockmesh/internal/electorate"
 	"github.com/lockmesh/lockmesh/internal/errs"
-	"github.com/lockmesh/lockmesh/internal/netaddr"
 	"github.com/lockmesh/lockmesh/internal/node"
 	"github.com/lockmesh/lockmesh/internal/peers"
 	"github.com/lockmesh/lockmesh/internal/statedir"
@@ -167,7 +166,7 @@ func (eng *Engine) saveAddrs(members []member.Member) {
 func (eng *Engine) newPeers() *peers.Book {
 	entries := slices.Clone(eng.cfg.Peers)
 	for _, p := range eng.savedPeers {
-		if _, problem := netaddr.Host(p, false); problem == "" && !slices.Contains(entries, p) && len(entries) < eng.cfg.Limits.Peers {
+		if isAddr(p) && !slices.Contains(entries, p) && len(entries) < eng.cfg.Limits.Peers {
 			entries = append(entries, p)
 		}
 	}
@@ -175,6 +174,13 @@ func (eng *Engine) newPeers() *peers.Book {
 		Entries: entries, Discover: eng.cfg.Discover, Resolver: net.DefaultResolver, Log: eng.log,
 		Joined: func() bool { return eng.finder.Joined() }, Known: func(a netip.AddrPort) bool { return eng.finder.Known(a) },
 	})
+}
+
+// isAddr reports whether a saved text is the IP address and the port of another node. The text may
+// come from an editor, or from a member that told the others nonsense.
+func isAddr(text string) bool {
+	_, err := netip.ParseAddrPort(text)
+	return err == nil && peers.Check(text) == ""
 }
 
 // gossipPeers returns the peers for gossip.
