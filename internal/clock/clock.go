@@ -4,6 +4,7 @@ package clock
 
 import (
 	"context"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -71,14 +72,21 @@ func (p *runningMax) update(n int64) int64 {
 // systemClock reads the clocks of the operating system.
 //
 // Voters measure with Go's monotonic clock, which may stop while the machine sleeps. Holders
-// measure with a clock that doesn't stop, where the system has one (clock_linux.go,
-// clock_other.go), and also with the wall clock where the wall clock has run further. The lead of
-// the wall clock is a running maximum, so a wall clock that steps back and forth isn't counted
+// measure with a clock that doesn't stop, where the system has one (sleepless_read.go,
+// sleepless_other.go), and also with the wall clock where the wall clock has run further. The lead
+// of the wall clock is a running maximum, so a wall clock that steps back and forth isn't counted
 // twice, and the holders' reading never goes back.
+//
+// A running maximum hides as much of a sleep as the wall clock has fallen behind before, by a step
+// or by the slow corrections of NTP. So where the wall clock alone shows sleep, each sudden rise of
+// its lead counts as sleep: a step forth that follows a step back ends leases early.
 type systemClock struct {
 	start time.Time    // with the monotonic part
 	awake sleeplessRef // the reading of the sleepless clock at start
-	ahead runningMax   // lead of the wall clock over the sleepless clock, in ns; never negative
+	// ahead is the lead of the wall clock over the sleepless clock, in ns; never negative.
+	ahead runningMax
+	// rises is nil where the system has a sleepless clock.
+	rises *rises
 
 	asleep     runningMax   // known lead of the sleepless clock over the monotonic clock, in ns
 	measuredAt atomic.Int64 // when asleep was last measured, by the monotonic clock
@@ -93,7 +101,33 @@ const (
 	// read at once. A sleep of any length causes such a change, unless the wall clock is set back
 	// within the same millisecond by just as long.
 	jumpThreshold = 50 * time.Microsecond
+	// riseLeast is how far the lead of the wall clock must rise between two readings to count as
+	// sleep: further than NTP's corrections move the wall clock meanwhile.
+	riseLeast = 100 * time.Millisecond
 )
+
+// rises adds the sudden rises of the wall clock's lead over the monotonic clock.
+type rises struct {
+	mu    sync.Mutex
+	awake time.Duration // the newest reading
+	lead  time.Duration // at that reading
+	total time.Duration
+}
+
+// update takes a reading into account, and returns the sum of all rises so far. A reading that
+// comes late, after a newer reading, shows no rise.
+func (r *rises) update(awake, lead time.Duration) time.Duration {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if awake < r.awake {
+		return r.total
+	}
+	if rise := lead - r.lead; rise > riseLeast {
+		r.total += rise
+	}
+	r.awake, r.lead = awake, lead
+	return r.total
+}
 
 func newSystemClock() *systemClock {
 	// In this order, a pause between the two readings counts as sleep, once, which is harmless. In
@@ -101,6 +135,9 @@ func newSystemClock() *systemClock {
 	awake := readSleepless()
 	c := &systemClock{start: time.Now(), awake: awake}
 	c.measuredAt.Store(int64(-measureEvery))
+	if !awake.exists() {
+		c.rises = &rises{}
+	}
 	return c
 }
 
@@ -140,7 +177,12 @@ func (c *systemClock) measureSleep(apart time.Duration) {
 // fastest returns an upper bound of the time that has passed, by the sleepless clock and by the
 // wall clock.
 func (c *systemClock) fastest(awake, wall time.Duration) time.Duration {
-	return awake + time.Duration(c.ahead.update(int64(wall-awake)))
+	lead := wall - awake
+	ahead := c.ahead.update(int64(lead))
+	if c.rises != nil {
+		ahead = c.ahead.update(int64(c.rises.update(awake, lead)))
+	}
+	return awake + time.Duration(ahead)
 }
 
 func (c *systemClock) Now() vote.Now {

@@ -34,6 +34,43 @@ func TestHoldersMeasureWithTheFastestClock(t *testing.T) {
 	}
 }
 
+// On a system without a clock that continues in sleep, the wall clock has fallen behind before the
+// machine sleeps: NTP has corrected it for days, or an operator has set it. Each sleep is seen in
+// full.
+func TestASleepIsSeenThoughTheWallClockHasFallenBehind(t *testing.T) {
+	c := &systemClock{rises: &rises{}}
+	const day = 24 * time.Hour
+	behind := -43 * time.Second // a quartz 50 ppm fast, corrected for ten days
+	var awake, want time.Duration
+	for _, row := range []struct {
+		name               string
+		awake, step, slept time.Duration // since the row before
+	}{
+		{"a day without sleep", day, 0, 0},
+		{"ten days of small corrections", 9 * day, behind, 0},
+		{"a sleep shorter than the corrections", 1, 0, 40 * time.Second},
+		{"another", time.Minute, 0, 20 * time.Second},
+		{"the wall clock is set back", time.Minute, -time.Hour, 0},
+		{"a sleep shorter than the step", 1, 0, 10 * time.Minute},
+		{"a longer one", 1, 0, 2 * time.Hour},
+	} {
+		awake += row.awake
+		behind += row.step + row.slept
+		want += row.awake + row.slept
+		if got := c.fastest(awake, awake+behind); got < want {
+			t.Errorf("%s: %v, want %v", row.name, got, want)
+		}
+	}
+	if got := c.fastest(awake, awake+behind+riseLeast/2); got != want {
+		t.Errorf("after a small correction %v, want %v", got, want)
+	}
+	// A goroutine that was stopped between its readings of the clocks and this call shows no rise.
+	c.fastest(awake-1, awake+behind-time.Hour)
+	if got := c.fastest(awake, awake+behind); got != want {
+		t.Errorf("after a late reading %v, want %v", got, want)
+	}
+}
+
 func TestReadingsNeverGoBack(t *testing.T) {
 	mock := benbjohnson.NewMock()
 	steady := memnet.New(0).Start().Clock()
@@ -43,6 +80,7 @@ func TestReadingsNeverGoBack(t *testing.T) {
 		meddle func(i int)
 	}{
 		{"the system's clocks", New(nil), func(int) {}},
+		{"the system's clocks without a clock that goes on in sleep", &systemClock{start: time.Now(), rises: &rises{}}, func(int) {}},
 		{"a given clock that is set back and forth", New(mock), func(i int) {
 			if i%100 == 0 {
 				mock.Set(time.Unix(int64(i%700), 0))
