@@ -170,7 +170,9 @@ func keys(ctx context.Context, g *globals, prefix string) (names []string) {
 		page, err := c.LocksPage(ctx, prefix, "", completeKeys)
 		if err == nil {
 			for _, l := range page.Locks {
-				names = append(names, safe(l.Key))
+				if !strings.HasPrefix(l.Key, "-") { // would be a flag
+					names = append(names, safe(l.Key))
+				}
 			}
 		}
 		return err

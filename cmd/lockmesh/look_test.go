@@ -164,11 +164,11 @@ func TestCompletion(t *testing.T) {
 	}
 	s := b.shell(`set -e
 source <(lockmesh completion bash)
-COMP_WORDS=(lockmesh inspect jobs/) COMP_CWORD=2
-_lockmesh
+COMP_LINE='lockmesh inspect jobs/' COMP_POINT=22 COMP_WORDS=(lockmesh inspect jobs/) COMP_CWORD=2
+_lockmesh lockmesh jobs/ inspect
 echo "${COMPREPLY[*]}"
-COMP_WORDS=(lockmesh run k -- mkdi) COMP_CWORD=4
-_lockmesh
+COMP_LINE='lockmesh run k -- mkdi' COMP_POINT=22 COMP_WORDS=(lockmesh run k -- mkdi) COMP_CWORD=4
+_lockmesh lockmesh mkdi --
 echo "${COMPREPLY[*]}"`)
 	if code := s.run(); code != 0 || !strings.HasPrefix(s.out.String(), "jobs/1 jobs/2\n") || !strings.Contains(s.out.String(), "mkdir") {
 		t.Errorf("bash ends with %d: %s%s", code, s.out.String(), s.err.String())
