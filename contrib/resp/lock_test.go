@@ -341,6 +341,27 @@ func TestLongTimesLastAsLongAsTheNode(t *testing.T) {
 	})
 }
 
+// TestASetDoesntHideAnEnd : a client that is told OK to a SET without a time holds a key without an
+// end, so the SET is refused where the key has got an end.
+func TestASetDoesntHideAnEnd(t *testing.T) {
+	meshtest.Run(t, 3, func(t *testing.T, m *meshtest.Mesh) {
+		c := newSite(t, m, "a", AllowLongTTL()).client()
+		for _, later := range [][]any{{"EXPIRE", "job", 2}, {"PEXPIRE", "job", 2000}, {"SET", "job", "v", "PX", 2000}} {
+			c.want(":1", "SETNX", "job", "v")
+			c.want("+OK", "SET", "job", "v")
+			c.want(":-1", "PTTL", "job")
+			c.do(later...)
+			c.want("-REFUSED the key \"job\" has an end…", "SET", "job", "v")
+			c.want("-REFUSED the key \"job\" has an end…", "EVAL",
+				`redis.call("get", KEYS[1]) return redis.call("set", KEYS[1], "w")`, 1, "job")
+			c.want(":2000", "PTTL", "job")
+			c.want(`"v"`, "GET", "job")
+			time.Sleep(2 * time.Second)
+			c.want("nil", "GET", "job")
+		}
+	})
+}
+
 func TestTheEndOfServeReleasesWhatOnlyTheNodeKeeps(t *testing.T) {
 	meshtest.Run(t, 3, func(t *testing.T, m *meshtest.Mesh) {
 		s := newSite(t, m, "a", AllowLongTTL())

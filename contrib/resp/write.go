@@ -153,10 +153,11 @@ func (x *call) set(w setting) reply {
 // overwrite sets a key held through this server. Another value is another holder's, so only a
 // script may set another value, after reading the present value: the script decides.
 func (x *call) overwrite(h *held, w setting) reply {
+	_, hasEnd := h.left()
 	switch {
 	case w.value != h.value && (x.run == nil || !x.run.hasSeenValue(w.key)):
 		return failf("%s the key %q is held with another value: use NX, or a script that compares the value first", codeHeld, clip(w.key))
-	case w.ttl == 0 && h.length > 0:
+	case w.ttl == 0 && hasEnd: // set with the key, or later
 		return refused("the key %q has an end, which a SET can't take away", clip(w.key))
 	}
 	if w.ttl > 0 {

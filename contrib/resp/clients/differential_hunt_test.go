@@ -156,7 +156,7 @@ func draw(rng *rand.Rand) []string {
 	case 4:
 		return []string{"SET", key(), value(), pick("XX", "NX", "nx"), pick("EX", "ex"), strconv.Itoa(1000 + rng.IntN(80_000))}
 	case 5:
-		return []string{pick("SETNX", "setnx"), key(), value()}
+		return []string{pick("SETNX", "setnx", "SET"), key(), value()}
 	case 6:
 		return []string{pick("PSETEX", "psetex"), key(), ms(), value()}
 	case 7, 8:
