@@ -46,10 +46,17 @@ func convert(v lua.LValue, depth int, left *int) (reply, error) {
 		}
 		return null{}, nil
 	case *lua.LTable:
-		if text, is := v.RawGetString("err").(lua.LString); is {
-			return failf("%s", text), nil
-		}
-		if text, is := v.RawGetString("ok").(lua.LString); is {
+		for _, field := range []string{"err", "ok"} {
+			text, is := v.RawGetString(field).(lua.LString)
+			if !is {
+				continue
+			}
+			if *left -= len(text); *left < 0 {
+				return nil, errAnswer
+			}
+			if field == "err" {
+				return failf("%s", shorten(string(text))), nil
+			}
 			return status(text), nil
 		}
 		all := array{}

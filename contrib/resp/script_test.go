@@ -140,6 +140,9 @@ func TestAScriptIsBounded(t *testing.T) {
 			"many results":          `return string.byte(string.rep("x", 16000), 1, -1)`,
 			"a cyclic answer":       `local t = {} t[1] = t return t`,
 			"a large answer":        `local s, t = string.rep("x", 16000), {} for i = 1, 1000 do t[i] = s end return t`,
+			"large states":          `local s, t = redis.status_reply(string.rep("x", 16000)), {} for i = 1, 20 do t[i] = s end return t`,
+			"the same states":       `local t = {} for i = 1, 20 do t[i] = {ok = string.rep("x", 4000)} end return {t, t, t, t}`,
+			"large errors":          `local e, t = {err = string.rep("x", 16000)}, {} for i = 1, 20 do t[i] = e end return t`,
 			"many calls":            `while true do redis.call("ping") end`,
 			"many arguments":        `local t = {} for i = 1, 2000 do t[i] = "x" end return redis.call("exists", unpack(t))`,
 		} {
