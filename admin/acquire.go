@@ -24,11 +24,32 @@ func (x *exchange) acquire(opts ...lockmesh.Option) (*lockmesh.Lease, error) {
 		ctx, cancel := context.WithTimeout(x.ctx, lookTime)
 		defer cancel()
 		if info, failed := x.h.mesh.Inspect(ctx, x.param); failed == nil {
-			lock := lockOf(&info)
-			err = &heldBy{err, &lock}
+			err = &heldBy{err, summaryOf(&info)}
 		}
 	}
 	return lease, err
+}
+
+// summaryMost is how many holders and how many waiters the answer to a refused request names.
+const summaryMost = 16
+
+// summaryOf returns the state of a key for the answer to a refused request. The answer is short
+// however crowded the key is: many clients may try again and again, or read slowly.
+func summaryOf(i *lockmesh.Info) *Lock {
+	holders, waiters := len(i.Holders), len(i.Waiters)
+	i.Holders, i.Waiters = i.Holders[:min(holders, summaryMost)], i.Waiters[:min(waiters, summaryMost)]
+	lock := lockOf(i)
+	lock.MoreHolders, lock.MoreWaiters = holders-len(i.Holders), waiters-len(i.Waiters)
+	left := lockmesh.MaxValueLen
+	for n := range lock.Holders {
+		if left -= len(lock.Holders[n].Value); left < 0 {
+			lock.Holders[n].Value = nil
+		}
+	}
+	for n := range lock.Waiters {
+		lock.Waiters[n].Value = nil
+	}
+	return &lock
 }
 
 // lockMode returns the call for the lock mode of the query.

@@ -84,7 +84,8 @@ type Error struct {
 	// "timeout".
 	Reasons []string `json:"reasons"`
 	// Lock is the state of the key if Code is "held" and the request was for a lock, as far as the
-	// voters have answered within a second.
+	// voters have answered within a second. Lock has the first 16 holders, with values of 4 KiB
+	// together, and the first 16 waiters, without values: Inspect has all.
 	Lock *Lock `json:"lock,omitempty"`
 	// Status is the status of the HTTP answer. In a stream Status is the status of an answer with
 	// the same error.

@@ -1,7 +1,9 @@
 package admin
 
 import (
+	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"net/http"
 	"strings"
@@ -51,6 +53,49 @@ func TestAClientsLease(t *testing.T) {
 			wantError(t, err, lockmesh.ErrReleased)
 		}
 		wantError(t, s.c.Unlock(ctx, "unknown"), ErrUnknownLease)
+	})
+}
+
+// TestARefusalIsShort : the answer to a refused request names some holders and waiters of a crowded
+// key, and counts the others.
+func TestARefusalIsShort(t *testing.T) {
+	run(t, func(t *testing.T, m *meshtest.Mesh) {
+		s := newSite(t, m, "a")
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		value := lockmesh.WithValue(bytes.Repeat([]byte{1}, lockmesh.MaxValueLen))
+		for range 20 {
+			must(t, second(m.Node("b").RLock(ctx, "job", value)))
+		}
+		for range 30 {
+			go func() { _, _ = m.Node("c").Lock(ctx, "job", value) }()
+		}
+		for {
+			lock, err := s.c.Inspect(ctx, "job")
+			must(t, err)
+			if len(lock.Holders) == 20 && len(lock.Waiters) == 30 && lock.MoreHolders == 0 && lock.MoreWaiters == 0 {
+				break
+			}
+			time.Sleep(time.Second)
+		}
+		for _, refused := range []error{second(s.c.Lock(ctx, "job", LockOptions{})), second(s.c.Hold(ctx, "job", LockOptions{}))} {
+			var e *Error
+			if !errors.As(refused, &e) || e.Lock == nil {
+				t.Fatalf("refused with %v", refused)
+			}
+			l := e.Lock
+			if len(l.Holders) != 16 || l.MoreHolders != 4 || len(l.Waiters) != 16 || l.MoreWaiters != 14 {
+				t.Errorf("%d holders and %d more, %d waiters and %d more", len(l.Holders), l.MoreHolders, len(l.Waiters), l.MoreWaiters)
+			}
+			if l.Holders[0].Node != "b" || len(l.Holders[0].Value) != lockmesh.MaxValueLen {
+				t.Errorf("the first holder is %+v", l.Holders[0])
+			}
+			text, err := json.Marshal(e)
+			must(t, err)
+			if len(text) > 7*lockmesh.MaxValueLen {
+				t.Errorf("the answer has %d bytes", len(text))
+			}
+		}
 	})
 }
 

@@ -223,6 +223,10 @@ type Lock struct {
 	Holders []Holder `json:"holders"`
 	// Waiters are the waiting requests, about in the order in which they will get the key.
 	Waiters []Waiter `json:"waiters"`
+	// MoreHolders is the number of leases left out of Holders: in [Error].Lock beyond 16.
+	MoreHolders int `json:"more_holders,omitempty"`
+	// MoreWaiters is the number of requests left out of Waiters: in [Error].Lock beyond 16.
+	MoreWaiters int `json:"more_waiters,omitempty"`
 	// DelayedMS is for how many milliseconds the key is still kept from all nodes without a holder.
 	DelayedMS int64 `json:"delayed_ms"`
 }

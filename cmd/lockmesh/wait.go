@@ -92,10 +92,10 @@ func holdersLine(l *admin.Lock) string {
 		if len(first.Value) > 0 {
 			text += " (" + safe(string(first.Value)) + ")"
 		}
-		if n := len(l.Holders) - 1; n > 0 {
+		if n := len(l.Holders) + l.MoreHolders - 1; n > 0 {
 			text += fmt.Sprintf(" and %d more", n)
 		}
-		if n := len(l.Waiters); n > 1 {
+		if n := len(l.Waiters) + l.MoreWaiters; n > 1 {
 			text += fmt.Sprintf("; %d wait", n)
 		}
 		return text
