@@ -39,8 +39,15 @@ func TestAgentEnds(t *testing.T) {
 		}
 		b.startAgent()
 	}
+	b.wants(0, "status")
 	b.wants(0, "drain")
 	b.wants(69, "run", "k", "--", "true")
+	text := b.wants(69, "status").out.String()
+	if !strings.Contains(text, ", which takes no more locks\n") || !strings.Contains(text, "locks can be granted to other nodes:") {
+		t.Errorf("the status of a drained node is %s", text)
+	}
+	b.wants(69, "status", "-o", "json")
+	b.wants(0, "electorate") // the voters can grant locks
 }
 
 // TestAgentRestarts : the next agent takes over the socket of a killed agent, and is quiet at

@@ -16,7 +16,8 @@ type statusVerb struct{}
 
 // Help implements [kong.HelpProvider].
 func (*statusVerb) Help() string {
-	return `The exit code is 0 if locks can be granted, and 69 if not. -o json prints what GET /v1/status answers.
+	return `The exit code is 0 if locks can be granted through the node, and 69 if not: also after drain. -o json
+prints what GET /v1/status answers.
 
 Example:
   lockmesh status -a /run/app/lockmesh.sock`
@@ -32,13 +33,13 @@ func (*statusVerb) Run(ctx context.Context, g *globals) error {
 		if err := g.print(s, func(w io.Writer) { writeStatus(w, g.paint(), s) }); err != nil {
 			return err
 		}
-		return readiness(&s.Electorate)
+		return readiness(s.Electorate.Ready && !s.Draining && !s.Closed)
 	})
 }
 
 // readiness is an exit without a text unless locks can be granted: the printed status says why.
-func readiness(e *admin.Electorate) error {
-	if e.Ready {
+func readiness(ready bool) error {
+	if ready {
 		return nil
 	}
 	return &exit{code: exitNoQuorum}
@@ -53,7 +54,11 @@ func writeStatus(w io.Writer, p paint, s *admin.Status) {
 		state = ", which takes no more locks"
 	}
 	_, _ = fmt.Fprintf(w, "node %s at %s%s\n", p.bold(safe(s.Name)), safe(s.Addr), state)
-	writeElectorate(w, p, &s.Electorate)
+	to := ""
+	if state != "" {
+		to = " to other nodes"
+	}
+	writeElectorate(w, p, &s.Electorate, to)
 	alive := 0
 	for _, m := range s.Members {
 		if m.State == "alive" {
@@ -73,10 +78,12 @@ func writeStatus(w io.Writer, p paint, s *admin.Status) {
 // count returns a number with its noun.
 func count(n int, noun string) string { return plain.Count(n, noun) }
 
-func writeElectorate(w io.Writer, p paint, e *admin.Electorate) {
+// writeElectorate writes the state of the voters; to says to which nodes locks can be granted, if not
+// to all.
+func writeElectorate(w io.Writer, p paint, e *admin.Electorate, to string) {
 	verdict := p.bad("locks can't be granted")
 	if e.Ready {
-		verdict = p.good("locks can be granted")
+		verdict = p.good("locks can be granted" + to)
 	}
 	_, _ = fmt.Fprintf(w, "%s: %d of %s count, %d needed\n", verdict, e.Counting, count(len(e.Voters), "voter"), e.Majority)
 	if len(e.Voters) > 0 {
@@ -109,8 +116,8 @@ type electorateVerb struct {
 
 // Help implements [kong.HelpProvider].
 func (*electorateVerb) Help() string {
-	return `The exit code is 0 if locks can be granted, and 69 if not. -o json prints what GET /v1/electorate
-answers.
+	return `The exit code is 0 if locks can be granted to nodes that take locks, and 69 if not. -o json prints
+what GET /v1/electorate answers.
 
 Example:
   lockmesh electorate --watch`
@@ -119,7 +126,7 @@ Example:
 // Run runs the verb.
 func (v *electorateVerb) Run(ctx context.Context, g *globals) error {
 	show := func(e *admin.Electorate) error {
-		return g.print(e, func(w io.Writer) { writeElectorate(w, g.paint(), e) })
+		return g.print(e, func(w io.Writer) { writeElectorate(w, g.paint(), e, "") })
 	}
 	if !v.Watch {
 		return g.ask(ctx, func(ctx context.Context, c *admin.Client) error {
@@ -130,7 +137,7 @@ func (v *electorateVerb) Run(ctx context.Context, g *globals) error {
 			if err := show(e); err != nil {
 				return err
 			}
-			return readiness(e)
+			return readiness(e.Ready)
 		})
 	}
 	return g.act(ctx, 0, func(ctx context.Context, c *admin.Client) error {
