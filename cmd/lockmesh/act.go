@@ -15,13 +15,14 @@ const answerTime = 5 * time.Second
 // revokeVerb asks for a key.
 type revokeVerb struct {
 	Key    string `arg:"" help:"The key."`
-	Reason string `placeholder:"TEXT" help:"The reason that the holders see."`
+	Reason string `placeholder:"TEXT" aliases:"why" help:"The reason that the holders see."`
 }
 
 // Help implements [kong.HelpProvider].
 func (*revokeVerb) Help() string {
 	return `Asks the holders to release the key; the holders decide. With --yield lockmesh run ends its command,
-and otherwise tells its user.
+and otherwise tells its user. A lease of PUT /v1/locks is told with its next request, and a Redis
+client can't be told: its lease ends by evict.
 
 Example:
   lockmesh revoke jobs/1 --reason 'the disk is full'`
@@ -56,7 +57,7 @@ type evictVerb struct {
 	Key    string        `arg:"" help:"The key."`
 	Node   string        `placeholder:"NAME" help:"The node whose lease ends. Needed unless --token is given."`
 	Token  uint64        `placeholder:"N" help:"The token of the lease, as lockmesh inspect shows it. Needed if the node holds the key several times."`
-	Reason string        `placeholder:"TEXT" help:"The reason that the holder sees."`
+	Reason string        `placeholder:"TEXT" aliases:"why" help:"The reason that the holder sees."`
 	Wait   time.Duration `short:"w" default:"30s" placeholder:"TIME" help:"How long to wait for the end of the lease. (${default})"`
 }
 
