@@ -141,7 +141,7 @@ func (w *world) redis() *lua.LTable {
 			return 1
 		},
 		"sha1hex": func(l *lua.LState) int {
-			text := l.CheckString(1)
+			text := checkText(l, 1)
 			w.budget.charge(len(text) / 64)
 			sum := sha1.Sum([]byte(text)) //nolint:gosec // as above
 			l.Push(lua.LString(w.charged(hex.EncodeToString(sum[:]))))
@@ -211,5 +211,36 @@ func numberText(f float64) string {
 	if f == math.Trunc(f) && math.Abs(f) < 1e17 {
 		return strconv.FormatInt(int64(f), 10)
 	}
-	return strconv.FormatFloat(f, 'g', 17, 64)
+	return formatNumber(f, 17)
+}
+
+// luaText returns a value as a string, as Lua does: a number has up to 14 digits.
+func luaText(v lua.LValue) string {
+	if n, is := v.(lua.LNumber); is {
+		return formatNumber(float64(n), 14)
+	}
+	return lua.LVAsString(v)
+}
+
+// checkText returns an argument of a function: a string, or a number as a string.
+func checkText(l *lua.LState, n int) string {
+	if v, is := l.Get(n).(lua.LNumber); is {
+		return luaText(v)
+	}
+	return l.CheckString(n)
+}
+
+// formatNumber writes a number as the verb %g of C.
+func formatNumber(f float64, digits int) string {
+	switch {
+	case math.IsNaN(f) && math.Signbit(f):
+		return "-nan"
+	case math.IsNaN(f):
+		return "nan"
+	case math.IsInf(f, 1):
+		return "inf"
+	case math.IsInf(f, -1):
+		return "-inf"
+	}
+	return strconv.FormatFloat(f, 'g', digits, 64)
 }

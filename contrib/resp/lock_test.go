@@ -245,6 +245,14 @@ func TestATimeThatTheVotersDontKeepIsRefused(t *testing.T) {
 		c.want("-ERR invalid expire time in 'set' command", "SET", "job", "v", "NX", "PX", 0)
 		c.want("-ERR invalid expire time in 'set' command", "SET", "job", "v", "NX", "EX", "9223372036854775807")
 		c.want("-ERR value is not an integer or out of range", "SET", "job", "v", "NX", "PX", "soon")
+		for _, n := range []string{"+5", "05", "-0", "5_0", " 5", "0x5"} { // as in Redis
+			for _, words := range [][]any{
+				{"SET", "job", "v", "NX", "EX", n}, {"SET", "job", "v", "PX", n}, {"PSETEX", "job", n, "v"}, {"EXPIRE", "job", n},
+				{"GETRANGE", "job", n, 1}, {"GETRANGE", "job", 1, n}, {"EVAL", "return 1", n},
+			} {
+				c.want("-ERR value is not an integer or out of range", words...)
+			}
+		}
 		c.want("-ERR syntax error", "SET", "job", "v", "NX", "XX", "PX", 1000)
 		c.want("-ERR syntax error", "SET", "job", "v", "NX", "PX")
 		c.want("-REFUSED SET with GET…", "SET", "job", "v", "NX", "GET", "PX", 1000)

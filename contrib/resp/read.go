@@ -112,9 +112,9 @@ func doStrLen(x *call) reply {
 }
 
 func doGetRange(x *call) reply {
-	from, err1 := strconv.ParseInt(x.args[1], 10, 64)
-	to, err2 := strconv.ParseInt(x.args[2], 10, 64)
-	if err1 != nil || err2 != nil {
+	from, is1 := parseInteger(x.args[1])
+	to, is2 := parseInteger(x.args[2])
+	if !is1 || !is2 {
 		return errInteger
 	}
 	value, none := x.value(x.args[0])

@@ -5,7 +5,6 @@ import (
 	"context"
 	"crypto/sha1" //nolint:gosec // Redis names scripts by it
 	"encoding/hex"
-	"strconv"
 	"strings"
 	"sync"
 )
@@ -155,13 +154,13 @@ func (r *run) takeBack() {
 
 // eval runs a script with the keys and arguments of the call.
 func (x *call) eval(sc *script) reply {
-	n, err := strconv.Atoi(x.args[1])
+	n, is := parseInteger(x.args[1])
 	switch {
-	case err != nil:
+	case !is:
 		return errInteger
 	case n < 0:
 		return failure("ERR Number of keys can't be negative")
-	case n > len(x.args)-2:
+	case n > int64(len(x.args)-2):
 		return failure("ERR Number of keys can't be greater than number of args")
 	}
 	keys, argv := x.args[2:2+n], x.args[2+n:]

@@ -42,7 +42,7 @@ func (w *world) concat(l *lua.LState) int {
 		if !lua.LVCanConvToString(v) {
 			l.RaiseError("attempt to concatenate a %s value", v.Type())
 		}
-		parts[i] = lua.LVAsString(v)
+		parts[i] = luaText(v)
 		size += len(parts[i])
 	}
 	w.charge(size)
@@ -74,6 +74,8 @@ func (w *world) toString(l *lua.LState) int {
 	switch v := l.CheckAny(1).(type) {
 	case lua.LString:
 		l.Push(v)
+	case lua.LNumber:
+		l.Push(lua.LString(w.charged(luaText(v))))
 	case *lua.LTable, *lua.LFunction, *lua.LUserData: // an address would tell something about the process
 		l.Push(lua.LString(v.Type().String()))
 	default:
@@ -127,7 +129,7 @@ func parseLua(text string) (float64, bool) {
 }
 
 func (w *world) rep(l *lua.LState) int {
-	s, n := l.CheckString(1), max(l.CheckInt(2), 0)
+	s, n := checkText(l, 1), max(l.CheckInt(2), 0)
 	if len(s) > 0 && n > MaxString/len(s) {
 		l.RaiseError("a string is longer than %d bytes", MaxString)
 	}
@@ -144,7 +146,7 @@ func (w *world) upper(l *lua.LState) int { return w.mapped(l, 'a', 'z', 'A'-'a'+
 
 // mapped returns its argument with the bytes from first to last moved.
 func (w *world) mapped(l *lua.LState, first, last byte, by int) int {
-	b := []byte(w.charged(l.CheckString(1)))
+	b := []byte(w.charged(checkText(l, 1)))
 	for i, c := range b {
 		if first <= c && c <= last {
 			b[i] = byte(int(c) + by)
@@ -155,7 +157,7 @@ func (w *world) mapped(l *lua.LState, first, last byte, by int) int {
 }
 
 func (w *world) reverse(l *lua.LState) int {
-	s := w.charged(l.CheckString(1))
+	s := w.charged(checkText(l, 1))
 	b := make([]byte, len(s))
 	for i := range len(s) {
 		b[len(s)-1-i] = s[i]
@@ -166,7 +168,7 @@ func (w *world) reverse(l *lua.LState) int {
 
 // find is string.find for plain texts.
 func find(l *lua.LState) int {
-	s, what, from := l.CheckString(1), l.CheckString(2), l.OptInt(3, 1)
+	s, what, from := checkText(l, 1), checkText(l, 2), l.OptInt(3, 1)
 	if !lua.LVAsBool(l.Get(4)) && strings.ContainsAny(what, "^$*+?.([%-") {
 		return noPatterns(l)
 	}
@@ -197,7 +199,7 @@ func noPatterns(l *lua.LState) int {
 
 // format is string.format with the verbs of Lua, and widths of up to two digits.
 func (w *world) format(l *lua.LState) int {
-	pattern := l.CheckString(1)
+	pattern := checkText(l, 1)
 	var b strings.Builder
 	arg := 1
 	for i := 0; i < len(pattern); i++ {
@@ -232,18 +234,30 @@ func (w *world) format(l *lua.LState) int {
 		arg++
 		verb, flags := pattern[i], "%"+pattern[start:i]
 		switch verb {
-		case 'd', 'i', 'u':
+		case 'd', 'i':
 			fmt.Fprintf(&b, flags+"d", truncate(float64(l.CheckNumber(arg))))
-		case 'x', 'X', 'o':
-			fmt.Fprintf(&b, flags+string(verb), truncate(float64(l.CheckNumber(arg))))
+		case 'u', 'x', 'X', 'o':
+			if verb == 'u' {
+				verb = 'd'
+			}
+			flags = strings.NewReplacer("+", "", " ", "").Replace(flags) // an unsigned number has no sign
+			fmt.Fprintf(&b, flags+string(verb), unsigned(float64(l.CheckNumber(arg))))
 		case 'c':
 			b.WriteByte(byte(l.CheckInt(arg)))
 		case 'e', 'E', 'f', 'g', 'G':
-			fmt.Fprintf(&b, flags+string(verb), float64(l.CheckNumber(arg)))
+			f := float64(l.CheckNumber(arg))
+			if math.IsInf(f, 0) || math.IsNaN(f) {
+				b.WriteString(formatNumber(f, 1))
+				break
+			}
+			if verb|0x20 == 'g' && !strings.Contains(flags, ".") {
+				flags += ".6"
+			}
+			fmt.Fprintf(&b, flags+string(verb), f)
 		case 's':
-			fmt.Fprintf(&b, flags+"s", l.CheckString(arg))
+			fmt.Fprintf(&b, flags+"s", checkText(l, arg))
 		case 'q':
-			b.WriteString(strconv.Quote(l.CheckString(arg)))
+			b.WriteString(`"` + quoted.Replace(checkText(l, arg)) + `"`)
 		default:
 			l.RaiseError("invalid option '%%%s' to 'format'", clip(string(verb)))
 		}
@@ -253,6 +267,17 @@ func (w *world) format(l *lua.LState) int {
 	}
 	l.Push(lua.LString(w.charged(b.String())))
 	return 1
+}
+
+// quoted writes a string as the verb %q of Lua.
+var quoted = strings.NewReplacer(`"`, `\"`, `\`, `\\`, "\n", "\\\n", "\r", `\r`, "\x00", `\000`)
+
+// unsigned converts a number as C does on common machines: a negative number becomes a large one.
+func unsigned(f float64) uint64 {
+	if f >= 1<<63 && f < 1<<64 {
+		return uint64(f)
+	}
+	return uint64(truncate(f))
 }
 
 func (w *world) tableConcat(l *lua.LState) int {
@@ -268,7 +293,7 @@ func (w *world) tableConcat(l *lua.LState) int {
 		if !lua.LVCanConvToString(v) {
 			l.RaiseError("invalid value (%s) at index %d in table for 'concat'", v.Type(), i)
 		}
-		text := lua.LVAsString(v)
+		text := luaText(v)
 		if size += len(text) + len(sep); size > MaxString+len(sep) {
 			break
 		}

@@ -60,6 +60,15 @@ func newWorld() *world {
 		"gmatch": noPatterns, "gsub": noPatterns, "match": noPatterns,
 	})
 	w.count(texts, "byte")
+	for _, name := range []string{"byte", "len", "sub"} {
+		do := texts.RawGetString(name).(*lua.LFunction).GFunction
+		texts.RawSetString(name, l.NewFunction(func(l *lua.LState) int {
+			if n, is := l.Get(1).(lua.LNumber); is {
+				l.Replace(1, lua.LString(luaText(n))) // gopher-lua would write more digits
+			}
+			return do(l)
+		}))
+	}
 	tables := w.library(lua.OpenTable, lua.TabLibName, []string{"getn", "remove"}, map[string]lua.LGFunction{
 		"concat": w.tableConcat, "insert": tableInsert, "sort": w.tableSort,
 	})

@@ -73,14 +73,21 @@ func unitOf(option string) time.Duration {
 
 // parseTTL reads the time of a key to be set.
 func parseTTL(x *call, text string, unit time.Duration) (time.Duration, reply) {
-	n, err := strconv.ParseInt(text, 10, 64)
-	if err != nil {
+	n, is := parseInteger(text)
+	if !is {
 		return 0, errInteger
 	}
 	if n <= 0 || n > math.MaxInt64/1000 {
 		return 0, failf("ERR invalid expire time in '%s' command", x.cmd.name)
 	}
 	return span(n, unit), nil
+}
+
+// parseInteger reads a number as Redis does, in the form in which the number is written: +5 and 05
+// are none.
+func parseInteger(text string) (n int64, is bool) {
+	n, err := strconv.ParseInt(text, 10, 64)
+	return n, err == nil && strconv.FormatInt(n, 10) == text
 }
 
 // span returns n units as a duration; whatever is longer than the longest possible time is a little
@@ -229,8 +236,8 @@ func doPExpire(x *call) reply { return x.expire(time.Millisecond) }
 // expire has a key end a number of units from now.
 func (x *call) expire(unit time.Duration) reply {
 	key := x.args[0]
-	n, err := strconv.ParseInt(x.args[1], 10, 64)
-	if err != nil {
+	n, is := parseInteger(x.args[1])
+	if !is {
 		return errInteger
 	}
 	if n > math.MaxInt64/1000 || n < math.MinInt64/1000 {

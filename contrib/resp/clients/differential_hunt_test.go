@@ -54,6 +54,9 @@ var scripts = []struct {
 	{1, `return redis.pcall("get", KEYS[1], "more")`},
 	{1, `return redis.call("blpop", KEYS[1], 0)`},
 	{0, `return {1.9, -1.9, "a", true, {ok = "fine"}, {err = "MINE bad"}, tostring(1.5), tostring(10), 10 / 4 .. "", #"abc"}`},
+	{0, `return {1/3 .. "", 1e15 .. "", 2^53 .. "", tostring(-1/0), string.len(1/3), ARGV[2] / 7 .. "", table.concat({ARGV[3] / 3, 2^60}, ",")}`},
+	{0, `return string.format("%s %g %x %u %o %5.1f %q", ARGV[2] / 7, ARGV[2] / 7, -ARGV[2], -ARGV[3], ARGV[2], ARGV[2] / 7, ARGV[1])`},
+	{0, `return {redis.call("echo", ARGV[2] / 7), redis.call("echo", 1e15), redis.sha1hex(1/3)}`},
 	{0, `return redis.error_reply("one two")`},
 	{0, `return redis.error_reply("-one two")`},
 	{0, `return redis.status_reply("one two")`},
@@ -187,7 +190,9 @@ func draw(rng *rand.Rand) []string {
 			{"SET", "k1", "v", "NX", "XX"}, {"PEXPIRE", "k1", "x"}, {"GETRANGE", "k1", "x", "1"}, {"EVAL", "return 1"}, {"EVAL", "return 1", "1"},
 			{"EVAL", "return 1", "-1"}, {"EVAL", "return 1", "x"}, {"EVALSHA", "0", "0"}, {"BLPOP", "k1", "x"}, {"BLPOP", "k1", "-1"}, {"PSETEX", "k1", "0", "v"},
 			{"EXPIRE", "k1", "9223372036854775807"}, {"SET", "k1", "v", "EX", "9223372036854775807"}, {"PING", "a", "b"}, {"ECHO"}, {"SETNX", "k1"},
-		}[rng.IntN(22)]
+			{"SET", "k1", "v", "EX", "+5000"}, {"SET", "k1", "v", "EX", "05000"}, {"EXPIRE", "k1", "+5000"}, {"PSETEX", "k1", "0x5", "v"},
+			{"GETRANGE", "k1", "00", "1"}, {"EVAL", "return 1", "+0"},
+		}[rng.IntN(28)]
 	}
 	s := scripts[rng.IntN(len(scripts))]
 	words := []string{"EVAL", s.text, strconv.Itoa(s.keys)}
