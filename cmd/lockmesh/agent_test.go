@@ -40,9 +40,16 @@ func TestAgentEnds(t *testing.T) {
 		b.startAgent()
 	}
 	b.wants(0, "status")
+	holder, in := b.startPiped("lock", "k")
+	holder.prints("k")
+	text := b.wants(75, "drain", "-w", "1ms").err.String()
+	if strings.Contains(text, "-n") || !strings.Contains(text, "wait longer with -w TIME") { // drain has no -n
+		t.Errorf("drain of a node with a lock says %s", text)
+	}
+	in.Close()
 	b.wants(0, "drain")
 	b.wants(69, "run", "k", "--", "true")
-	text := b.wants(69, "status").out.String()
+	text = b.wants(69, "status").out.String()
 	if !strings.Contains(text, ", which takes no more locks\n") || !strings.Contains(text, "locks can be granted to other nodes:") {
 		t.Errorf("the status of a drained node is %s", text)
 	}

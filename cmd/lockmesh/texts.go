@@ -19,6 +19,9 @@ func describe(err error) string {
 			advice = own
 		}
 		message := e.Message
+		if e.Code == "held" && e.Lock == nil {
+			advice = heldAdvice
+		}
 		if e.Lock != nil {
 			message = fmt.Sprintf("%s: %s", safe(e.Lock.Key), holdersLine(e.Lock))
 		}
@@ -39,6 +42,10 @@ func describe(err error) string {
 
 // noAnswerAdvice is the advice about a node within reach, but without an answer.
 const noAnswerAdvice = "its process may have ended; lockmesh status tells whether the node is back"
+
+// heldAdvice is the advice where the answer has no state of a key: the node still holds leases when
+// the wait of drain or stop is over, or no voter has told the state of a refused key.
+const heldAdvice = "wait longer with -w TIME; lockmesh ls shows the holders"
 
 // advices take the place of advice that names parts of HTTP requests.
 var advices = map[string]string{
