@@ -126,15 +126,52 @@ type boundedConn struct {
 	net.Conn
 	give     func()
 	vanished atomic.Bool // see connection
+	endless  atomic.Bool // Read has no deadline
+	ahead    []byte      // sent by the client during a watch, for the next Read
 }
 
-// Read implements [net.Conn].
+// aheadMost is how many bytes of further requests a connection keeps while a request is handled. A
+// client that sends more isn't watched any longer.
+const aheadMost = 4 << 10
+
+// Read implements [net.Conn]. While a request is handled, the HTTP server watches the connection by
+// a Read of a single byte without a deadline, and gives the watch up when the client sends a byte:
+// the request of a client that has sent a line feed too many, and then closed the connection, would
+// wait on, and get the key. So Read goes on with a watch, and keeps these bytes for the next Read.
 func (c *boundedConn) Read(p []byte) (int, error) {
-	n, err := c.Conn.Read(p)
-	if errors.Is(err, syscall.ETIMEDOUT) {
-		c.vanished.Store(true)
+	for {
+		if len(c.ahead) > 0 && (!c.watches(p) || len(c.ahead) >= aheadMost) {
+			n := copy(p, c.ahead)
+			if c.ahead = c.ahead[n:]; len(c.ahead) == 0 {
+				c.ahead = nil
+			}
+			return n, nil
+		}
+		n, err := c.Conn.Read(p)
+		if errors.Is(err, syscall.ETIMEDOUT) {
+			c.vanished.Store(true)
+		}
+		if err != nil || len(c.ahead) == 0 && !c.watches(p) {
+			return n, err
+		}
+		c.ahead = append(c.ahead, p[:n]...)
 	}
-	return n, err
+}
+
+// watches reports whether a Read is the HTTP server's watch. All other reads of the server have a
+// deadline, or room for more than a byte.
+func (c *boundedConn) watches(p []byte) bool { return len(p) == 1 && c.endless.Load() }
+
+// SetReadDeadline implements [net.Conn].
+func (c *boundedConn) SetReadDeadline(t time.Time) error {
+	c.endless.Store(t.IsZero())
+	return c.Conn.SetReadDeadline(t)
+}
+
+// SetDeadline implements [net.Conn].
+func (c *boundedConn) SetDeadline(t time.Time) error {
+	c.endless.Store(t.IsZero())
+	return c.Conn.SetDeadline(t)
 }
 
 // Close implements [net.Conn].

@@ -1,10 +1,12 @@
 package admin
 
 import (
+	"bufio"
 	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
+	"io"
 	"net/http"
 	"strings"
 	"testing"
@@ -201,15 +203,71 @@ func TestAClientThatVanishesWhileItWaits(t *testing.T) {
 		held, err := m.Node("b").Lock(t.Context(), "job")
 		must(t, err)
 		for _, path := range []string{"/v1/locks/job", "/v1/hold/job"} {
-			conn := s.raw(request("PUT "+path+"?wait=1h") + "\n")
-			s.becomes("job", 1, 1)
-			conn.Close()
-			s.becomes("job", 1, 0)
+			for _, ahead := range []string{"", "\r\n", request("GET /v1/status") + "\n"} { // sent meanwhile
+				conn := s.raw(request("PUT "+path+"?wait=1h") + "\n")
+				s.becomes("job", 1, 1)
+				must(t, second(io.WriteString(conn, ahead)))
+				synctest.Wait()
+				conn.Close()
+				s.becomes("job", 1, 0)
+			}
 		}
 		must(t, held.Unlock(t.Context()))
 		s.becomes("job", 0, 0) // neither has left a lease behind
 		if leases, holds := s.h.slots.taken(), s.h.holds.taken(); leases != 0 || holds != 0 {
 			t.Errorf("%d leases and %d holds are counted", leases, holds)
+		}
+	})
+}
+
+// TestRequestsBehindAWait : requests sent while another waits are answered in their order, however
+// many bytes they have.
+func TestRequestsBehindAWait(t *testing.T) {
+	run(t, func(t *testing.T, m *meshtest.Mesh) {
+		s := newSite(t, m, "a")
+		for _, padding := range []int{0, 1, aheadMost - 300, aheadMost + 300} {
+			held, err := m.Node("b").Lock(t.Context(), "job")
+			must(t, err)
+			conn := s.raw(request("PUT /v1/locks/job?ttl=1s&wait=1h") + "\n")
+			s.becomes("job", 1, 1)
+			next := request("GET /v1/locks/next") + "X-Padding: " + strings.Repeat("x", padding) + "\n\n"
+			last := request("PUT /v1/locks/last?ttl=1s") + "Content-Length: 0\n\n"
+			go func() { _, _ = io.WriteString(conn, strings.ReplaceAll(next+last, "\n", "\r\n")) }()
+			synctest.Wait()
+			must(t, held.Unlock(t.Context()))
+			answers := bufio.NewReader(conn)
+			for _, want := range []string{`"key":"job"`, `"key":"next"`, `"key":"last"`} {
+				if status, body := answer(t, answers); status != http.StatusOK || !strings.Contains(body, want) {
+					t.Errorf("with %d bytes, the answer is %d %s, not %s", padding, status, body, want)
+				}
+			}
+			must(t, conn.Close())
+			s.becomes("job", 0, 0)
+			s.becomes("last", 0, 0)
+		}
+	})
+}
+
+// TestARequestInParts : where a part leaves room for one byte in the HTTP server's buffer, the server
+// reads a single byte of the request, which is no watch.
+func TestARequestInParts(t *testing.T) {
+	run(t, func(t *testing.T, m *meshtest.Mesh) {
+		s := newSite(t, m, "a")
+		conn := s.raw("")
+		answers := bufio.NewReader(conn)
+		text := strings.ReplaceAll(request("GET /v1/locks/job?value="+strings.Repeat("x", 5000))+"\n", "\n", "\r\n")
+		from := time.Now()
+		for _, first := range []int{4094, 4095, 4096, 4095} {
+			for _, part := range []string{text[:first], text[first:]} {
+				must(t, second(io.WriteString(conn, part)))
+				synctest.Wait()
+			}
+			if status, body := answer(t, answers); status != http.StatusBadRequest || !strings.Contains(body, "no parameter") {
+				t.Errorf("%d bytes first: %d %s", first, status, body)
+			}
+		}
+		if waited := time.Since(from); waited >= headerTime {
+			t.Errorf("the answers took %v", waited)
 		}
 	})
 }
