@@ -248,8 +248,8 @@ func TestRequestsBehindAWait(t *testing.T) {
 	})
 }
 
-// TestARequestInParts : where a part leaves room for one byte in the HTTP server's buffer, the server
-// reads a single byte of the request, which is no watch.
+// TestARequestInParts : where a part leaves room for a byte in the HTTP server's buffer, the server
+// reads a single byte of the request, and this read is no watch.
 func TestARequestInParts(t *testing.T) {
 	run(t, func(t *testing.T, m *meshtest.Mesh) {
 		s := newSite(t, m, "a")

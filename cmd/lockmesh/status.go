@@ -78,8 +78,8 @@ func writeStatus(w io.Writer, p paint, s *admin.Status) {
 // count returns a number with its noun.
 func count(n int, noun string) string { return plain.Count(n, noun) }
 
-// writeElectorate writes the state of the voters; to says to which nodes locks can be granted, if not
-// to all.
+// writeElectorate writes the state of the voters; to says to which nodes locks can be granted, if
+// not to all.
 func writeElectorate(w io.Writer, p paint, e *admin.Electorate, to string) {
 	verdict := p.bad("locks can't be granted")
 	if e.Ready {
