@@ -36,8 +36,8 @@ func (x *exchange) hold() error {
 		return err
 	}
 	c := x.h.leases.add(lease, 0, func() {})
-	t := &told{}
-	defer func() { letGo(lease, t) }()
+	view := &clientView{}
+	defer letGo(lease, view)
 	if err := x.ctx.Err(); err != nil {
 		return err // the client doesn't know of the lease
 	}
@@ -47,15 +47,15 @@ func (x *exchange) hold() error {
 	if c.renewed = ttl; ttl == 0 {
 		_, c.renewed = x.h.ttls()
 	}
-	err = x.hearts(c, t)
-	t.closed = x.closedByClient() && !errors.Is(err, os.ErrDeadlineExceeded)
+	err = x.hearts(c, view)
+	view.closed = x.closedByClient() && !errors.Is(err, os.ErrDeadlineExceeded)
 	return err
 }
 
-// told is what the client of a hold knows.
-type told struct {
-	until  time.Time // the deadline in the last line, until which the client counts on the key
-	closed bool      // the client has closed the connection, and counts on nothing
+// clientView is what the client of a hold knows about the lease.
+type clientView struct {
+	deadline time.Time // in the last line; until then the client counts on the key
+	closed   bool      // the client has closed the connection, and counts on nothing
 }
 
 // closedByClient reports whether the client has closed the connection, and so has ended its work.
@@ -69,11 +69,11 @@ func (x *exchange) closedByClient() bool {
 	return true
 }
 
-// letGo releases the key of a hold once the client doesn't count on the key any more. Only a
-// goroutine of the timer may go on after the request.
-func letGo(lease *lockmesh.Lease, t *told) {
-	left := time.Until(t.until)
-	if t.closed || left <= 0 || lease.Err() != nil {
+// letGo releases the key of a hold once the client doesn't count on the key any more: at once, or
+// by a timer, which may outlive the request.
+func letGo(lease *lockmesh.Lease, view *clientView) {
+	left := time.Until(view.deadline)
+	if view.closed || left <= 0 || lease.Err() != nil {
 		release(lease)
 		return
 	}
@@ -81,9 +81,9 @@ func letGo(lease *lockmesh.Lease, t *told) {
 }
 
 // hearts writes lines until the lease or the connection ends.
-func (x *exchange) hearts(c *clientLease, t *told) error {
+func (x *exchange) hearts(c *clientLease, view *clientView) error {
 	lease := c.lease
-	if err := x.line(c, t, "held", nil, nil); err != nil {
+	if err := x.line(c, view, "held", nil, nil); err != nil {
 		return err
 	}
 	// A quarter of the time left of a new lease: a client that takes a missing line for the loss of
@@ -95,19 +95,19 @@ func (x *exchange) hearts(c *clientLease, t *told) error {
 		var err error
 		select {
 		case <-lease.Done():
-			return x.line(c, t, "end", nil, holdEnd(lease.Err()))
+			return x.line(c, view, "end", nil, holdEnd(lease.Err()))
 		case r := <-lease.Revoked():
-			err = x.line(c, t, "revoked", (*Revocation)(&r), nil)
+			err = x.line(c, view, "revoked", (*Revocation)(&r), nil)
 		case <-beat.C:
 			if lost := lease.Err(); lost != nil {
-				return x.line(c, t, "end", nil, holdEnd(lost))
+				return x.line(c, view, "end", nil, holdEnd(lost))
 			}
-			err = x.line(c, t, "alive", nil, nil)
+			err = x.line(c, view, "alive", nil, nil)
 		case <-x.ctx.Done():
 			if !isStopping(x.ctx) {
 				return nil // the client is gone
 			}
-			return x.farewell(c, t)
+			return x.farewell(c, view)
 		}
 		if err != nil {
 			return err
@@ -118,13 +118,13 @@ func (x *exchange) hearts(c *clientLease, t *told) error {
 // farewell tells the client about the stop of the server, and waits until the client has ended its
 // work and closed the connection. The key is kept until then, and until the deadline in the line at
 // most: the line may reach the client late, and the client may need its time to end.
-func (x *exchange) farewell(c *clientLease, t *told) error {
+func (x *exchange) farewell(c *clientLease, view *clientView) error {
 	end := failure(ErrStopping, "the server stops: end the work, and close the connection; "+
 		"the key is kept until then, or until the lease's deadline")
-	if err := x.line(c, t, "end", nil, errorOf(end)); err != nil {
+	if err := x.line(c, view, "end", nil, errorOf(end)); err != nil {
 		return err
 	}
-	limit := time.NewTimer(min(time.Until(t.until), farewellTime))
+	limit := time.NewTimer(min(time.Until(view.deadline), farewellTime))
 	defer limit.Stop()
 	select {
 	case <-limit.C:
@@ -145,7 +145,7 @@ func holdEnd(err error) *Error {
 }
 
 // line writes a line about the lease, and notes the deadline of which the client knows by the line.
-func (x *exchange) line(c *clientLease, t *told, event string, r *Revocation, f *Error) error {
+func (x *exchange) line(c *clientLease, view *clientView, event string, r *Revocation, f *Error) error {
 	lease, deadline := c.lease, c.lease.Deadline()
 	data, err := json.Marshal(HoldLine{
 		Event: event, ID: c.id, Key: lease.Key(), Token: lease.Token(), Node: x.h.mesh.Name(), Mode: lease.Mode().String(), Slot: lease.Slot(),
@@ -157,6 +157,6 @@ func (x *exchange) line(c *clientLease, t *told, event string, r *Revocation, f 
 	if err := x.send(append(data, '\n')); err != nil {
 		return err
 	}
-	t.until = deadline
+	view.deadline = deadline
 	return nil
 }

@@ -27,8 +27,8 @@ var update = flag.String("update-formats", "",
 // versions form one mesh.
 const formatsFile = "testdata/formats.txt"
 
-// TestAChangeOfAFormatMovesTheVersionBefore : whoever changes a wire or state format changes the
-// version with which the hunt tries this version, too.
+// TestAChangeOfAFormatMovesTheVersionBefore : a commit that changes a wire or state format also
+// records the commit before it, of which the hunt builds the version to try beside this version.
 func TestAChangeOfAFormatMovesTheVersionBefore(t *testing.T) {
 	now := formats(t)
 	if *update != "" {
