@@ -145,6 +145,28 @@ func TestTheNextMeshWaitsForTheRegister(t *testing.T) {
 	})
 }
 
+// Processes that share a register with a mesh out of their reach are told what to do: the record of
+// a mesh that is alive never stands unchanged for a term.
+func TestARegisterInUseByAMeshOutOfReach(t *testing.T) {
+	inCountedBubble(t, func(t *testing.T, w *living) {
+		m := new(register.Memory)
+		w.bornRegistered(m)
+		var peers []string
+		for _, name := range []string{"d", "e", "f"} {
+			peers = append(peers, wireAddr(name))
+		}
+		secret := NewSecret()
+		for _, name := range []string{"d", "e", "f"} {
+			w.start(name, expect(3, registered(m), func(c *Config) { c.Secret, c.Insecure, c.Peers = secret, false, peers }))
+		}
+		time.Sleep(DefaultRegisterTerm)
+		change := w.nodes["d"].Status().Electorate.Change
+		if !contains(change, "that mesh is alive", "Peers, Secret", "a Mesh name and a register of its own", "stood unchanged for 10m0s") {
+			t.Errorf("d doesn't say what to do: %s", change)
+		}
+	})
+}
+
 // A mesh with a register refuses a process without a register: the process could bootstrap a second
 // mesh.
 func TestARegisterIsPartOfTheTerms(t *testing.T) {

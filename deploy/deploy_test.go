@@ -69,6 +69,10 @@ func accepts(t *testing.T, env map[string]string) {
 	if err != nil {
 		t.Fatalf("%v\n%s", err, usage)
 	}
+	// Two applications with a copy of a manifest each must not share a name of the mesh unseen.
+	if env["LOCKMESH_MESH"] != "locks" {
+		t.Errorf("the manifest names the mesh %q, want locks", env["LOCKMESH_MESH"])
+	}
 	cmd := exec.CommandContext(t.Context(), service(t), "-check")
 	cmd.Env = append(slices.Clip(os.Environ()), "LOCKMESH_SECRET=kq3Zf8vB1xTn6WcR0aYs")
 	for name, value := range env {

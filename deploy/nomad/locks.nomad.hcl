@@ -104,6 +104,7 @@ EOT
 
       env {
         LOCKMESH_SECRET_FILE = "${NOMAD_SECRETS_DIR}/lockmesh"
+        LOCKMESH_MESH        = "locks" # another name for each application
         LOCKMESH_EXPECT      = "3"
         SERVICE_GRACE        = "55s"
         LOCKMESH_PEERS       = "file:${NOMAD_TASK_DIR}/peers"

@@ -37,6 +37,8 @@ type registration struct {
 	known  bool // the last call has told the record
 	record vote.RegisterRecord
 	since  vote.Instant // since when the record is known and the same
+	// renewed: the record's mesh has renewed the record since this process first saw the record.
+	renewed bool
 	// counts is until when this node's votes count, on the fast clock, which doesn't stop while the
 	// machine is suspended; zero if the votes don't count.
 	counts vote.Instant
@@ -260,6 +262,7 @@ func (m *Machine) Registered(now vote.Now, result vote.RegisterResult) {
 func (m *Machine) registerShows(record vote.RegisterRecord) {
 	r := &m.register
 	if r.since == 0 || record != r.record {
+		r.renewed = record.Lineage == r.record.Lineage && (r.renewed || r.since != 0 && record.Renewal > r.record.Renewal)
 		r.record, r.since = record, m.now.Slow
 	}
 	r.known = true
@@ -393,6 +396,11 @@ func (m *Machine) registerText() string {
 		return "no mesh can be founded: " + text
 	case !r.known:
 		return "waits for the register's answer"
+	case m.standsFor() > 0 && !m.isRegistered() && r.renewed:
+		return fmt.Sprintf("the register names another mesh, and that mesh is alive: it has renewed its record, last by %s. "+
+			"Have this process reach that mesh (Peers, Secret), or give each mesh a Mesh name and a register of its own. "+
+			"Otherwise this process waits until the record has stood unchanged for %v (another %v)",
+			r.record.Writer.Name, r.record.Term, m.standsFor().Round(time.Second))
 	case m.standsFor() > 0 && !m.isRegistered():
 		return fmt.Sprintf("the register names an earlier mesh, last renewed by %s: waits to hear of that mesh, or until its record has stood unchanged for %v (another %v)",
 			r.record.Writer.Name, r.record.Term, m.standsFor().Round(time.Second))

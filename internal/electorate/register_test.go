@@ -181,7 +181,7 @@ func TestOfTwoFoundingsTheRegisterNamesOne(t *testing.T) {
 	l.want("a b c", "1: a, b, c")
 	l.want("d e f", "none")
 	l.wantCounting("a b c")
-	if text := l.units["d"].m.Status(l.now).Change; !strings.Contains(text, "the register names an earlier mesh") {
+	if text := l.units["d"].m.Status(l.now).Change; !strings.Contains(text, "the register names another mesh, and that mesh is alive") {
 		t.Error(text)
 	}
 }
