@@ -36,8 +36,12 @@ const (
 	// eventsMax is the capacity of serf's event channel. The goroutine that drains the channel does
 	// next to nothing for each event. serf also needs the capacity in order to end: see drain.
 	eventsMax = 64
-	// forgetAfter is how long serf tries to reach a failed member again.
+	// forgetAfter is how long serf tries to reach a failed member again, and how long it remembers
+	// a member that left and has a directory, since such a member may have a vote.
 	forgetAfter = 7 * 24 * time.Hour
+	// forgetLeft is how long serf remembers any other member that left: short-lived processes with
+	// ever new names would fill the memory of all nodes otherwise.
+	forgetLeft = time.Hour
 	// reconnectEvery is the interval at which serf tries one of the failed members: failed members
 	// that aren't configured peers return this way.
 	reconnectEvery = 10 * time.Second
@@ -218,8 +222,20 @@ func (s *Serf) serfConfig(published map[string]string) *serf.Config {
 	c.DisableCoordinates = true
 	c.BroadcastTimeout, c.LeavePropagateDelay = goodbyeMax, propagateMax
 	c.ReconnectTimeout, c.TombstoneTimeout = forgetAfter, forgetAfter
+	c.ReconnectTimeoutOverride = memory{}
 	c.ReconnectInterval = reconnectEvery
 	return c
+}
+
+// memory tells serf how long it remembers a member that is gone.
+type memory struct{}
+
+// ReconnectTimeout returns how long serf remembers a member, by default for the given time.
+func (memory) ReconnectTimeout(m *serf.Member, timeout time.Duration) time.Duration {
+	if m.Status == serf.StatusLeft && m.Tags[tagDir] == "" {
+		return forgetLeft
+	}
+	return timeout
 }
 
 // Timing returns the speed of gossip: as configured, or the defaults.
