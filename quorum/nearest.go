@@ -100,12 +100,3 @@ func (q *Requester) setOrder() {
 func (q *Requester) isUncontended(r *request) bool {
 	return !r.contended && q.localQueues[r.key] == nil
 }
-
-// later allows the ordered message sent last to a voter to linger, since no request waits for it.
-func (q *Requester) later(p *peer) {
-	out := q.out
-	if p.making != nil {
-		out = p.making.after
-	}
-	out[len(out)-1].Later = true
-}

@@ -41,10 +41,9 @@ type Config struct {
 
 // Requester requests keys from the voters. Its zero value is not usable; see New.
 type Requester struct {
-	cfg    Config
-	now    vote.Now
-	out    []vote.Outbound
-	events []Event
+	cfg Config
+	now vote.Now
+	effects
 	electorates
 	peers      []*peer // by place
 	firstPlace int     // the first place among equally near voters
@@ -86,22 +85,12 @@ type Requester struct {
 	queriesDue            vote.Instant           // no query times out or is repeated before then
 	watches               []*watch
 	nonce                 uint64
-	nameTaken             bool
-	count                 Counters
 	work                  uint64 // see Work
 	limit                 uint64 // of the work of the turn under way
 	turns                 int
 	review                review
 	renewals              renewals
 	free                  pools
-}
-
-// Counters count the activity of a requester since its creation.
-type Counters struct {
-	Requests, Wins, FirstRound, Confirmations, Yields, Losses, Resyncs, Mismatches, HandOffs, Distrusted uint64
-	// Of syncs and answers in pieces: how many there were, requests listed before they changed, and
-	// messages that waited for the end of an answer.
-	MadeInPieces, ReadInPieces, ListedAhead, Kept uint64
 }
 
 type requestState uint8
@@ -397,96 +386,6 @@ func (q *Requester) begin(now vote.Now) {
 	q.now = now
 	q.expire()
 }
-
-// emit adds an event about a request, or about none if n is zero. The caller fills in the other
-// fields before the next event is added: an event is large, and is built in place.
-func (q *Requester) emit(kind EventKind, n vote.Number) *Event {
-	q.events = append(q.events, Event{})
-	e := &q.events[len(q.events)-1]
-	e.Kind, e.Number = kind, n
-	return e
-}
-
-// sendOrdered sends an ordered message about a request on the voter's current stream, and enters
-// the change to the voter's digest in the expected digest. The caller fills in the other fields
-// before the next message is sent.
-func (q *Requester) sendOrdered(p *peer, delta vote.Digest, kind vote.Kind, n vote.Number) *vote.Message {
-	p.sent++
-	if delta != (vote.Digest{}) {
-		p.digest.addSent(p.sent, delta)
-	}
-	if p.digest.full() && p.answered {
-		p.refreshAt = min(p.refreshAt, p.refreshed.Add(digestRefreshEvery))
-	}
-	var m *vote.Message
-	if t := p.making; t != nil {
-		t.after = append(t.after, vote.Outbound{Conn: p.conn})
-		m = &t.after[len(t.after)-1].Message
-	} else {
-		m = q.send(p.conn)
-	}
-	m.Kind, m.Stream, m.Number = kind, p.stream, n
-	return m
-}
-
-// send adds an empty message, to be filled in before the next message is added. The list's memory
-// beyond its end is zero.
-func (q *Requester) send(conn vote.Conn) *vote.Message {
-	if n := len(q.out); n < cap(q.out) {
-		q.out = q.out[:n+1]
-	} else {
-		q.out = append(q.out, vote.Outbound{})
-	}
-	o := &q.out[len(q.out)-1]
-	o.Conn = conn
-	return &o.Message
-}
-
-// urgent sends a message in the refresh lane.
-func (q *Requester) urgent(p *peer, m *vote.Message) { *q.send(p.conn) = *m }
-
-// closes requests the close of a connection.
-func (q *Requester) closes(conn vote.Conn) {
-	q.out = append(q.out, vote.Outbound{Conn: conn, Close: true})
-}
-
-// Drain appends the messages to send and the events to the given lists, and forgets them.
-func (q *Requester) Drain(out []vote.Outbound, ev []Event) ([]vote.Outbound, []Event) {
-	out, ev = append(out, q.out...), append(ev, q.events...)
-	clear(q.out)
-	clear(q.events)
-	q.out, q.events = q.out[:0], q.events[:0]
-	return out, ev
-}
-
-// TakeMessages returns the messages to send, and forgets them. The given empty list, with its
-// memory, takes their place; its memory must be zero.
-func (q *Requester) TakeMessages(empty []vote.Outbound) []vote.Outbound {
-	out := q.out
-	q.out = empty[:0]
-	return out
-}
-
-// TakeEvents does the same for the events.
-func (q *Requester) TakeEvents(empty []Event) []Event {
-	events := q.events
-	q.events = empty[:0]
-	return events
-}
-
-// Alarm adds an event with a text for the operator.
-func (q *Requester) Alarm(text string) { q.emit(EventAlarm, 0).Text = text }
-
-// NameTaken reports whether a voter has reported a duplicate name, another live process with this
-// node's name, and resets the report.
-func (q *Requester) NameTaken() bool {
-	t := q.nameTaken
-	q.nameTaken = false
-	return t
-}
-
-// Counters returns the counters of the requester's activity since its creation.
-func (q *Requester) Counters() Counters { return q.count }
 
 // Tick handles the passage of time: sessions are refreshed, leases end, and silent voters are
 // disconnected, to be dialed anew.
