@@ -85,12 +85,10 @@ type Requester struct {
 	queriesDue            vote.Instant           // no query times out or is repeated before then
 	watches               []*watch
 	nonce                 uint64
-	work                  uint64 // see Work
-	limit                 uint64 // of the work of the turn under way
-	turns                 int
-	review                review
-	renewals              renewals
-	free                  pools
+	meter
+	review   review
+	renewals renewals
+	free     pools
 }
 
 type requestState uint8
@@ -162,7 +160,7 @@ type timed struct {
 // New returns a requester without a connection to any voter yet.
 func New(cfg Config, now vote.Now) *Requester {
 	q := &Requester{
-		cfg: cfg, now: now, requests: make(map[vote.Number]*request), aliases: make(map[vote.Number]*request),
+		cfg: cfg, now: now, meter: meter{perTurn: cfg.Turn}, requests: make(map[vote.Number]*request), aliases: make(map[vote.Number]*request),
 		fronts: make(map[vote.Key]*request), localQueues: make(map[vote.Key]*localQueue),
 		queriesDue: vote.Never, extendsNext: earliest{at: vote.Never}, endsNext: earliest{at: vote.Never},
 		renewals: renewals{report: cfg.ReportRenewals},

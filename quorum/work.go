@@ -23,26 +23,37 @@ const (
 	scanned = 8
 )
 
+// meter counts the work of a requester, and says when work in pieces has to go on in the next Tick.
+type meter struct {
+	work    uint64 // done since the requester's creation
+	limit   uint64 // of the work of the turn under way
+	perTurn int    // how much work in pieces is done in a turn; zero means the usual amount
+	turns   int    // so far
+}
+
 // Work returns the work done since the requester's creation.
-func (q *Requester) Work() uint64 { return q.work }
+func (w *meter) Work() uint64 { return w.work }
 
 // toil counts work done.
-func (q *Requester) toil(units int) { q.work += uint64(units) }
+func (w *meter) toil(units int) { w.work += uint64(units) }
 
 // turn is how much work the requester does in a Tick on what it does in pieces. Syncs and answers
 // of at most as many requests are made and taken in at once.
 const turn = 512
 
 // turn returns the same for this requester.
-func (q *Requester) turn() int {
-	if q.cfg.Turn > 0 {
-		return q.cfg.Turn
+func (w *meter) turn() int {
+	if w.perTurn > 0 {
+		return w.perTurn
 	}
 	return turn
 }
 
+// beginTurn begins a turn of work in pieces.
+func (w *meter) beginTurn() { w.limit = w.work + uint64(w.turn()) }
+
 // tired reports whether work in pieces has to go on in the next Tick.
-func (q *Requester) tired() bool { return q.work >= q.limit }
+func (w *meter) tired() bool { return w.work >= w.limit }
 
 // Busy reports whether there is work for Tick to continue at once.
 func (q *Requester) Busy() bool {
@@ -59,7 +70,7 @@ func (q *Requester) Busy() bool {
 
 // goOn continues the work done in pieces. Each Tick begins with another voter.
 func (q *Requester) goOn() {
-	q.limit = q.work + uint64(q.turn())
+	q.beginTurn()
 	n := len(q.peers)
 	for i := range n {
 		// A voter may leave the list meanwhile.
