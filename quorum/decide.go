@@ -333,7 +333,7 @@ func (q *Requester) win(r *request, t vote.Token, slot vote.Slot) {
 	q.beforeChange(r)
 	remove(&q.pending, r)
 	r.state, r.token, r.slot = stateWon, t, slot
-	q.seen = max(q.seen, t)
+	q.stamps.note(t)
 	q.count.Wins++
 	if !r.confirmed {
 		q.count.FirstRound++

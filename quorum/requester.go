@@ -60,9 +60,7 @@ type Requester struct {
 	most      struct{ requests, aliases, fronts, localQueues int }
 	pending   []*request // in any order
 	last      vote.Number
-	seen      vote.Token // the largest token seen on any key
-	median    vote.Micros
-	clocked   bool         // median is known
+	stamps    stamps
 	refreshAt vote.Instant // when all sessions are refreshed next
 	lastSent  vote.Instant // when a request was last sent to a voter
 	// When the voters are asked whether they have processed the pending requests.
@@ -185,7 +183,7 @@ func (q *Requester) Lock(now vote.Now, ask RequestOptions) (vote.Number, error) 
 	q.toil(costAsked)
 	r, n := q.newRequest(), q.last
 	r.key, r.mode, r.try = ask.Key, max(ask.Mode, vote.Exclusive), ask.Try
-	r.number, r.caller, r.time, r.since = n, n, q.stamp(), q.now.Fast
+	r.number, r.caller, r.time, r.since = n, n, q.stamps.stamp(q.now.Wall), q.now.Fast
 	if !ask.simple() {
 		x := q.coldOf(r)
 		x.opts = ask
@@ -225,7 +223,7 @@ func (q *Requester) evaluateQueued(r *request) {
 // submit sends a request to the voters, and may defer the request to some of them.
 func (q *Requester) submit(r *request) {
 	r.newestAtSend = q.last
-	r.bid = q.bid()
+	r.bid = q.stamps.bid(q.now.Wall)
 	first := q.newest.Committee(r.key)
 	if r.queueable() && !q.cfg.BroadcastAll {
 		if few := q.nearestMajority(q.counting()); few != ^Set(0) {
@@ -238,21 +236,6 @@ func (q *Requester) submit(r *request) {
 			q.sendRequest(p, r)
 		}
 	}
-}
-
-// bid returns the token to propose for a lease requested now, or granted now to another request.
-func (q *Requester) bid() vote.Token { return max(vote.TokenAt(q.now.Wall), q.seen.Next()) }
-
-// stamp returns the time of a new request's stamp: this node's wall clock, brought to within S of
-// the median of the voters' clocks, so that a node with a slow clock doesn't permanently overtake
-// the other nodes by more than S.
-func (q *Requester) stamp() vote.Micros {
-	if !q.clocked {
-		return q.now.Wall
-	}
-	s := vote.Micros(vote.Skew.Microseconds())
-	mid := q.now.Wall + q.median
-	return min(max(q.now.Wall, mid-s), mid+s)
 }
 
 // Release ends a request, pending or won. EventReleased reports the confirmation by a majority, or
@@ -287,7 +270,7 @@ func (q *Requester) end(r *request, lost bool) {
 	if r.contended {
 		// Bids of requests that waited for long are out of date, and each voter would propose a
 		// token of its own.
-		bid = q.bid()
+		bid = q.stamps.bid(q.now.Wall)
 	}
 	first := ^Set(0)
 	if r.state == stateWon && !lost && q.isUncontended(r) {

@@ -291,7 +291,7 @@ func (q *Requester) extendCover(p *peer, m *vote.Message) {
 
 func (q *Requester) learnClock(p *peer, m *vote.Message) {
 	p.clock(q.now, m.Sent, m.Wall, q.ttl())
-	q.setMedian()
+	q.stamps.setMedian(q.peers)
 	q.setOrder()
 }
 
@@ -315,23 +315,6 @@ func (q *Requester) settle(p *peer, m *vote.Message) {
 			q.resendQueries(p) // answers given while quiet didn't count
 		}
 	}
-}
-
-// setMedian computes the median offset of the voters' wall clocks from this node's.
-func (q *Requester) setMedian() {
-	var offsets [vote.MaxVoters]vote.Micros
-	n := 0
-	for _, p := range q.peers {
-		if p.clocked {
-			offsets[n] = p.offset
-			n++
-		}
-	}
-	if n == 0 {
-		return
-	}
-	slices.Sort(offsets[:n])
-	q.median, q.clocked = offsets[n/2], true
 }
 
 // QueryTokens asks every reachable voter for its highest known token, on behalf of this node's own

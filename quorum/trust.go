@@ -39,7 +39,7 @@ func (q *Requester) tokenLimit() vote.Token {
 	if clock == 0 {
 		clock = q.now.Wall
 	}
-	return vote.MaxFrom(max(q.seen, vote.TokenAt(clock), q.backedToken()))
+	return vote.MaxFrom(max(q.stamps.seen, vote.TokenAt(clock), q.backedToken()))
 }
 
 // LatestClock returns the latest time on the clocks of the voters, from answers of voters that this
@@ -75,7 +75,7 @@ func (q *Requester) backedToken() (top vote.Token) {
 
 // accepts reports whether a token named by a voter may be right, and prepares an alarm otherwise.
 func (q *Requester) accepts(p *peer, t vote.Token) bool {
-	if t <= vote.MaxFrom(max(vote.TokenAt(q.now.Wall), q.seen)) && t <= vote.MaxFrom(vote.TokenAt(q.now.Wall+p.offset)) {
+	if t <= vote.MaxFrom(max(vote.TokenAt(q.now.Wall), q.stamps.seen)) && t <= vote.MaxFrom(vote.TokenAt(q.now.Wall+p.offset)) {
 		return true // the usual case
 	}
 	p.suspect.top = max(p.suspect.top, t)
@@ -113,7 +113,7 @@ func (q *Requester) raiseTokenAlarms() {
 
 // implausible reports whether a vote's token can't be right.
 func (q *Requester) implausible(t vote.Token) bool {
-	return t > vote.MaxFrom(q.seen) && t > q.tokenLimit()
+	return t > vote.MaxFrom(q.stamps.seen) && t > q.tokenLimit()
 }
 
 // filterViews removes view entries with implausible tokens from a list, and reports whether there
@@ -132,13 +132,13 @@ func (q *Requester) filterViews(p *peer, views []vote.View) (tamed []vote.View, 
 // noteToken records a token proposed or confirmed by a voter, for the next bid.
 func (q *Requester) noteToken(p *peer, t vote.Token) {
 	if q.accepts(p, t) {
-		q.seen = max(q.seen, t)
+		q.stamps.note(t)
 	}
 }
 
 // largest returns the token on which a tally settles.
 func (q *Requester) largest(r *request, slot vote.Slot) vote.Token {
-	t, all := r.tally.token(slot, vote.MaxFrom(q.seen))
+	t, all := r.tally.token(slot, vote.MaxFrom(q.stamps.seen))
 	if all <= t {
 		return t
 	}
