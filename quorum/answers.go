@@ -17,22 +17,6 @@ import (
 // Acknowledgements arrive five times per TTL. While a request waits, the requester asks for them
 // sooner, so that even a short call ends with the true reason.
 
-const (
-	// proveAfter is the least time that a request waits before the voters are asked whether they
-	// have processed the request, unless its caller waits for less than four times as long. Most
-	// locks take less. Where voters are far away the time is proveTrips round trips: a lock takes
-	// one or two.
-	proveAfter = 50 * time.Millisecond
-	proveTrips = 3
-
-	// proveEvery is the least time between two such refreshes of a voter, while callers wait for
-	// longer than proveAfter.
-	proveEvery = 50 * time.Millisecond
-
-	// proveEveryLeast is the same while callers wait for less.
-	proveEveryLeast = 2 * time.Millisecond
-)
-
 // silentAfter is how long a voter may leave refreshes unanswered before new locks no longer count
 // on the voter: a fifth of the TTL until the refresh is sent, and half as long again for its
 // answer. Leases under the voter's cover aren't affected.
@@ -48,7 +32,7 @@ func (q *Requester) answers(p *peer) bool { return p.counts() && !q.isBehind(p) 
 
 // noteSent records that a request was sent to a voter.
 func (q *Requester) noteSent(r *request) {
-	r.sentAt, q.lastSent = q.now.Fast, q.now.Fast
+	r.sentAt, q.proving.lastSent = q.now.Fast, q.now.Fast
 	if r.state == statePending {
 		q.proveIn(q.proveAfter(), proveEvery)
 	}
@@ -66,31 +50,24 @@ func (q *Requester) hurry(patience time.Duration) {
 	}
 }
 
-// proveIn schedules the question to the voters after a delay, unless an earlier time is scheduled,
-// and at most once per every.
+// proveIn schedules the question to the voters after a delay.
 func (q *Requester) proveIn(after, every time.Duration) {
-	if q.cfg.NoReceipts {
-		return
+	if !q.cfg.NoReceipts {
+		q.proving.schedule(q.now.Fast, after, every, len(q.pending) == 1)
 	}
-	if len(q.pending) == 1 && q.proveAt <= q.now.Fast { // scheduled for requests that are over
-		q.proveAt, q.proveEvery = vote.Never, proveEvery
-	}
-	q.proveAt = min(q.proveAt, q.now.Fast.Add(after))
-	q.proveEvery = min(q.proveEvery, every)
 }
 
 // prove makes the voters acknowledge the newest requests, if any request is pending.
 func (q *Requester) prove() {
-	if len(q.pending) == 0 || q.now.Fast < q.proveAt {
+	if len(q.pending) == 0 || q.now.Fast < q.proving.at {
 		return
 	}
-	every := q.proveEvery
-	q.proveAt, q.proveEvery = vote.Never, proveEvery
+	every := q.proving.take()
 	if !q.linked() {
 		return // no request can be granted in any case
 	}
 	for _, p := range q.voters() {
-		if p.counts() && p.refreshed <= q.lastSent { // else the acknowledgement is under way
+		if p.counts() && p.refreshed <= q.proving.lastSent { // else the acknowledgement is under way
 			p.refreshAt = min(p.refreshAt, max(q.now.Fast, p.refreshed.Add(every)))
 		}
 	}
@@ -120,7 +97,7 @@ func (q *Requester) reached(p *peer, m *vote.Message) {
 		return
 	}
 	p.acked, p.mark = p.mark.at, mark{}
-	if p.acked <= q.lastSent && len(q.pending) > 0 {
+	if p.acked <= q.proving.lastSent && len(q.pending) > 0 {
 		q.proveIn(q.proveAfter(), proveEvery) // another request was sent while the mark was ahead
 	}
 }

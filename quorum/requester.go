@@ -62,13 +62,10 @@ type Requester struct {
 	last      vote.Number
 	stamps    stamps
 	refreshAt vote.Instant // when all sessions are refreshed next
-	lastSent  vote.Instant // when a request was last sent to a voter
-	// When the voters are asked whether they have processed the pending requests.
-	proveAt    vote.Instant
-	proveEvery time.Duration
-	far        time.Duration // the longest known round trip to a voter
-	groups     []*group      // in order of their sets and earliest ends
-	lastGroup  GroupID
+	proving   proving
+	far       time.Duration // the longest known round trip to a voter
+	groups    []*group      // in order of their sets and earliest ends
+	lastGroup GroupID
 	// Requests with votes in agreement, until their sessions are refreshed.
 	awaitingValidity      []vote.Number
 	trying                sliding[timed]         // TryLocks, by their time limits
@@ -165,7 +162,7 @@ func New(cfg Config, now vote.Now) *Requester {
 	}
 	q.setConfig(cfg.Electorate, vote.Electorate{})
 	q.refreshAt = now.Fast.Add(q.every())
-	q.proveAt, q.proveEvery = vote.Never, proveEvery
+	q.proving.reset()
 	return q
 }
 
@@ -447,7 +444,7 @@ func (q *Requester) Next() vote.Instant {
 	}
 	next := min(q.refreshAt, q.beforeEnds(), q.firstEnd(), q.firstExtension())
 	if len(q.pending) > 0 {
-		next = min(next, q.proveAt)
+		next = min(next, q.proving.at)
 	}
 	for _, p := range q.peers {
 		next = min(next, p.refreshAt)
