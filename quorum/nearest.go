@@ -2,7 +2,6 @@ package quorum
 
 import (
 	"cmp"
-	"hash/fnv"
 	"slices"
 	"time"
 )
@@ -20,6 +19,45 @@ const farAway = maxHedgeDelay / 2
 // besides a quarter of the shorter round trip. Within one machine or switch, round trips vary by
 // more than a quarter from one moment to the next.
 const nearby = 100 * time.Microsecond
+
+// distances are the voters in order of their distances from this node.
+type distances struct {
+	order      []int         // the voters' places, nearest first
+	firstPlace int           // the first place among equally near voters
+	far        time.Duration // the longest known round trip to a voter
+	keepsOrder bool          // the order doesn't change with the round trips
+}
+
+// setOrder sorts the voters by distance.
+func (d *distances) setOrder(peers []*peer) {
+	d.order, d.far = d.order[:0], 0
+	for i, p := range peers {
+		d.order = append(d.order, (d.firstPlace+i)%len(peers))
+		d.far = max(d.far, p.rtt)
+	}
+	if d.keepsOrder {
+		// The order never changes, so an exhaustive search needn't tell states apart by round
+		// trips.
+		return
+	}
+	trip := func(place int) time.Duration {
+		if p := peers[place]; p.rtt > 0 {
+			return p.rtt
+		}
+		return time.Hour // unknown
+	}
+	slices.SortStableFunc(d.order, func(a, b int) int { return cmp.Compare(trip(a), trip(b)) })
+	for rest := d.order; len(rest) > 0; {
+		near, most := 1, trip(rest[0])*5/4+nearby
+		for near < len(rest) && trip(rest[near]) <= most {
+			near++
+		}
+		slices.SortFunc(rest[:near], func(a, b int) int {
+			return cmp.Compare((a-d.firstPlace+len(peers))%len(peers), (b-d.firstPlace+len(peers))%len(peers))
+		})
+		rest = rest[near:]
+	}
+}
 
 // nearestMajority returns the voters, out of a set, to which messages go first: the fewest that
 // decide, the nearest preferred. The result is all voters if the set doesn't decide, if a voter
@@ -39,19 +77,6 @@ func (q *Requester) nearestMajority(out Set) Set {
 	return ^Set(0)
 }
 
-// beginning returns the place of the voter with which this node begins, among voters at the same
-// distance.
-func (q *Requester) beginning() int {
-	for i, p := range q.peers {
-		if p.name == q.cfg.Self.Node {
-			return i
-		}
-	}
-	h := fnv.New32a()
-	_, _ = h.Write([]byte(q.cfg.Self.Node))
-	return int(h.Sum32() % uint32(max(len(q.peers), 1)))
-}
-
 // counting returns the voters with votes that count and with timely answers, as far as known. A
 // voter behind the config epoch is left out: its answers are timely, but its vote is of no use, and
 // every lock would wait for the deferred requests.
@@ -62,37 +87,6 @@ func (q *Requester) counting() (s Set) {
 		}
 	}
 	return s
-}
-
-// setOrder sorts the voters by distance.
-func (q *Requester) setOrder() {
-	q.order, q.far = q.order[:0], 0
-	for i, p := range q.peers {
-		q.order = append(q.order, (q.firstPlace+i)%len(q.peers))
-		q.far = max(q.far, p.rtt)
-	}
-	if q.cfg.BroadcastAll {
-		// The order never changes, so an exhaustive search needn't tell states apart by round
-		// trips.
-		return
-	}
-	trip := func(place int) time.Duration {
-		if p := q.peers[place]; p.rtt > 0 {
-			return p.rtt
-		}
-		return time.Hour // unknown
-	}
-	slices.SortStableFunc(q.order, func(a, b int) int { return cmp.Compare(trip(a), trip(b)) })
-	for rest := q.order; len(rest) > 0; {
-		near, most := 1, trip(rest[0])*5/4+nearby
-		for near < len(rest) && trip(rest[near]) <= most {
-			near++
-		}
-		slices.SortFunc(rest[:near], func(a, b int) int {
-			return cmp.Compare((a-q.firstPlace+len(q.peers))%len(q.peers), (b-q.firstPlace+len(q.peers))%len(q.peers))
-		})
-		rest = rest[near:]
-	}
 }
 
 // isUncontended reports whether no other request for the key is known, neither on another node nor

@@ -88,7 +88,7 @@ func TestTheFewestThatDecideAreFirst(t *testing.T) {
 	} {
 		q := newBench(t, row.voters).q
 		q.firstPlace = row.begins
-		q.setOrder()
+		q.sortByDistance()
 		if got := q.nearestMajority(row.out); got != row.want {
 			t.Errorf("%+v: %b", row, got)
 		}
@@ -101,7 +101,7 @@ func TestOfAJointElectorateBothHalvesAreFirst(t *testing.T) {
 	all := q.newest.All()
 	for begins := range q.peers {
 		q.firstPlace = begins
-		q.setOrder()
+		q.sortByDistance()
 		few := q.nearestMajority(all)
 		if few == ^Set(0) || !q.newest.Decides(few) {
 			t.Fatalf("from %d: %b of %b don't decide", begins, few, all)
@@ -300,7 +300,7 @@ func TestTheNearestAreFirst(t *testing.T) {
 		for i, d := range row.trips {
 			b.q.peers[i].rtt = d
 		}
-		b.q.setOrder()
+		b.q.sortByDistance()
 		b.put("k")
 		if got := b.said(vote.KindRequest); got != row.want {
 			t.Errorf("%v: asked %q, want %q", row.trips, got, row.want)
@@ -329,9 +329,9 @@ func TestAVoterThatIsFarIsNotAmongTheFirst(t *testing.T) {
 // nothing may depend on round trips.
 func TestWhereAllAreAskedTheOrderStaysAsItIs(t *testing.T) {
 	b := as(t, "v1", 3)
-	b.q.cfg.BroadcastAll = true
+	b.q.keepsOrder = true
 	b.q.peers[2].rtt, b.q.peers[0].rtt = 9*time.Millisecond, time.Millisecond
-	b.q.setOrder()
+	b.q.sortByDistance()
 	if got := fmt.Sprint(b.q.order); got != "[1 2 0]" {
 		t.Errorf("the order is %v", got)
 	}

@@ -16,7 +16,6 @@ import (
 // but one: a majority of the common half has used the version in between for longer than any
 // earlier acknowledgement lasts.
 type electorates struct {
-	places         []vote.Elector // the voters of both by place, in order of their names
 	decided        vote.Electorate
 	newest, before Electorate
 	lapsesAt       vote.Instant // when the electorate before is of no use any more
@@ -25,7 +24,6 @@ type electorates struct {
 	// The most that was granted before these electorates, and until when that may support a lease.
 	wasMost      time.Duration
 	wasMostUntil vote.Instant
-	streams      vote.Stream // the newest stream to any removed voter, which may come back
 }
 
 // validity is until when a voter upholds its votes: under the newest electorate, and under the
@@ -206,11 +204,7 @@ func (q *Requester) setConfig(e, before vote.Electorate) {
 	places := slices.Concat(e.All(), before.All())
 	slices.SortFunc(places, vote.Elector.Compare)
 	places = slices.Compact(places)
-	to := make([]int, len(q.places))
-	for i, v := range q.places {
-		to[i] = slices.Index(places, v)
-	}
-	q.movePeers(places, to)
+	to := q.movePeers(places)
 	q.moveVotes(to)
 	q.decided, q.newest, q.before = e, NewElectorate(&e, places), NewElectorate(&before, places)
 	was := q.longestGrant()
@@ -246,26 +240,6 @@ func (q *Requester) settleAll() {
 	for _, l := range slices.Clone(q.queries) {
 		q.settleQuery(l)
 	}
-}
-
-func (q *Requester) movePeers(places []vote.Elector, to []int) {
-	peers := make([]*peer, len(places))
-	for i, p := range q.peers {
-		if to[i] < 0 {
-			q.streams = max(q.streams, p.stream)
-			continue
-		}
-		p.place = to[i]
-		peers[p.place] = p
-	}
-	for i, v := range places {
-		if peers[i] == nil {
-			peers[i] = &peer{place: i, name: v.Name, dir: v.Dir, refreshAt: vote.Never, stream: q.streams}
-		}
-	}
-	q.places, q.peers = places, peers
-	q.firstPlace = q.beginning()
-	q.setOrder()
 }
 
 func (q *Requester) moveVotes(to []int) {
@@ -326,15 +300,3 @@ func (q *Requester) AckEpoch(now vote.Now, conn vote.Conn, elected uint64) {
 		}
 	}
 }
-
-// Knows reports whether a node of that name is among the voters in use by this requester.
-func (q *Requester) Knows(name vote.NodeID) bool { return q.peerOf(name) != nil }
-
-// Linked reports whether there is a connection to the voter of that name.
-func (q *Requester) Linked(name vote.NodeID) bool {
-	p := q.peerOf(name)
-	return p != nil && p.up()
-}
-
-// Peers returns the voters to which this node wants connections, in order of their names.
-func (q *Requester) Peers() []vote.Elector { return q.places }

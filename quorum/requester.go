@@ -45,11 +45,9 @@ type Requester struct {
 	now vote.Now
 	effects
 	electorates
-	peers      []*peer // by place
-	firstPlace int     // the first place among equally near voters
-	order      []int   // the voters' places, nearest first
-	requests   map[vote.Number]*request
-	roll       roll // the same requests
+	peerList
+	requests map[vote.Number]*request
+	roll     roll // the same requests
 	// Leases that were handed off, by the numbers of their present callers.
 	aliases map[vote.Number]*request
 	// The request at the front of each key's local queue.
@@ -63,8 +61,7 @@ type Requester struct {
 	stamps    stamps
 	refreshAt vote.Instant // when all sessions are refreshed next
 	proving   proving
-	far       time.Duration // the longest known round trip to a voter
-	groups    []*group      // in order of their sets and earliest ends
+	groups    []*group // in order of their sets and earliest ends
 	lastGroup GroupID
 	// Requests with votes in agreement, until their sessions are refreshed.
 	awaitingValidity      []vote.Number
@@ -155,7 +152,9 @@ type timed struct {
 // New returns a requester without a connection to any voter yet.
 func New(cfg Config, now vote.Now) *Requester {
 	q := &Requester{
-		cfg: cfg, now: now, meter: meter{perTurn: cfg.Turn}, requests: make(map[vote.Number]*request), aliases: make(map[vote.Number]*request),
+		cfg: cfg, now: now, meter: meter{perTurn: cfg.Turn},
+		peerList: peerList{self: cfg.Self.Node, distances: distances{keepsOrder: cfg.BroadcastAll}},
+		requests: make(map[vote.Number]*request), aliases: make(map[vote.Number]*request),
 		fronts: make(map[vote.Key]*request), localQueues: make(map[vote.Key]*localQueue),
 		queriesDue: vote.Never, extendsNext: earliest{at: vote.Never}, endsNext: earliest{at: vote.Never},
 		renewals: renewals{report: cfg.ReportRenewals},

@@ -1,32 +1,11 @@
 package quorum
 
 import (
-	"cmp"
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/lockmesh/lockmesh/internal/vote"
 )
-
-func (q *Requester) peerOf(name vote.NodeID) *peer {
-	i, ok := slices.BinarySearchFunc(q.peers, name, func(p *peer, name vote.NodeID) int { return cmp.Compare(p.name, name) })
-	if !ok {
-		return nil
-	}
-	return q.peers[i]
-}
-
-// peerAt returns the voter at the other end of a connection. There are few voters, and comparing
-// numbers is faster than looking up names.
-func (q *Requester) peerAt(conn vote.Conn) *peer {
-	for _, p := range q.peers {
-		if p.conn == conn && p.up() {
-			return p
-		}
-	}
-	return nil
-}
 
 // Link reports a new connection to a voter. The session's sync is sent at once.
 func (q *Requester) Link(now vote.Now, conn vote.Conn, voter vote.SessionID) {
@@ -292,7 +271,7 @@ func (q *Requester) extendCover(p *peer, m *vote.Message) {
 func (q *Requester) learnClock(p *peer, m *vote.Message) {
 	p.clock(q.now, m.Sent, m.Wall, q.ttl())
 	q.stamps.setMedian(q.peers)
-	q.setOrder()
+	q.sortByDistance()
 }
 
 // settle extends the session by an acknowledgement, but only if both sides agree on the digest.
