@@ -171,21 +171,6 @@ func (q *Requester) evaluatePending() {
 	}
 }
 
-// review is the task of evaluating the pending requests anew, where there are many: a pass over all
-// requests. A voter that comes or goes during a pass makes for another pass afterwards.
-type review struct {
-	pass
-	again bool
-}
-
-func (v *review) begin(p pass) {
-	if v.next != nil {
-		v.again = true
-		return
-	}
-	v.pass = p
-}
-
 func (q *Requester) goOnReviewing() {
 	for q.review.next != nil && !q.tired() {
 		r := q.review.take()
@@ -331,7 +316,7 @@ func (q *Requester) confirm(r *request, t vote.Token) {
 // win grants a request: a majority has voted for its token and is covered.
 func (q *Requester) win(r *request, t vote.Token, slot vote.Slot) {
 	q.beforeChange(r)
-	remove(&q.pending, r)
+	q.leavePending(r)
 	r.state, r.token, r.slot = stateWon, t, slot
 	q.stamps.note(t)
 	q.count.Wins++

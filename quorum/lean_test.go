@@ -112,7 +112,7 @@ func TestACrowdThatHasGoneLeavesNoRoomBehind(t *testing.T) {
 	if n := q.Open(); n != 1 || len(q.aliases) != 0 || len(q.fronts) != 1 || len(q.localQueues) != 0 || len(q.pending) != 0 {
 		t.Errorf("left: %d requests, %d aliases, %d fronts, %d local queues, %d pending", n, len(q.aliases), len(q.fronts), len(q.localQueues), len(q.pending))
 	}
-	if m := q.most; m.requests > roomyMap || m.aliases > roomyMap || m.fronts > roomyMap || m.localQueues > roomyMap {
+	if m := q.most; q.mostRequests > roomyMap || q.mostAliases > roomyMap || m.fronts > roomyMap || m.localQueues > roomyMap {
 		t.Errorf("maps have room for %+v", m)
 	}
 	for _, g := range q.groups {

@@ -71,7 +71,7 @@ func (q *Requester) groupOf(r *request, s Set, minUntil vote.Instant) *group {
 	i, ok := slices.BinarySearchFunc(q.groups, s, func(g *group, s Set) int { return g.compare(s, minUntil, own.numberOrZero()) })
 	if !ok {
 		q.lastGroup++
-		g := q.free.groups.take()
+		g := q.freeGroups.take()
 		if g == nil {
 			g = &group{}
 		}
@@ -114,7 +114,7 @@ func (q *Requester) ungroup(r *request) {
 	q.groups = slices.Delete(q.groups, i, i+1)
 	*g = group{members: g.members}
 	if cap(g.members) <= roomyList {
-		q.free.groups.give(g)
+		q.freeGroups.give(g)
 	}
 }
 

@@ -81,7 +81,7 @@ func (l *localQueue) indexOf(r *request) int {
 func (q *Requester) localQueueOf(k vote.Key) *localQueue {
 	l := q.localQueues[k]
 	if l == nil {
-		if l = q.free.localQueues.take(); l == nil {
+		if l = q.freeQueues.take(); l == nil {
 			l = &localQueue{}
 		}
 		q.localQueues[k] = l
@@ -95,37 +95,9 @@ func (q *Requester) dropLocalQueue(k vote.Key, l *localQueue) {
 	if l.waiting.len() == 0 && l.handOffs == 0 {
 		q.localQueues = drop(q.localQueues, k, &q.most.localQueues)
 		if cap(l.waiting.room) <= roomyList {
-			q.free.localQueues.give(l)
+			q.freeQueues.give(l)
 		}
 	}
-}
-
-// forgetUnsent forgets a request that is over before any voter has heard of it.
-func (q *Requester) forgetUnsent(r *request) {
-	remove(&q.pending, r)
-	q.strike(r)
-	q.recycle(r)
-}
-
-// find returns a caller's request by the caller's number: the caller's own request, or the request
-// behind a lease handed off to the caller. Nil means that the request is over.
-func (q *Requester) find(n vote.Number) *request {
-	if r := q.aliases[n]; r != nil {
-		return r
-	}
-	if r := q.requests[n]; r != nil && r.caller == n {
-		return r
-	}
-	return nil
-}
-
-// Alias returns the number under which the voters know a caller's request: another number than the
-// caller's after a hand-off.
-func (q *Requester) Alias(n vote.Number) vote.Number {
-	if r := q.aliases[n]; r != nil {
-		return r.number
-	}
-	return n
 }
 
 // handOff hands a released lease off to the next request in the local queue, and reports whether it
@@ -150,11 +122,8 @@ func (q *Requester) handOff(r *request) bool {
 	q.count.HandOffs++
 	q.count.Wins++
 	q.emit(EventReleased, r.caller)
-	delete(q.aliases, r.caller)
-	r.caller = next.number
+	q.changeCaller(r, next.number)
 	q.forgetUnsent(next)
-	q.aliases[r.caller] = r
-	q.most.aliases = max(q.most.aliases, len(q.aliases))
 	e := q.emit(EventGranted, r.caller)
 	e.Token, e.Group = r.token.First()+l.handOffs, r.group.id
 	return true

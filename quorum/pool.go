@@ -40,49 +40,6 @@ func (p *pool[T]) give(x *T) {
 	}
 }
 
-// pools are all pools of a requester.
-type pools struct {
-	requests    pool[request]
-	cold        pool[coldFields]
-	groups      pool[group]
-	localQueues pool[localQueue]
-}
-
-func (q *Requester) newRequest() *request {
-	r := q.free.requests.take()
-	if r == nil {
-		return &request{tally: tally{votes: make([]countedVote, len(q.peers))}}
-	}
-	r.state = statePending
-	return r
-}
-
-// coldOf returns the cold fields of a request for writing, and creates them if need be.
-func (q *Requester) coldOf(r *request) *coldFields {
-	if r.cold == nil {
-		if r.cold = q.free.cold.take(); r.cold == nil {
-			r.cold = &coldFields{votes: make([]coldVote, len(q.peers))}
-		}
-	}
-	return r.cold
-}
-
-// coldVote returns the cold fields of a voter's vote for writing.
-func (q *Requester) coldVote(r *request, place int) *coldVote { return &q.coldOf(r).votes[place] }
-
-// recycle returns a finished request to the pool. Until reuse the request is in stateEnding, so
-// code with a stale pointer leaves the request alone.
-func (q *Requester) recycle(r *request) {
-	if x := r.cold; x != nil {
-		clear(x.votes)
-		*x = coldFields{votes: x.votes}
-		q.free.cold.give(x)
-	}
-	clear(r.votes)
-	*r = request{tally: tally{votes: r.votes}, state: stateEnding}
-	q.free.requests.give(r)
-}
-
 // roomyMap is how large a map may have grown and still keep its memory; Go's maps never shrink.
 const roomyMap = 4096
 

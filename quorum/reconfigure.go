@@ -244,17 +244,7 @@ func (q *Requester) settleAll() {
 
 func (q *Requester) moveVotes(to []int) {
 	q.toil(len(q.requests))
-	for _, r := range q.requests {
-		votes := make([]countedVote, len(q.peers))
-		movePlaces(votes, r.votes, to)
-		r.votes = votes
-		if r.cold != nil {
-			votes := make([]coldVote, len(q.peers))
-			movePlaces(votes, r.cold.votes, to)
-			r.cold.votes = votes
-		}
-	}
-	q.free = pools{} // the pooled lists have room for the earlier number of voters
+	q.requestTable.moveTallies(len(q.peers), to)
 	for _, l := range q.queries {
 		shown, nonces, spans := make([]vote.Message, len(q.peers)), make([]uint64, len(q.peers)), make([]span, len(q.peers))
 		movePlaces(shown, l.answers, to)

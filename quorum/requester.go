@@ -1,9 +1,7 @@
 package quorum
 
 import (
-	"cmp"
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 
@@ -46,18 +44,13 @@ type Requester struct {
 	effects
 	electorates
 	peerList
-	requests map[vote.Number]*request
-	roll     roll // the same requests
-	// Leases that were handed off, by the numbers of their present callers.
-	aliases map[vote.Number]*request
+	requestTable
 	// The request at the front of each key's local queue.
 	fronts map[vote.Key]*request
 	// Local queues with more than a front.
 	localQueues map[vote.Key]*localQueue
 	// Upper bounds of the sizes of these maps so far; see drop.
-	most      struct{ requests, aliases, fronts, localQueues int }
-	pending   []*request // in any order
-	last      vote.Number
+	most      struct{ fronts, localQueues int }
 	stamps    stamps
 	refreshAt vote.Instant // when all sessions are refreshed next
 	proving   proving
@@ -71,75 +64,14 @@ type Requester struct {
 	releaseRTT            rttEstimator           // from a release to its confirmation by a majority
 	lengths               lengthList             // with a length of their own and votes to extend
 	extendsNext, endsNext earliest               // of these requests, and of the groups
-	barred                bool                   // some voter gave a request another slot than requested
-	rejected              bool                   // some voter turned a request down
 	queries               []*query               // queries under way, or waiting for their turn
 	queriesDue            vote.Instant           // no query times out or is repeated before then
 	watches               []*watch
 	nonce                 uint64
 	meter
-	review   review
-	renewals renewals
-	free     pools
-}
-
-type requestState uint8
-
-const (
-	statePending requestState = iota
-	stateWon
-	stateEnding // released, lost, failed or abandoned; only confirmations are missing
-)
-
-// request is a request of this node for a key. Its 152 bytes leave 8 of the allocator's size class;
-// the fields needed by few requests are in tally.cold.
-type request struct {
-	tally
-	prev, next *request // in the roll
-	key        vote.Key
-	number     vote.Number
-	// The number of the caller: the same as number, unless the lease was handed off.
-	caller vote.Number
-	// This node's newest request when this request was sent to the voters.
-	newestAtSend vote.Number
-	time         vote.Micros  // of the stamp
-	sentAt       vote.Instant // when the request was last sent to a voter
-	// When the request was made; after its end, when it was released, until a majority has
-	// confirmed the release.
-	since            vote.Instant
-	bid              vote.Token
-	token            vote.Token // of the lease: the last of its token block
-	group            *group     // the lease group with the validity of the lease
-	at               uint32     // the index in the group's members, or in Requester.pending
-	slot             vote.Slot  // of the lease
-	mode             vote.Mode
-	try              bool
-	state            requestState
-	inLocalQueue     bool // in the local queue, or at its front
-	queued           bool // queued locally; the voters don't know of the request
-	contended        bool // another node waits for the key, or may have had the key meanwhile
-	hedging          bool // deferred to some voters; see hedge
-	awaitingValidity bool // in Requester.awaitingValidity
-	confirmed        bool // a confirmation round was needed
-	reportEnd        bool // EventReleased is to report the end
-}
-
-// RequestOptions specifies a request: the part for the voters, and the options for the requester
-// alone.
-type RequestOptions struct {
-	vote.Spec
-	// A request with a length of its own isn't extended: the lease ends by its time.
-	Fixed  bool
-	Value  []byte // shown to other nodes; the caller must not change the bytes any more
-	Revoke bool   // ask the holder to give the key back
-	Reason string // the reason to give to the holder
-
-	Patience time.Duration // how long the caller waits; zero if unknown or without limit
-}
-
-// Exclusive returns the spec of a request for exclusive use of a key.
-func Exclusive(key vote.Key, try bool) RequestOptions {
-	return RequestOptions{Spec: vote.Spec{Key: key, Mode: vote.Exclusive, Try: try}}
+	renewals   renewals
+	freeGroups pool[group]
+	freeQueues pool[localQueue]
 }
 
 // timed is a request with a time limit. All limits of a kind are equally long, so their lists are
@@ -153,9 +85,9 @@ type timed struct {
 func New(cfg Config, now vote.Now) *Requester {
 	q := &Requester{
 		cfg: cfg, now: now, meter: meter{perTurn: cfg.Turn},
-		peerList: peerList{self: cfg.Self.Node, distances: distances{keepsOrder: cfg.BroadcastAll}},
-		requests: make(map[vote.Number]*request), aliases: make(map[vote.Number]*request),
-		fronts: make(map[vote.Key]*request), localQueues: make(map[vote.Key]*localQueue),
+		peerList:     peerList{self: cfg.Self.Node, distances: distances{keepsOrder: cfg.BroadcastAll}},
+		requestTable: newRequestTable(),
+		fronts:       make(map[vote.Key]*request), localQueues: make(map[vote.Key]*localQueue),
 		queriesDue: vote.Never, extendsNext: earliest{at: vote.Never}, endsNext: earliest{at: vote.Never},
 		renewals: renewals{report: cfg.ReportRenewals},
 	}
@@ -174,12 +106,12 @@ func (q *Requester) Lock(now vote.Now, ask RequestOptions) (vote.Number, error) 
 	if len(q.requests) >= MaxRequests {
 		return 0, ErrBusy
 	}
-	q.last++
 	q.count.Requests++
 	q.toil(costAsked)
-	r, n := q.newRequest(), q.last
+	r := q.create(len(q.peers))
+	n := r.number
 	r.key, r.mode, r.try = ask.Key, max(ask.Mode, vote.Exclusive), ask.Try
-	r.number, r.caller, r.time, r.since = n, n, q.stamps.stamp(q.now.Wall), q.now.Fast
+	r.time, r.since = q.stamps.stamp(q.now.Wall), q.now.Fast
 	if !ask.simple() {
 		x := q.coldOf(r)
 		x.opts = ask
@@ -193,8 +125,6 @@ func (q *Requester) Lock(now vote.Now, ask RequestOptions) (vote.Number, error) 
 			x.ends = q.now.Fast.Add(ask.EndsAfter) // an upgrade doesn't move the end of the lease
 		}
 	}
-	q.enroll(r)
-	put(&q.pending, r)
 	if q.enqueueLocal(r) {
 		q.evaluateQueued(r)
 		q.hurry(ask.Patience)
@@ -260,7 +190,7 @@ func (q *Requester) end(r *request, lost bool) {
 	q.toil(costEnded)
 	q.leaveLocalQueue(r)
 	if r.state == statePending {
-		remove(&q.pending, r)
+		q.leavePending(r)
 	}
 	var bid vote.Token
 	if r.contended {
@@ -325,9 +255,7 @@ func (q *Requester) settleEnd(r *request) {
 // forget drops a request that is over.
 func (q *Requester) forget(r *request) {
 	q.strike(r)
-	if len(q.aliases) > 0 {
-		q.aliases = drop(q.aliases, r.caller, &q.most.aliases)
-	}
+	q.dropAlias(r)
 	q.recycle(r)
 }
 
@@ -429,11 +357,6 @@ func (q *Requester) patience(p *peer) time.Duration {
 		return q.ttl()
 	}
 	return silence(q.ttl())
-}
-
-func (q *Requester) isPending(n vote.Number) bool {
-	r := q.requests[n]
-	return r != nil && r.state == statePending
 }
 
 // Next returns the instant of the fast clock at which Tick has something to do next.
@@ -607,22 +530,4 @@ func (q *Requester) stateOf(p *peer, now vote.Now) VoterState {
 		s.State, s.Text = Silent, fmt.Sprintf("no answer for %v", roughly(now.Fast.Sub(p.lastReceived)))
 	}
 	return s
-}
-
-// byNumber sorts requests. Their numbers are copied next to each other for the sort: of a million
-// requests, most would otherwise be fetched from distant memory at each comparison.
-func byNumber(all []*request) []*request {
-	type numbered struct {
-		number vote.Number
-		r      *request
-	}
-	order := make([]numbered, len(all))
-	for i, r := range all {
-		order[i] = numbered{r.number, r}
-	}
-	slices.SortFunc(order, func(a, b numbered) int { return cmp.Compare(a.number, b.number) })
-	for i := range order {
-		all[i] = order[i].r
-	}
-	return all
 }

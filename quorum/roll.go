@@ -38,9 +38,6 @@ type pass struct {
 	upTo vote.Number
 }
 
-// pass returns a pass over all present requests.
-func (q *Requester) pass() pass { return pass{q.roll.first, q.last} }
-
 // has reports whether a request has been passed, or was made after the pass began.
 func (p *pass) has(r *request) bool {
 	return p.next == nil || r.number < p.next.number || r.number > p.upTo
@@ -65,14 +62,7 @@ func (p *pass) without(r *request) {
 	}
 }
 
-// enroll adds a new request.
-func (q *Requester) enroll(r *request) {
-	q.requests[r.number] = r
-	q.most.requests = max(q.most.requests, len(q.requests))
-	q.roll.add(r)
-}
-
-// strike removes a request.
+// strike removes a request, and makes the passes under way go on behind it.
 func (q *Requester) strike(r *request) {
 	for _, p := range q.peers {
 		if p.making != nil {
@@ -83,21 +73,12 @@ func (q *Requester) strike(r *request) {
 		}
 	}
 	q.review.without(r)
-	q.roll.remove(r)
-	q.requests = drop(q.requests, r.number, &q.most.requests)
+	q.delist(r)
 }
 
-// sorted returns the wanted requests (all if wanted is nil) in order of their numbers, so that
-// nothing depends on the order of a map.
-func (q *Requester) sorted(wanted func(*request) bool) []*request {
-	var all []*request
-	if wanted == nil {
-		all = make([]*request, 0, len(q.requests))
-	}
-	for r := q.roll.first; r != nil; r = r.next {
-		if wanted == nil || wanted(r) {
-			all = append(all, r)
-		}
-	}
-	return all
+// forgetUnsent forgets a request that is over before any voter has heard of it.
+func (q *Requester) forgetUnsent(r *request) {
+	q.leavePending(r)
+	q.strike(r)
+	q.recycle(r)
 }
