@@ -283,15 +283,6 @@ func (q *Requester) isValid(r *request, set Set) bool {
 	return until.newest > q.now.Fast || until.before > q.now.Fast.Add(every)
 }
 
-// awaitValidity schedules another evaluation of a request whenever the cover of the sessions is
-// recomputed.
-func (q *Requester) awaitValidity(r *request) {
-	if !r.awaitingValidity {
-		r.awaitingValidity = true
-		q.awaitingValidity = append(q.awaitingValidity, r.number)
-	}
-}
-
 // confirm asks the voters with votes for another token to confirm the given token. A voter whose
 // answer to the sync of its stream is under way is asked after the answer, which has the vote's
 // former token, and from which the requester takes the vote.
@@ -329,7 +320,7 @@ func (q *Requester) win(r *request, t vote.Token, slot vote.Slot) {
 	}
 	q.regroup(r)
 	if r.fixed() {
-		q.stopExtending(r)
+		q.lengths.stop(r)
 		q.extend(r, q.old(r))
 	} else if r.length() > 0 {
 		q.startExtending(r)

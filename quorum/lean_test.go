@@ -220,7 +220,7 @@ func TestNothingIsDueBeforeItsTime(t *testing.T) {
 		b.pass(ttl / 64)
 		check()
 	}
-	if b.q.lengths.len() != 0 || b.q.firstEnd() != vote.Never || b.q.firstExtension() != vote.Never {
+	if b.q.lengths.len() != 0 || b.q.firstEnd() != vote.Never || b.q.lengths.first(&b.q.meter) != vote.Never {
 		t.Error("something is due of leases that are over")
 	}
 }

@@ -68,19 +68,12 @@ func (q *Requester) groupOf(r *request, s Set, minUntil vote.Instant) *group {
 	if r.length() > 0 {
 		own = r
 	}
-	i, ok := slices.BinarySearchFunc(q.groups, s, func(g *group, s Set) int { return g.compare(s, minUntil, own.numberOrZero()) })
-	if !ok {
-		q.lastGroup++
-		g := q.freeGroups.take()
-		if g == nil {
-			g = &group{}
-		}
-		g.id, g.set, g.minUntil, g.own = q.lastGroup, s, minUntil, own
+	g, isNew := q.group(s, minUntil, own)
+	if isNew {
 		g.until = q.groupEnd(g)
-		q.groups = slices.Insert(q.groups, i, g)
 		q.emitValidity(g)
 	}
-	return q.groups[i]
+	return g
 }
 
 // compare orders groups.
@@ -97,34 +90,6 @@ func (r *request) numberOrZero() vote.Number {
 		return 0
 	}
 	return r.number
-}
-
-func (q *Requester) ungroup(r *request) {
-	g := r.group
-	if g == nil {
-		return
-	}
-	remove(&g.members, r)
-	r.group = nil
-	if len(g.members) > 0 {
-		return
-	}
-	q.endsNext.remove(g.until)
-	i := q.placeOf(g)
-	q.groups = slices.Delete(q.groups, i, i+1)
-	*g = group{members: g.members}
-	if cap(g.members) <= roomyList {
-		q.freeGroups.give(g)
-	}
-}
-
-// placeOf returns the index of a group. The groups are in order.
-func (q *Requester) placeOf(g *group) int {
-	i, _ := slices.BinarySearchFunc(q.groups, g, func(o, g *group) int { return o.compare(g.set, g.minUntil, g.ownNumber()) })
-	for q.groups[i] != g { // groups that a change of the electorate has made equal
-		i++
-	}
-	return i
 }
 
 // put adds a request to an unordered list, and stores the index in the request.
@@ -161,9 +126,7 @@ func (q *Requester) updateValidity() {
 		q.updateGroupValidity(g)
 	}
 	q.expire()
-	waiting := q.awaitingValidity
-	q.awaitingValidity = nil
-	for _, n := range waiting {
+	for _, n := range q.takeAwaiting() {
 		r := q.requests[n]
 		if r == nil {
 			continue
@@ -213,41 +176,4 @@ func (q *Requester) expire() {
 		}
 	}
 	q.firstEnd()
-}
-
-// firstEnd returns the earliest end of a group's validity.
-func (q *Requester) firstEnd() vote.Instant {
-	if e := &q.endsNext; e.stale {
-		*e = earliest{at: vote.Never}
-		for _, g := range q.groups {
-			e.add(g.until)
-		}
-	}
-	return q.endsNext.at
-}
-
-// earliest is the minimum of several instants, kept so that a message doesn't have to look at them
-// all. The minimum may be too early while stale.
-type earliest struct {
-	at    vote.Instant
-	stale bool
-}
-
-func (e *earliest) add(at vote.Instant) { e.at = min(e.at, at) }
-
-func (e *earliest) remove(at vote.Instant) { e.stale = e.stale || at <= e.at }
-
-// keepValidity makes the leases supported by a voter keep the validity that they have, whatever the
-// voter's cover is from now on.
-func (q *Requester) keepValidity(p *peer) {
-	for _, g := range q.groups {
-		if g.own == nil && g.set.Has(p.place) {
-			g.minUntil = max(g.minUntil, g.until)
-		}
-	}
-	q.sortGroups()
-}
-
-func (q *Requester) sortGroups() {
-	slices.SortStableFunc(q.groups, func(g, h *group) int { return g.compare(h.set, h.minUntil, h.ownNumber()) })
 }

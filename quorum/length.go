@@ -11,35 +11,6 @@ import (
 // This costs a message for each lease and voter, so it is for few leases; all others rest on the
 // session.
 
-// lengthList lists requests with a length of their own, in the order in which they were added. To
-// remove one of thousands costs no more than to remove the only one.
-type lengthList struct {
-	all  []*request // nil in the place of a removed request
-	gone int        // how many are nil
-}
-
-func (l *lengthList) add(r *request) {
-	r.cold.lengthAt = uint32(len(l.all))
-	l.all = append(l.all, r)
-}
-
-func (l *lengthList) remove(r *request) {
-	l.all[r.cold.lengthAt] = nil
-	if l.gone++; l.gone <= len(l.all)/2 {
-		return
-	}
-	left := make([]*request, 0, len(l.all)-l.gone)
-	for _, o := range l.all {
-		if o != nil {
-			o.cold.lengthAt = uint32(len(left))
-			left = append(left, o)
-		}
-	}
-	l.all, l.gone = left, 0
-}
-
-func (l *lengthList) len() int { return len(l.all) - l.gone }
-
 // extend asks the voters of a set to extend their votes for a request by its length from now. The
 // request must have a length.
 func (q *Requester) extend(r *request, set Set) {
@@ -106,7 +77,7 @@ func (q *Requester) settleExtended(r *request) {
 	}
 	x.goal = 0
 	if r.fixed() {
-		q.stopExtending(r)
+		q.lengths.stop(r)
 	}
 	q.emit(EventExtended, r.caller)
 }
@@ -169,25 +140,12 @@ func (q *Requester) extendEvery(r *request) time.Duration {
 
 // startExtending starts the periodic extension of a request's votes.
 func (q *Requester) startExtending(r *request) {
-	if r.cold.extendAt == 0 {
-		r.cold.extendAt = q.now.Fast.Add(q.extendEvery(r))
-		q.extendsNext.add(r.cold.extendAt)
-		q.lengths.add(r)
-	}
-}
-
-// stopExtending stops the periodic extension.
-func (q *Requester) stopExtending(r *request) {
-	if r.cold != nil && r.cold.extendAt != 0 {
-		q.extendsNext.remove(r.cold.extendAt)
-		r.cold.extendAt = 0
-		q.lengths.remove(r)
-	}
+	q.lengths.start(r, q.now.Fast.Add(q.extendEvery(r)))
 }
 
 // extendDue extends the votes that are due.
 func (q *Requester) extendDue() {
-	if q.now.Fast < q.extendsNext.at {
+	if q.now.Fast < q.lengths.next.at {
 		return
 	}
 	q.toil(len(q.lengths.all) / scanned)
@@ -202,22 +160,8 @@ func (q *Requester) extendDue() {
 		}
 		q.extend(r, ^Set(0))
 	}
-	q.extendsNext.stale = true
-	q.firstExtension()
-}
-
-// firstExtension returns when the first votes are due for extension.
-func (q *Requester) firstExtension() vote.Instant {
-	if e := &q.extendsNext; e.stale {
-		*e = earliest{at: vote.Never}
-		q.toil(len(q.lengths.all) / scanned)
-		for _, r := range q.lengths.all {
-			if r != nil {
-				e.add(r.cold.extendAt)
-			}
-		}
-	}
-	return q.extendsNext.at
+	q.lengths.next.stale = true
+	q.lengths.first(&q.meter)
 }
 
 // lapsed takes in a voter's message that a vote has outlasted its request's length.

@@ -157,7 +157,7 @@ func (q *Requester) receiveAnswer(p *peer, m *vote.Message) {
 		return
 	}
 	if t.again {
-		q.keepValidity(p)
+		q.keepValidity(p.place)
 		p.validity = validity{}
 	}
 	q.count.ReadInPieces++

@@ -216,11 +216,7 @@ func (q *Requester) setConfig(e, before vote.Electorate) {
 		e := q.emit(EventElectorate, 0)
 		e.Electorate, e.Places = q.newest, to
 	}
-	for _, g := range q.groups {
-		// The promised validity holds, whichever voters support the group from now on.
-		g.set, g.minUntil = g.set.Moved(to), max(g.minUntil, g.until)
-	}
-	q.sortGroups()
+	q.moveGroups(to)
 	q.evaluateAll(q.sorted(nil))
 	q.settleAll()
 	q.updateValidity()

@@ -42,7 +42,7 @@ type request struct {
 	queued           bool // queued locally; the voters don't know of the request
 	contended        bool // another node waits for the key, or may have had the key meanwhile
 	hedging          bool // deferred to some voters; see hedge
-	awaitingValidity bool // in Requester.awaitingValidity
+	awaitingValidity bool // in leaseGroups.awaitingValidity
 	confirmed        bool // a confirmation round was needed
 	reportEnd        bool // EventReleased is to report the end
 }

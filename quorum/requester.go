@@ -54,23 +54,17 @@ type Requester struct {
 	stamps    stamps
 	refreshAt vote.Instant // when all sessions are refreshed next
 	proving   proving
-	groups    []*group // in order of their sets and earliest ends
-	lastGroup GroupID
-	// Requests with votes in agreement, until their sessions are refreshed.
-	awaitingValidity      []vote.Number
-	trying                sliding[timed]         // TryLocks, by their time limits
-	ending                sliding[timed]         // releases, by when they are given up
-	hedged                sliding[hedgedRequest] // requests deferred to some voters, by when they are sent
-	releaseRTT            rttEstimator           // from a release to its confirmation by a majority
-	lengths               lengthList             // with a length of their own and votes to extend
-	extendsNext, endsNext earliest               // of these requests, and of the groups
-	queries               []*query               // queries under way, or waiting for their turn
-	queriesDue            vote.Instant           // no query times out or is repeated before then
-	watches               []*watch
-	nonce                 uint64
+	leaseGroups
+	trying     sliding[timed]         // TryLocks, by their time limits
+	ending     sliding[timed]         // releases, by when they are given up
+	hedged     sliding[hedgedRequest] // requests deferred to some voters, by when they are sent
+	releaseRTT rttEstimator           // from a release to its confirmation by a majority
+	lengths    lengthList
+	queries    []*query     // queries under way, or waiting for their turn
+	queriesDue vote.Instant // no query times out or is repeated before then
+	watches    []*watch
+	nonce      uint64
 	meter
-	renewals   renewals
-	freeGroups pool[group]
 	freeQueues pool[localQueue]
 }
 
@@ -88,8 +82,8 @@ func New(cfg Config, now vote.Now) *Requester {
 		peerList:     peerList{self: cfg.Self.Node, distances: distances{keepsOrder: cfg.BroadcastAll}},
 		requestTable: newRequestTable(),
 		fronts:       make(map[vote.Key]*request), localQueues: make(map[vote.Key]*localQueue),
-		queriesDue: vote.Never, extendsNext: earliest{at: vote.Never}, endsNext: earliest{at: vote.Never},
-		renewals: renewals{report: cfg.ReportRenewals},
+		queriesDue: vote.Never, lengths: lengthList{next: earliest{at: vote.Never}},
+		leaseGroups: leaseGroups{endsNext: earliest{at: vote.Never}, renewals: renewals{report: cfg.ReportRenewals}},
 	}
 	q.setConfig(cfg.Electorate, vote.Electorate{})
 	q.refreshAt = now.Fast.Add(q.every())
@@ -203,7 +197,7 @@ func (q *Requester) end(r *request, lost bool) {
 		first = q.nearestMajority(r.voters())
 	}
 	r.state = stateEnding
-	q.stopExtending(r)
+	q.lengths.stop(r)
 	q.ungroup(r)
 	for _, p := range q.peers {
 		v := &r.votes[p.place]
@@ -364,7 +358,7 @@ func (q *Requester) Next() vote.Instant {
 	if q.Busy() {
 		return q.now.Fast
 	}
-	next := min(q.refreshAt, q.beforeEnds(), q.firstEnd(), q.firstExtension())
+	next := min(q.refreshAt, q.beforeEnds(), q.firstEnd(), q.lengths.first(&q.meter))
 	if len(q.pending) > 0 {
 		next = min(next, q.proving.at)
 	}

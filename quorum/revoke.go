@@ -34,13 +34,7 @@ func (q *Requester) revoked(p *peer) {
 // to be trusted. EventLost reports each of them.
 func (q *Requester) Forfeit(now vote.Now) {
 	q.begin(now)
-	var held []vote.Number
-	for _, g := range q.groups {
-		for _, r := range g.members {
-			held = append(held, r.number)
-		}
-	}
-	q.lose(held)
+	q.lose(q.held())
 }
 
 // lose ends leases, in order of their numbers.
