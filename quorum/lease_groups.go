@@ -102,8 +102,8 @@ func (l *leaseGroups) takeAwaiting() []vote.Number {
 	return waiting
 }
 
-// keepValidity makes the leases supported by the voter at a place keep the validity that they have, whatever the
-// voter's cover is from now on.
+// keepValidity makes the leases supported by the voter at a place keep the validity that they have,
+// whatever the voter's cover is from now on.
 func (l *leaseGroups) keepValidity(place int) {
 	for _, g := range l.groups {
 		if g.own == nil && g.set.Has(place) {

@@ -2,8 +2,8 @@ package quorum
 
 import "github.com/lockmesh/lockmesh/internal/vote"
 
-// lengthList lists requests with a length of their own and votes to extend, in the order in which they were added. To
-// remove one of thousands costs no more than to remove the only one.
+// lengthList lists requests with a length of their own and votes to extend, in the order in which
+// they were added. To remove one of thousands costs no more than to remove the only one.
 type lengthList struct {
 	all  []*request // nil in the place of a removed request
 	gone int        // how many are nil
