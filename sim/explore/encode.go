@@ -27,6 +27,8 @@ type encoder struct {
 	buf  *[]byte // main or a column
 	raw  bool    // every field as its plain value
 	ptrs map[unsafe.Pointer]uint64
+	// requests are those of the node's requester, to which later fields refer by number.
+	requests reflect.Value
 }
 
 func newEncoder(x *explorer, node int) *encoder {

@@ -23,14 +23,15 @@ func init() {
 	rules = map[string]rule{
 		// Never changes, or is empty between calls, or is a figure on which no decision depends.
 		"node.Node.self": skip, "node.Node.out": skip, "node.Node.local": skip, "node.Node.batch": skip, "node.Node.delivered": skip, "node.Node.began": skip, "node.Node.spare": skip, "node.Node.spareSaid": skip, "node.Node.spareLocal": skip,
-		"quorum.Requester.cfg": skip, "quorum.Requester.out": skip, "quorum.Requester.events": skip, "quorum.Requester.count": skip,
+		"quorum.Requester.cfg": skip, "quorum.effects.out": skip, "quorum.effects.events": skip, "quorum.effects.count": skip,
+		"quorum.peerList.self": skip, "quorum.peerList.places": skip,
 		"lease.Voter.cfg": skip, "lease.Voter.elected": skip, "lease.outbox.out": skip, "lease.outbox.alarms": skip, "lease.Voter.count": skip,
 		"quorum.peer.place": skip, "quorum.peer.name": skip, "quorum.peer.dir": skip, "quorum.peer.ackEpoch": skip, "quorum.Requester.electorates": skip,
 
 		// All nodes have one configuration and one process for each name, so no voter is kept from
 		// counting. The figures of work decide when a task is cut, and no task is long enough here.
-		"node.Node.guarded": skip, "node.Node.work": skip, "quorum.Requester.work": skip, "quorum.Requester.limit": skip, "quorum.Requester.turns": skip,
-		"quorum.peer.making": none, "quorum.peer.reading": none, "quorum.peer.ahead": none, "quorum.Requester.review": none,
+		"node.Node.guarded": skip, "node.Node.work": skip, "quorum.Requester.meter": skip,
+		"quorum.peer.making": none, "quorum.peer.reading": none, "quorum.peer.ahead": none, "quorum.requestTable.review": none,
 		"lease.Voter.work": noTasks,
 		// Each token is near a clock here, and none is refused.
 		"lease.knownTokens.trust": refusesNone,
@@ -38,12 +39,14 @@ func init() {
 		"lease.session.toldCounts": skip,
 
 		// Memory for reuse, and values derived from the states of requests and from their groups.
-		"quorum.Requester.free": skip, "quorum.Requester.most": skip, "quorum.Requester.pending": skip, "quorum.request.at": skip,
-		"quorum.Requester.roll": skip, "quorum.request.prev": skip, "quorum.request.next": skip,
-		"quorum.Requester.endsNext": skip, "quorum.Requester.extendsNext": skip,
+		"quorum.requestTable.free": skip, "quorum.requestTable.mostRequests": skip, "quorum.requestTable.mostAliases": skip,
+		"quorum.Requester.freeQueues": skip, "quorum.Requester.most": skip, "quorum.leaseGroups.freeGroups": skip,
+		"quorum.requestTable.pending": skip, "quorum.request.at": skip,
+		"quorum.requestTable.roll": skip, "quorum.request.prev": skip, "quorum.request.next": skip,
+		"quorum.leaseGroups.endsNext": skip, "quorum.lengthList.next": skip,
 
 		// Messages go to all voters here, without hedging; see quorum.Config.BroadcastAll.
-		"quorum.Requester.hedged": skip, "quorum.Requester.releaseRTT": skip, "quorum.Requester.order": skip, "quorum.peer.slow": skip,
+		"quorum.Requester.hedged": skip, "quorum.Requester.releaseRTT": skip, "quorum.distances.order": skip, "quorum.peer.slow": skip,
 
 		// Text for people.
 		"quorum.peer.text": skip, "quorum.peer.quiet": skip, "quorum.peer.drift": skip,
@@ -72,17 +75,18 @@ func init() {
 		"quorum.peer.refreshAt": skip,
 
 		// All state kept about voters goes into the voters' columns.
-		"quorum.Requester.peers":  columns,
+		"quorum.peerList.peers":   columns,
 		"quorum.tally.votes":      columns,
 		"quorum.coldFields.votes": columns,
 		"quorum.tally.cold":       rares,
 		"lease.quiet.answers":     answers,
 
 		// A group is written with its leases, and its contents follow from the leases.
-		"quorum.Requester.groups": skip, "quorum.Requester.lastGroup": skip, "quorum.group.id": skip, "quorum.group.members": skip,
-		"quorum.group.set": spread,
+		"quorum.leaseGroups.groups": skip, "quorum.leaseGroups.lastGroup": skip, "quorum.group.id": skip, "quorum.group.members": skip,
+		"quorum.group.set":             spread,
+		"quorum.requestTable.requests": func(e *encoder, _, v reflect.Value) { e.requests = v; e.value(v) },
 		// Requests that have ended meanwhile are passed over.
-		"quorum.Requester.awaitingValidity": pendings,
+		"quorum.leaseGroups.awaitingValidity": pendings,
 
 		"quorum.localQueue.waiting": func(e *encoder, _, v reflect.Value) { e.value(slid(v)) },
 		// Time limits of finished requests mean nothing.
@@ -246,11 +250,11 @@ func rares(e *encoder, in, v reflect.Value) {
 }
 
 func living(wanted func(reflect.Value) bool) rule {
-	return func(e *encoder, in, v reflect.Value) {
-		requests, list := get(in, "requests"), slid(v)
+	return func(e *encoder, _, v reflect.Value) {
+		list := slid(v)
 		for i := range list.Len() {
 			t := list.Index(i)
-			if r := requests.MapIndex(get(t, "number")); r.IsValid() && wanted(r) {
+			if r := e.requests.MapIndex(get(t, "number")); r.IsValid() && wanted(r) {
 				e.num(1)
 				e.value(t)
 			}
@@ -375,11 +379,10 @@ func reminders(e *encoder, _, v reflect.Value) {
 }
 
 // pendings writes the ballots that wait for cover, in the order in which they will be judged.
-func pendings(e *encoder, in, v reflect.Value) {
-	requests := get(in, "requests")
+func pendings(e *encoder, _, v reflect.Value) {
 	for i := range v.Len() {
 		// The state 0 is statePending.
-		if r := requests.MapIndex(v.Index(i)); r.IsValid() && get(r.Elem(), "state").Uint() == 0 {
+		if r := e.requests.MapIndex(v.Index(i)); r.IsValid() && get(r.Elem(), "state").Uint() == 0 {
 			e.num(v.Index(i).Uint())
 		}
 	}
