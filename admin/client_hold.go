@@ -183,8 +183,7 @@ func (h *Hold) overdue() error {
 	if h.err != nil || !late {
 		return nil
 	}
-	return fmt.Errorf("%w: the node hasn't said for so long that the key is held "+
-		"that the lease may be over", lockmesh.ErrLost)
+	return fmt.Errorf("%w: the node has sent no confirmation for so long that the lease may be over", lockmesh.ErrLost)
 }
 
 // Err returns nil while the lock is held, and afterwards always the reason of the end:

@@ -6,9 +6,9 @@ import (
 	"github.com/lockmesh/lockmesh/internal/vote"
 )
 
-// aside has the waiting TryLocks of a key that were told of the lease that keeps them from the key.
-// They stand in no request's way, so they aren't in the key's queue: the work for a request doesn't
-// grow with the number of TryLocks that were told and are not released yet by their owners.
+// aside has the waiting TryLocks of a key that were answered "held by lease t". They block no other
+// request, so they are kept outside of the key's queue: the work for a request doesn't grow with
+// the number of TryLocks that were answered and are not released yet by their owners.
 //
 // A TryLock is aside exactly as long as its extras.taken isn't zero.
 type aside struct {
@@ -25,7 +25,7 @@ func (k *key) aside() []*entry {
 	return k.told.all
 }
 
-// standAside takes a TryLock out of the queue, or keeps it out: lease t keeps it from the key.
+// standAside moves a TryLock out of the queue, since lease t blocks the TryLock.
 func (v *Voter) standAside(e *entry, t vote.Token, barred bool) {
 	k := e.key
 	x := v.spares.extra(e)
@@ -126,7 +126,7 @@ func (k *key) firstWriter() (first *entry) {
 // notifyTaken tells waiting TryLocks which lease keeps them from the key, and tells them again when
 // the lease is replaced: by a newer lease, or by the newest lease left of several leases that share
 // the key. Other voters may have reported only the newly reported lease, and reports of different
-// leases don't add up. (Found by seed 482979904 with stale delivery.) notifyTaken reports whether a
+// leases don't add up. (Found with stale delivery.) notifyTaken reports whether a
 // TryLock was told for the first time, and so no longer blocks the queue.
 //
 // It looks at all TryLocks of the key, so it is called where the leases of the key have changed.

@@ -102,8 +102,7 @@ func (v *Voter) setElectorate(e vote.Electorate) {
 // far as this voter knows. The voter proposed their tokens from its knowledge at the time. While
 // the electorate was joint, a majority of the old voters made up for missing knowledge; from now on
 // perhaps no voter does. Requesters receive the new tokens before any acknowledgement under this
-// electorate, and so before a vote with an old token can win under this electorate alone. (Found by
-// seed 9100002.)
+// electorate, and so before a vote with an old token can win under this electorate alone.
 func (v *Voter) proposeAnew() {
 	v.stateAnew()
 	for _, s := range v.sessions.listed {

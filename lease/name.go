@@ -40,8 +40,8 @@ func (v *Voter) admit(conn vote.Conn, from vote.SessionID, stream vote.Stream) (
 		return true, true
 	default:
 		// The older incarnation has lost its connection, so it isn't probed. The new incarnation is
-		// probed: its messages may be late messages of a crashed incarnation (seed 106828797,
-		// following).
+		// probed: its messages may be late messages of a crashed incarnation (found by
+		// worlds with dynamic membership).
 		return true, true
 	}
 }

@@ -33,10 +33,10 @@ type receipts struct {
 	deaf bool
 }
 
-// readReceipt processes the report of a refresh or an open message on the answers received by its
-// sender. With void, later answers are void, and the session's deadline returns to its value
-// without their extensions. readReceipt reports whether the session may be extended. A sender
-// without a report is assumed to receive answers.
+// readReceipt reads from a refresh or an open message which of this voter's answers the sender has
+// received. If void is set, the sender ignores all later answers, and the session's deadline goes
+// back to its value without their extensions. readReceipt reports whether the session may be
+// extended. A sender that reports nothing is assumed to receive answers.
 func (v *Voter) readReceipt(s *session, m *vote.Message, void bool) (extends bool) {
 	h := &s.receipts
 	says := m.Heard != 0 || m.Void

@@ -8,8 +8,8 @@ import (
 )
 
 // A vote that outlived its session for its delay only, and is then reclaimed by its owner, lives by
-// the new session: the vote was never extended, so the vote has no end of its own. (Found by seed
-// 700450.)
+// the new session: the vote was never extended, so the vote has no end of its own. (Found by a
+// simulated world.)
 func TestAVoteThatIsTakenUpAgainHasNoEndBeforeItIsExtended(t *testing.T) {
 	c := newTalk()
 	c.all(t, "awake 3", "a opens ttl=400ms", "a asks 1:k at=10 length=900ms delay=100ms")

@@ -230,7 +230,7 @@ func TestARequestDoesNotWaitForLeasesToChangePlaces(t *testing.T) {
 }
 
 // A TryLock sends the holder no revoke request, so a TryLock hides no revoke request of a request
-// behind. (Found by seed 190 beyond the assumptions, as a difference between two implementations.)
+// behind. (Found beyond the assumptions, as a difference between two implementations.)
 func TestATryLockThatUrgesHidesNoOtherWhoDoes(t *testing.T) {
 	c := newTalk()
 	c.all(t, "awake 3", "a opens", "b opens", "c opens", "d opens", "a asks 1:k at=10", "b asks 1:k at=20 try", "b urges 1",

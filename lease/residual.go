@@ -279,8 +279,7 @@ func (v *Voter) extend(s *session, m *vote.Message) {
 	}
 	x := e.extras
 	// Under a shorter maximum TTL the vote doesn't end sooner than promised: its owner counts on an
-	// extension under the electorate before (found by seed 9 of the worlds with dynamic
-	// membership).
+	// extension under the electorate before (found by worlds with dynamic membership).
 	x.until = max(x.until, v.now.Slow.Add(min(x.length, v.grantLimit())))
 	v.remind(e, x.until)
 	p := v.push(s, vote.KindExtended, e.number)

@@ -116,7 +116,7 @@ func TestWatchesOfLongAgoAreForgotten(t *testing.T) {
 }
 
 // The end of a lease for its holder or with its session is reported to watches at once, even if a
-// lock-delay blocks the key afterwards. (Seed 801 of worlds with watches.)
+// lock-delay blocks the key afterwards. (Found by worlds with watches.)
 func TestTheEndOfALeaseWithADelayIsReported(t *testing.T) {
 	for name, ends := range map[string]func(b *booth){
 		"its holder says so":    func(b *booth) { b.say(b.sessions[0], vote.Message{Kind: vote.KindRelease, Number: 1, Lost: true}) },

@@ -360,7 +360,7 @@ func (q *Requester) report(p *peer, r *request) {
 // request turned down for its number of permits doesn't wait for unreachable voters either: a vote
 // kept meanwhile may be the vote missing for a request with the other number, and a voter gives no
 // vote to either request while the other has a vote there. With one of three voters down, each
-// request would keep a vote without end. (Seed 500000143 of worlds with dynamic membership.)
+// request would keep a vote without end. (Found by worlds with dynamic membership.)
 //
 // A single voter's report that another request has won isn't enough: the voter may not have heard
 // yet of a release confirmed by a majority. When the release arrives, the voter schedules the

@@ -9,8 +9,8 @@ import (
 
 // A voter that was asked to confirm a token may have recorded the token, even if the voter's answer
 // hasn't arrived. If the request won with a smaller token, the voter could meanwhile give the
-// smaller token to another reader, and two readers had the same token (seed 21745 of worlds with
-// dynamic membership; found while the electorate wasn't changing).
+// smaller token to another reader, and two readers had the same token (found by worlds with
+// dynamic membership, while the electorate wasn't changing).
 func TestAVoteThatWasAskedForATokenCountsForNoSmallerOne(t *testing.T) {
 	for _, broken := range []bool{false, true} {
 		b := newBench(t, 3)

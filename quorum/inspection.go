@@ -24,8 +24,7 @@ import (
 // yet; asked too late, the old voter shows no vote any more; and a majority seems to say that the
 // key is free. So each voter says since when it has lost no vote except by a release of the owner.
 // The answer speaks for that time, and missing votes are evidence only where the answers of all
-// voters without a vote speak for the same moment: see steady. (Found by seed 179556567 of worlds
-// with looks.)
+// voters without a vote speak for the same moment: see steady. (Found by worlds with queries.)
 //
 // Only requests open at first must be settled. Later requests began after the inspection did, and
 // may be seen or not; so a key that changes hands all the time keeps no inspection waiting.

@@ -352,7 +352,7 @@ func (i *inspected) showLapsed(v vote.NodeID, ago time.Duration, views ...vote.V
 
 // The lease of a rests on v0 and v1. During the inspection v1 loses sight of a, and the lease comes
 // to rest on v0 and v2. But v2 has answered before this change, and v1 answers afterwards, so both
-// answers together suggest a single vote, of v0. (Seed 179556567 of worlds with queries.)
+// answers together suggest a single vote, of v0. (Found by worlds with queries.)
 func TestAnInspectionSeesALeaseThatMovesToAnotherVoter(t *testing.T) {
 	holding := sight(vote.Holding, "a", 1, vote.Exclusive, 100)
 	t.Run("known to one of those that answer", func(t *testing.T) {

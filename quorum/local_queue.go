@@ -60,7 +60,7 @@ func (q *Requester) enqueueLocal(r *request) bool {
 	}
 	if front.state == statePending && r.time < front.time {
 		// By its stamp the request belongs before the front: the front was stamped before the
-		// voters' clocks were known, or the wall clock was set back since. (Found by seed 800562.)
+		// voters' clocks were known, or the wall clock was set back since. (Found by a simulated world.)
 		return false
 	}
 	r.inLocalQueue, r.queued = true, true
@@ -148,7 +148,7 @@ func (q *Requester) handOffs(r *request) vote.Token {
 // request was sent to the voters. A later request might be made long after another node was granted
 // the key, since this node was paused without a trace in any of its clocks; the request then needs
 // a larger token. Nor does renewed support help: once a session at a voter has begun anew
-// meanwhile, the lease is no longer handed off. (Found by seed 44501272, beyond the assumptions.)
+// meanwhile, the lease is no longer handed off. (Found beyond the assumptions.)
 func (q *Requester) supportedAt(r *request) vote.Instant {
 	return r.group.until.Add(vote.Margin(q.leastTTL) - vote.Validity(q.longestGrant()))
 }

@@ -208,11 +208,11 @@ func (m *merging) addView(place int, told *vote.View) {
 	}
 }
 
-// conclude decides who holds the current key, as far as an inspection knows. A request seen at
-// first gets its last settled standing; if never settled, the request stays as merged, and the
-// answer isn't certain; the returned requests may be leases of which no voter with an answer has
-// heard. A request seen only later, with an open standing, wasn't held all the time, and need not
-// be shown as held.
+// conclude decides who holds the current key, as far as an inspection knows. A request seen in the
+// first pass gets its last certain state. If no pass was certain, the request stays as merged, the
+// result is uncertain, and conclude returns the request: it may be a lease of which no answering
+// voter has heard. A request first seen in a later pass, and open there, wasn't held all the time,
+// and need not be shown as held.
 func (m *merging) conclude(from int) (unsure map[requestID]bool) {
 	kept := from
 	for i := from; i < len(m.result.Views); i++ {
@@ -264,7 +264,7 @@ func (m *merging) awaitsHandOffs(s *vote.View) bool {
 //
 // If an inspection has seen such a lease held, and its end isn't confirmed, the answers are
 // contradictory: the holder may instead have let others in, unknown to the voters whose answers are
-// at hand. (Found by seed 840002671 of worlds with looks.)
+// at hand. (Found by worlds with queries.)
 func (m *merging) supersede(from int) {
 	var newest, exclusive vote.Token // of the held leases
 	for i := range m.result.Views[from:] {

@@ -7,21 +7,21 @@ import (
 	"github.com/lockmesh/lockmesh/internal/vote"
 )
 
-// answerReading is the task of taking in a voter's answer to a sync, once the answer is complete.
-// The listed votes hold, and no other votes of this voter.
+// answerReading is the task of reading a voter's complete answer to a sync. Afterwards exactly the
+// listed votes count for this voter.
 //
-// An answer about many requests is taken in request by request, in several pieces. The answer as a
-// whole takes effect at the end: until then the voter isn't counted on, and its cover isn't
-// extended, so no vote that the answer doesn't list is. Each request for itself is in one of two
-// states. Before the pass has reached it, everything is as if the answer were still on its way.
-// Afterwards everything is as after the answer, except for the cover:
+// A long answer is read request by request, in several pieces, and takes effect at the end. Until
+// then the voter doesn't count, and its validity isn't extended; so a vote missing from the answer
+// isn't extended, either. Meanwhile each request is in one of two states: before the pass has
+// reached the request, the requester acts as if the answer were still on its way; afterwards, as
+// after the answer, except for the voter's validity:
 //
-//   - The session at the voter is the one known before. Then the votes listed are under the cover
-//     of that session already, whenever they were given.
-//   - The session is another one: the voter has restarted, or the session had ended. Then the cover
-//     of the earlier session says nothing about the votes listed, and the cover of the new session
-//     nothing about the votes counted before. So from the beginning to the end there is no cover at
-//     all; the leases keep the validity that they have.
+//   - If the session at the voter is the same as before, the listed votes are valid as long as that
+//     session already, whenever the voter gave them.
+//   - If the session is another one, the voter has restarted, or the session had ended. Then the
+//     end of the earlier session says nothing about the listed votes, and the end of the new
+//     session nothing about the votes counted before. So from the beginning to the end of the pass
+//     the voter has no validity; the leases keep the validity that they have.
 //
 // The voter's messages behind the answer wait for the end.
 type answerReading struct {

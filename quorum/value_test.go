@@ -202,7 +202,7 @@ func TestUnfitDoesntWaitForAVoterThatIsDown(t *testing.T) {
 	}
 }
 
-// Both leases may be over, and each voter may know the end of one lease only. (Seed 774392949 of
+// Both leases may be over, and each voter may know the end of one lease only. (Found by
 // worlds with dynamic membership and lingering messages.)
 func TestWordsAboutTwoLeasesDontAddUp(t *testing.T) {
 	for _, mode := range []vote.Mode{vote.Exclusive, vote.Shared, vote.Permit} {

@@ -9,7 +9,7 @@ import (
 
 // Of five old voters, b, c and d have confirmed the end of a lease. Two old voters and a new voter
 // haven't received the release: these three block the new half of a joint electorate, but prove
-// nothing about the old half. (Seed 469988856 of worlds with a dynamic electorate and lingering
+// nothing about the old half. (Found by worlds with a dynamic electorate and lingering
 // messages.)
 func TestATryLockIsNotToldTakenByVotersThatMayAllBeLate(t *testing.T) {
 	f := follow(t, "1: a b c d e")

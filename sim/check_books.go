@@ -20,8 +20,8 @@ func (bc *booksCheck) checkBooks(p *process) {
 
 // hearsOfTheForgotten records that a voter refers to a request that ended more than a TTL ago. A
 // requester forgets a request by then, whether voters have confirmed its end or not, so the message
-// can't enter the requester's expected digest. Such messages are rare and cost a resync. (Found by
-// seed 31000493: a message to one voter was in flight for three seconds, while refreshes passed.)
+// can't enter the requester's expected digest. Such messages are rare and cost a resync: a
+// message to one voter may be in flight for seconds, while refreshes pass.
 func (p *process) hearsOfTheForgotten(now Moment, m *vote.Message) {
 	if p.forgot || m.Kind.ToVoter() || m.Kind.Urgent() || m.Number == 0 || int(m.Number) >= len(p.asked) {
 		return

@@ -58,7 +58,7 @@ func (rc *refusalCheck) checkGivenUp(r *Request, told quorum.Wait) {
 		}
 		// A request that stood in its node's local queue may have reached the voters just now,
 		// after the end of another; with the next refresh the voters say that they know the
-		// request. (Seed 2586.)
+		// request.
 		if rc.w.now < r.key.changed.Add(o.MaxTTL/4+rc.w.order.slowestTrip()) {
 			return
 		}

@@ -96,7 +96,7 @@ func (fs *followers) followingConfig(h *host) *node.Dynamic {
 	// directory and cut off from the others, the founder would bootstrap a second mesh. The
 	// operator unsets Bootstrap only when the electorate is stored: a founder that pledged, crashed
 	// before the save and is no longer told to bootstrap would wait indefinitely for a node with an
-	// electorate. (Found by seed 31200028, before draws had concerns.)
+	// electorate.
 	found := fs.w.opt.ByCount != nil || !f.Unfounded && h.voter && (fs.w.opt.Voters > 1 || fs.newest == 0 || len(h.disk.state.Pledge) > 0 && h.disk.state.Electorate.Version == 0)
 	most := f.MaxVoters
 	if own, ok := f.Most[h.alias]; ok {
@@ -326,7 +326,7 @@ func (fs *followers) spares(h *host) bool {
 // foundersRememberWithout reports whether a founder other than h still knows an electorate, or is
 // gone for good: either keeps the others from founding a second mesh. If all founders have lost
 // their directories and are cut off from the other nodes, they found a second mesh, which is beyond
-// the promises of dynamic membership (docs/simulation.md; seed 300000129, lingering).
+// the promises of dynamic membership (docs/simulation.md).
 func (fs *followers) foundersRememberWithout(h *host) bool {
 	return slices.ContainsFunc(fs.w.hosts, func(o *host) bool {
 		return o != h && o.voter && (o.retired || o.disk.exists && o.disk.state.Electorate.Version > 0)

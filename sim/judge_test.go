@@ -180,7 +180,7 @@ func TestAnUnexplainedCallIsNamed(t *testing.T) {
 	}
 }
 
-// TestAnExcuseCoversVotesThatAreOlder replays seed 31300024 (beyond the assumptions), shrunk. Two
+// TestAnExcuseCoversVotesThatAreOlder is the shrunk script of a world beyond the assumptions. Two
 // voters trust clocks behind the last token, and vote for a, which is paused unseen. Meanwhile b is
 // granted the key with a token above all others, and then a learns that its request has won. The
 // votes for a are older than b's lease, so b's lease doesn't use up the excuse for these votes.
@@ -222,7 +222,7 @@ func TestAnExcuseCoversVotesThatAreOlder(t *testing.T) {
 	}
 }
 
-// TestAnExcuseCoversALeaseThatIsHandedOff replays seed 1031243279 (beyond the assumptions), shrunk.
+// TestAnExcuseCoversALeaseThatIsHandedOff is the shrunk script of a world beyond the assumptions.
 // Voter c forgets a token of b, a node with a fast clock, and votes for node a by its own clock.
 // The first caller of a asked before b was granted the key, so the smaller token of this caller
 // isn't out of order. The second caller of a asked later and takes over the lease of the first: its

@@ -90,7 +90,7 @@ func TestFault42FoundersDieAsTheyFound(t *testing.T) {
 
 // TestFault42AFounderAloneDiesAsItFounds crashes a single founder that applies its electorate and
 // hasn't stored the electorate. The stored pledge is enough to go on, as long as the node is
-// configured to bootstrap. (Seed 31200028.)
+// configured to bootstrap.
 func TestFault42AFounderAloneDiesAsItFounds(t *testing.T) {
 	s := uncalled(t, 1, nil, Dynamic{}, "a")
 	s.Start("a")
@@ -279,7 +279,7 @@ func (s *scene) forsake() {
 
 // TestADiskIsSparedOnlyIfTheOthersCanLearnOfTheElectorate has only a store that b was voted in for
 // x, which is gone for good. If a's disk is lost too, e is the only earlier voter that could inform
-// the others. (Seed 41000222, following and lingering.)
+// the others.
 func TestADiskIsSparedOnlyIfTheOthersCanLearnOfTheElectorate(t *testing.T) {
 	elector := func(name string) vote.Elector { return vote.Elector{Name: vote.NodeID(name), Dir: vote.Dir(name[0])} }
 	a, b, e, x := elector("a"), elector("b"), elector("e"), elector("x")

@@ -223,7 +223,7 @@ func TestALeastHoldIsKeptThoughAVoterForgetsItsVote(t *testing.T) {
 
 // TestAFailedRequestMayLeaveItsDelayBehind shows that voters treat a request as a lapsed lease if
 // they voted for the request and received no news of its failure. So a TryLock fails with the
-// reason that the key is held. (Seed 427643329 of lingering worlds with dynamic membership: the
+// reason that the key is held. (Found by coalescing worlds with dynamic membership: the
 // check found no holder.)
 func TestAFailedRequestMayLeaveItsDelayBehind(t *testing.T) {
 	s := awake(t, Options{Clients: 2, History: true, Net: Net{Least: time.Millisecond, Most: time.Millisecond, Jitter: -1}})
@@ -249,7 +249,7 @@ func TestAFailedRequestMayLeaveItsDelayBehind(t *testing.T) {
 // TestATryLockHearsWhichReaderIsLeft has one of two readers release the key, and one voter learn of
 // the release late. This voter has named the released reader, known to the others as over, and the
 // others have named the remaining reader. The answers must add up, or the TryLock waits for its
-// TTL. (Seed 482979904 of lingering worlds.)
+// TTL.
 func TestATryLockHearsWhichReaderIsLeft(t *testing.T) {
 	s := awake(t, Options{Clients: 3, Net: Net{Least: time.Millisecond, Most: time.Millisecond, Jitter: -1}})
 	older := s.Ask(Ask{Node: "x1", Key: "k", Mode: Shared})

@@ -40,7 +40,7 @@ func (a *attentive) Next(now vote.Now) time.Duration {
 
 // TestWhatComesOfAClosedConnectionIsTakenAtOnce shows that the world drains a node at once after a
 // closed connection. A lease may end in the moment in which its node hangs up on a former voter.
-// The user must be notified then, and not with the next message or tick. (Seed 686254761 with
+// The user must be notified then, and not with the next message or tick. (Found with
 // dynamic membership: the world reported a loss 27 ms late.)
 func TestWhatComesOfAClosedConnectionIsTakenAtOnce(t *testing.T) {
 	t.Parallel()

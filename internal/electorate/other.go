@@ -216,7 +216,7 @@ func (m *Machine) recent(o *other) bool {
 // report answers a poll.
 func (m *Machine) report(conn vote.Conn, msg *vote.Message) {
 	// A directory without a completed save may never get one: others must not pledge with such a
-	// directory (found by seed 5772).
+	// directory (found by a simulated world).
 	e := &vote.Consensus{Dir: m.state.Dir, MaxVoters: m.cfg.MaxVoters, MaxTTL: m.cfg.MaxTTL, Founding: m.canBeFounder() && m.founding() && m.everStored, Stuck: m.isStuck(), Leaving: m.leaving}
 	if m.everStored {
 		e.Writes = m.stored.Writes

@@ -116,7 +116,7 @@ func (m *Machine) target() (target []vote.Elector, why string) {
 	slices.SortFunc(stay, vote.Elector.Compare)
 	if slices.Equal(stay, e.Voters) || !decides(&vote.Electorate{Voters: stay}, m.well) {
 		// With a majority of the new voters away, the joint electorate could decide nothing, not
-		// even its own end (found by seed 3).
+		// even its own end (found by a simulated world).
 		return nil, ""
 	}
 	return stay, strings.Join(reasons, ", ")

@@ -531,7 +531,7 @@ func (t *Merger) update(p *keyState, c *leaseState, s *vote.View) {
 
 // newLease creates the state of a lease at its first report; nil if the report comes too late.
 // During a gap no report is too late: the lease with the larger token may be over, and the voters
-// may have forgotten its token. Then the view that ends the gap decides. (Found by seed 99 of
+// may have forgotten its token. Then the view that ends the gap decides. (Found by worlds with
 // watches where the electorate changes.)
 func (t *Merger) newLease(p *keyState, s *vote.View) *leaseState {
 	id := refOf(s)

@@ -248,8 +248,8 @@ const (
 	seesQuiet   = "a drain that takes quiet voters for ones that remember"
 	asksNobody  = "no voter is asked at the end of the drain"
 	anyVersion  = "acknowledgements count under any version"
-	keepsNewest = "what covered under the version before covers under the newest"
-	keepsOlder  = "what covered under the last but one covers under the one before"
+	keepsNewest = "a lease backed under version n − 1 counts under version n"
+	keepsOlder  = "a lease backed under version n − 2 counts under version n − 1"
 	forgets     = "a voter forgets by which version it went"
 	noQuiet     = "no quiet time"
 )
