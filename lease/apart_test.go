@@ -39,7 +39,7 @@ func TestReadersThatMeetEverywhereComeApart(t *testing.T) {
 			r := (i + v) % 2
 			says(v, r, vote.Message{Kind: vote.KindOpen, TTL: voters[v].v.cfg.MaxTTL})
 			says(v, r, vote.Message{Kind: vote.KindSync, End: true})
-			says(v, r, vote.Message{Kind: vote.KindRequest, Spec: vote.Spec{Key: "k", Mode: vote.Shared}, Bid: 5_000_000})
+			says(v, r, vote.Message{Kind: vote.KindRequest, Spec: vote.Spec{Key: "k", Mode: vote.Shared}, TokenHint: 5_000_000})
 		}
 	}
 	for round := 1; at[0][0].token != at[0][1].token || at[1][0].token != at[1][1].token; round++ {

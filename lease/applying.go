@@ -34,7 +34,7 @@ type applying struct {
 
 	residuals []vote.Number // requests with residual votes of leases with a length
 	refused   []refusal
-	told      []vote.Serial // by index in listed: the vote listed in the answer
+	inAnswer  []vote.Serial // by index in listed: the vote listed in the answer
 	chunk     []vote.Entry
 	upTo      vote.Serial // the voter's newest serial at the end of the answer
 
@@ -143,7 +143,7 @@ func (t *applying) goesOver(v *Voter) {
 		}
 		v.toil(len(t.residuals) / scanned)
 	case applyUnlisted:
-		t.told = make([]vote.Serial, len(t.listed))
+		t.inAnswer = make([]vote.Serial, len(t.listed))
 	case applyAnswers:
 		v.answer(s, t.chunk)
 		t.chunk, t.upTo = nil, v.votes.serial
@@ -208,7 +208,7 @@ func (t *applying) answers(v *Voter, i int) {
 	if e == nil || e.serial == 0 {
 		return
 	}
-	t.told[i] = e.serial
+	t.inAnswer[i] = e.serial
 	if len(t.chunk) == vote.MaxEntries {
 		m := v.send(t.s.conn, vote.KindAnswer)
 		m.Stream, m.Entries = t.s.stream, t.chunk
@@ -224,7 +224,7 @@ func (t *applying) tells(v *Voter, i int) {
 	if e == nil {
 		return
 	}
-	if e.serial != t.told[i] && e.serial <= t.upTo {
+	if e.serial != t.inAnswer[i] && e.serial <= t.upTo {
 		v.sendPromise(e)
 	}
 	switch {
@@ -236,9 +236,9 @@ func (t *applying) tells(v *Voter, i int) {
 		v.scheduleRequest(e)
 	}
 	if e.held && e.serial != 0 {
-		v.passOnUrge(e)
+		v.passOnRevoke(e)
 	}
-	if e.rare().beside != 0 {
+	if e.cold().beside != 0 {
 		v.settleClash(e.key)
 	}
 	v.reportWait(e)
@@ -251,7 +251,7 @@ func (v *Voter) tellsOne(e *entry) {
 	k := e.key
 	v.toil(len(k.queue.all()) / scanned)
 	if w := k.next(v.now.Slow); w != nil && !w.compatible(e) {
-		v.press(e, w)
+		v.inquireOrNotify(e, w)
 	}
 	if e.held && v.notifyTaken(k) {
 		v.serve(k)
@@ -266,7 +266,7 @@ func (v *Voter) answer(s *session, votes []vote.Entry) {
 	m.Quiet, m.Wall = v.Quiet(), v.now.Wall
 	s.toldCounts = m.Quiet == 0
 	v.extendByAnswer(s)
-	m.Epoch, m.Dir, m.Void = v.elected.Version, v.cfg.Dir, !s.extends
+	m.Epoch, m.Dir, m.Void = v.electorate.Version, v.cfg.Dir, !s.extends
 }
 
 // extendByAnswer extends a session by the end of the answer to its sync. The owner takes the

@@ -102,7 +102,7 @@ func (s *stater) syncs(first, n int) {
 			number := vote.Number(first + i)
 			s.requests[number] = true
 			m.Entries = append(m.Entries, vote.Entry{
-				Number: number, Time: s.now.Wall, Bid: vote.TokenAt(s.now.Wall), Spec: vote.Spec{Key: keyOf(first + i), Mode: vote.Exclusive},
+				Number: number, Time: s.now.Wall, TokenHint: vote.TokenAt(s.now.Wall), Spec: vote.Spec{Key: keyOf(first + i), Mode: vote.Exclusive},
 			})
 		}
 		m.End = i == n
@@ -270,9 +270,9 @@ func TestTokensThatAreRaisedDuringAnAnswer(t *testing.T) {
 	for s.v.sessions.byID[s.c.id].applying.phase < applyAnswers {
 		s.tick()
 	}
-	e := s.v.elected.Electorate
+	e := s.v.electorate.Electorate
 	e.Version, e.MinToken = e.Version+1, vote.TokenAt(s.now.Wall)+1000
-	s.do(func() []vote.Outbound { return s.v.Elect(s.now, e, true, nil) })
+	s.do(func() []vote.Outbound { return s.v.Reconfigure(s.now, e, true, nil) })
 	if !s.unknown || s.answered {
 		t.Fatalf("told that the stream is unknown: %t, answered: %t; want only the first", s.unknown, s.answered)
 	}

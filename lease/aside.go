@@ -19,10 +19,10 @@ type aside struct {
 
 // aside returns the TryLocks that were told.
 func (k *key) aside() []*entry {
-	if k.told == nil {
+	if k.answered == nil {
 		return nil
 	}
-	return k.told.all
+	return k.answered.all
 }
 
 // standAside moves a TryLock out of the queue, since lease t blocks the TryLock.
@@ -31,13 +31,13 @@ func (v *Voter) standAside(e *entry, t vote.Token, barred bool) {
 	x := v.spares.extra(e)
 	if x.taken == 0 {
 		v.dequeue(e)
-		if k.told == nil {
-			k.told = new(aside)
+		if k.answered == nil {
+			k.answered = new(aside)
 		}
-		x.place = uint32(len(k.told.all))
-		k.told.all = append(k.told.all, e)
+		x.place = uint32(len(k.answered.all))
+		k.answered.all = append(k.answered.all, e)
 	}
-	k.told.bar(x, barred)
+	k.answered.bar(x, barred)
 	x.taken = t
 }
 
@@ -55,7 +55,7 @@ func (a *aside) bar(x *extras, barred bool) {
 // leaveAside takes a TryLock out of the list of those that were told. The caller puts it into the
 // queue, or drops it.
 func (k *key) leaveAside(e *entry) {
-	a, x := k.told, e.extras
+	a, x := k.answered, e.extras
 	a.bar(x, false)
 	last := len(a.all) - 1
 	moved := a.all[last]
@@ -64,13 +64,13 @@ func (k *key) leaveAside(e *entry) {
 	a.all = a.all[:last]
 	x.taken, x.place = 0, 0
 	if last == 0 {
-		k.told = nil
+		k.answered = nil
 	}
 }
 
 // rejoin puts a TryLock that was told back into the queue, if the entry is one.
 func (k *key) rejoin(e *entry) {
-	if e.rare().taken != 0 {
+	if e.cold().taken != 0 {
 		k.leaveAside(e)
 		k.insert(e)
 	}
@@ -93,7 +93,7 @@ func (o *obstacle) to(e *entry) (t vote.Token, barred bool) {
 	switch {
 	case o.any == 0:
 		return 0, false
-	case e.mode == vote.Exclusive && e.rare().beside == 0:
+	case e.mode == vote.Exclusive && e.cold().beside == 0:
 		return o.any, false // it shares the key with no lease
 	}
 	if t = o.k.won(e); t != 0 || e.mode != vote.Shared {
@@ -156,7 +156,7 @@ func (v *Voter) notifyAside(k *key, o *obstacle) {
 // ahead of it.
 func (v *Voter) notifyWaiting(e *entry) (first bool) {
 	k := e.key
-	if e.serial != 0 || e.held || e.rare().taken != 0 || k.tries == 0 {
+	if e.serial != 0 || e.held || e.cold().taken != 0 || k.tries == 0 {
 		return false
 	}
 	o := k.obstacle()
@@ -174,7 +174,7 @@ func (v *Voter) notifyWaiting(e *entry) (first bool) {
 		return v.notifyQueued(queue[i:i+1], &o)
 	}
 	v.toil((len(queue) - i) / scanned)
-	if k.told != nil && k.told.barred > 0 {
+	if k.answered != nil && k.answered.barred > 0 {
 		v.notifyAside(k, &o) // the writer that barred them may have its vote
 	}
 	return v.notifyQueued(queue[i:], &o)
@@ -199,10 +199,10 @@ func (v *Voter) notifyQueued(queue []*entry, o *obstacle) (first bool) {
 // was told for the first time.
 func (v *Voter) notify(e *entry, o *obstacle) (first bool) {
 	t, barred := o.to(e)
-	was := e.rare().taken
+	was := e.cold().taken
 	if t == 0 || was == t || !e.s.ready() || e.s.applying.isSilent() {
 		if t != 0 && was == t {
-			e.key.told.bar(e.extras, barred)
+			e.key.answered.bar(e.extras, barred)
 		}
 		return false
 	}
@@ -215,18 +215,18 @@ func (v *Voter) notify(e *entry, o *obstacle) (first bool) {
 // from the key any more. A TryLock that needs this vote still waits; the others are released by
 // their owners.
 func (v *Voter) forgetTaken(k *key) {
-	if k.told == nil {
+	if k.answered == nil {
 		return
 	}
-	v.toil(len(k.told.all) / weighed)
+	v.toil(len(k.answered.all) / weighed)
 	o := k.obstacle()
 	var back []*entry
-	for _, e := range k.told.all {
+	for _, e := range k.answered.all {
 		t, barred := o.to(e)
 		if t == 0 {
 			back = append(back, e)
 		}
-		k.told.bar(e.extras, barred)
+		k.answered.bar(e.extras, barred)
 	}
 	for _, e := range back {
 		k.leaveAside(e)

@@ -33,8 +33,8 @@ func (k *key) audit() error {
 	slices.SortFunc(waiting, (*entry).compare)
 	barred, writer := 0, false // writer: a request ahead doesn't share the key
 	for _, e := range waiting {
-		told := e.rare().taken
-		if e.rare().barred {
+		told := e.cold().taken
+		if e.cold().barred {
 			barred++
 		}
 		listed := slices.Contains(k.aside(), e)
@@ -52,9 +52,9 @@ func (k *key) audit() error {
 		}
 		writer = writer || e.mode != vote.Shared
 	}
-	if k.told != nil && (len(k.told.all) == 0 || k.told.barred != barred) {
+	if k.answered != nil && (len(k.answered.all) == 0 || k.answered.barred != barred) {
 		return fmt.Errorf("%d TryLocks were told, %d of them barred by a writer; counted: %d",
-			len(k.told.all), barred, k.told.barred)
+			len(k.answered.all), barred, k.answered.barred)
 	}
 	return nil
 }

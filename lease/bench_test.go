@@ -80,7 +80,7 @@ func (b *booth) hear(out []vote.Outbound) {
 func (b *booth) ask(c *caller, key vote.Key) {
 	c.number++
 	b.say(c, vote.Message{
-		Kind: vote.KindRequest, Number: c.number, Spec: vote.Spec{Key: key, Mode: vote.Exclusive}, Time: b.now.Wall, Bid: vote.TokenAt(b.now.Wall),
+		Kind: vote.KindRequest, Number: c.number, Spec: vote.Spec{Key: key, Mode: vote.Exclusive}, Time: b.now.Wall, TokenHint: vote.TokenAt(b.now.Wall),
 	})
 }
 

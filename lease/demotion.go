@@ -55,7 +55,7 @@ func (v *Voter) resetRound(e *entry) {
 	case e.serial != 0:
 		e.round = 0
 		return
-	case e.rare().taken != 0:
+	case e.cold().taken != 0:
 		e.round = 0 // the list of those that were told has no order
 	default:
 		v.dequeue(e)

@@ -32,7 +32,7 @@ func TestASessionOutsideOfTheLimitsIsRefused(t *testing.T) {
 // without a vote don't count.
 func TestOnlyTheOthersAnswersToThisLifesQuestionCount(t *testing.T) {
 	tell := func(c *talk, from vote.NodeID, nonce uint64) {
-		c.hear(c.v.Told(c.now, from, &vote.Message{Kind: vote.KindTell, Nonce: nonce, Counting: true}, nil))
+		c.hear(c.v.Told(c.now, from, &vote.Message{Kind: vote.KindTokenAnswer, Nonce: nonce, Counting: true}, nil))
 	}
 	for _, row := range []struct {
 		name   string
@@ -132,7 +132,7 @@ func TestOnlyVotersTellHowHighTokensStand(t *testing.T) {
 	c.all(t, "start 3", "pass 1s")
 	tell := func(from vote.NodeID, top vote.Token) {
 		c.hear(c.v.Told(c.now, from, &vote.Message{
-			Kind: vote.KindTell, Nonce: 9, Counting: true, Token: top,
+			Kind: vote.KindTokenAnswer, Nonce: 9, Counting: true, Token: top,
 		}, nil))
 	}
 	tell("x", 9_000_000)
@@ -163,7 +163,7 @@ func TestTheTokenOfAReaderWhoseSessionEndedIsNotWonAgainBesideOthers(t *testing.
 		t.Errorf("c has the token that a had:\n%s", said)
 	}
 	c.all(t, "pass 2s", "c opens", "c asks 2:k at=40 shared")
-	if spent := c.v.keys.find("k").spent; spent != nil && len(*spent) > 0 {
+	if spent := c.v.keys.find("k").endedShared; spent != nil && len(*spent) > 0 {
 		t.Errorf("no reader is left of those days, and their tokens are remembered: %d", *spent)
 	}
 }
@@ -229,8 +229,8 @@ func TestTheTokensOfReadersAreForgottenWithTheLastOfThem(t *testing.T) {
 	if k == nil || len(c.v.Votes("k")) != 0 {
 		t.Fatal("both sessions are over, and the key has votes, or is forgotten already")
 	}
-	if k.spent != nil && len(*k.spent) != 0 {
-		t.Errorf("nobody reads, and %d tokens are remembered", *k.spent)
+	if k.endedShared != nil && len(*k.endedShared) != 0 {
+		t.Errorf("nobody reads, and %d tokens are remembered", *k.endedShared)
 	}
 }
 
@@ -252,7 +252,7 @@ func TestARequestThatYieldsIsSeenToWait(t *testing.T) {
 // query.
 func TestTheCatalogIsGivenUpInTime(t *testing.T) {
 	c := newTalk()
-	c.all(t, "awake 3", "a opens", "a asks 1:k at=10", "b looks 7:k*")
+	c.all(t, "awake 3", "a opens", "a asks 1:k at=10", "b queries 7:k*")
 	if c.v.keys.catalog.state == catalogNone {
 		t.Fatal("a look by prefix needs the names in order")
 	}

@@ -11,12 +11,12 @@ import (
 // the key. A million leases need a million entries, so the struct is kept small: rarely used fields
 // are in extras, and of the request's stamp only the parts not found elsewhere are stored.
 type entry struct {
-	s      *session
-	key    *key    // nil once the entry has left its key after the end of its session; see ending
-	extras *extras // nil for most entries
-	number vote.Number
-	time   vote.Micros // of the request's stamp; see older
-	bid    vote.Token
+	s         *session
+	key       *key    // nil once the entry has left its key after the end of its session; see ending
+	extras    *extras // nil for most entries
+	number    vote.Number
+	time      vote.Micros // of the request's stamp; see older
+	tokenHint vote.Token
 
 	token  vote.Token   // of the vote, or of the lease reported by the owner
 	serial vote.Serial  // of the vote; zero without a vote
@@ -38,11 +38,11 @@ type entry struct {
 	mode    vote.Mode
 	try     bool
 
-	held     bool // the owner reports that the request has won; precedes all requests that haven't
-	inquired bool
-	dormant  bool // the vote outlasted its length; no new vote before a message from the owner
-	residual bool // a residual vote, which stands to its end without its request or session
-	told     bool // the watchers were told that the request waits
+	held      bool // the owner reports that the request has won; precedes all requests that haven't
+	inquired  bool
+	dormant   bool // the vote outlasted its length; no new vote before a message from the owner
+	residual  bool // a residual vote, which stands to its end without its request or session
+	announced bool // the watchers were told that the request waits
 	// The vote's token has changed since the promise, and the owner hasn't reported which token
 	// won; see viewEntry
 	raised bool
@@ -54,9 +54,9 @@ type entry struct {
 type asked uint8
 
 const (
-	askedNothing asked = iota
-	askedWanted        // a request waits
-	askedUrged         // a request waits, and asks for the key to be given back
+	askedNothing   asked = iota
+	askedContended       // a request waits
+	askedRevoke          // a request waits, and asks for the key to be given back
 )
 
 // extras has the cold fields of an entry. Few requests need extras, and requests without contention
@@ -86,17 +86,17 @@ type extras struct {
 	version uint64 // of the value
 	value   []byte
 	counts  bool // the owner was asked how often it has handed the lease off
-	urge    bool // holders are asked to give the key back
-	why     string
+	revokes bool // holders are asked to give the key back
+	reason  string
 }
 
-// nothing is the extras of an entry without extras. It is never written.
-var nothing extras
+// noExtras is the extras of an entry without extras. It is never written.
+var noExtras extras
 
-// rare returns the entry's extras for reading.
-func (e *entry) rare() *extras {
+// cold returns the entry's extras for reading.
+func (e *entry) cold() *extras {
 	if e.extras == nil {
-		return &nothing
+		return &noExtras
 	}
 	return e.extras
 }
@@ -120,12 +120,12 @@ func (e *entry) hold(now vote.Instant) {
 
 // ends notes when a held lease that lasts for a set time from now will end.
 func (e *entry) ends(now vote.Instant) {
-	if e.rare().lasts > 0 {
+	if e.cold().lasts > 0 {
 		e.extras.endsAt = now.Add(e.extras.lasts)
 	}
 }
 
-func (e *entry) urges() bool { return e.extras != nil && e.extras.urge }
+func (e *entry) revokes() bool { return e.extras != nil && e.extras.revokes }
 
 // from returns when the request arrived.
 func (e *entry) from() vote.Instant {
@@ -191,14 +191,14 @@ func (e *entry) rank() int {
 	switch {
 	case e.held:
 		return 0
-	case e.rare().beside != 0:
+	case e.cold().beside != 0:
 		return 1
 	}
 	return 2
 }
 
 // term returns when the proposal timeout of an entry's vote is over.
-func (e *entry) term() vote.Instant { return e.since.Add(e.proposalTimeout + e.rare().grace) }
+func (e *entry) term() vote.Instant { return e.since.Add(e.proposalTimeout + e.cold().grace) }
 
 // compatible reports whether e and f are compatible, so that both may have votes at the same time,
 // slots aside.
@@ -212,12 +212,12 @@ func (e *entry) compatible(f *entry) bool {
 
 // upgrades reports whether e is an upgrade that replaces f, a shared request of the same session.
 func (e *entry) upgrades(f *entry) bool {
-	b := e.rare().beside
+	b := e.cold().beside
 	return b != 0 && b == f.number && e.s.id == f.s.id && e.mode == vote.Exclusive && f.mode == vote.Shared
 }
 
 // canReceive reports whether a vote could be given to e now. A session may have ended at this very
 // instant without being removed yet.
 func (e *entry) canReceive(now vote.Instant) bool {
-	return e.s.ready() && !e.s.receipts.deaf && e.s.deadline > now && e.rare().taken == 0 && !e.dormant
+	return e.s.ready() && !e.s.receipts.deaf && e.s.deadline > now && e.cold().taken == 0 && !e.dormant
 }

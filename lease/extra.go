@@ -20,36 +20,37 @@ func (v *Voter) set(s *session, m *vote.Message) {
 	v.push(s, vote.KindNoted, m.Number).Version = m.Version
 }
 
-// urge asks the present and later holders of the key to give it back, as long as the request waits.
-func (v *Voter) urge(s *session, m *vote.Message) {
+// revokeForRequest asks the present and later holders of the key to give it back, as long as the
+// request waits.
+func (v *Voter) revokeForRequest(s *session, m *vote.Message) {
 	e := s.entries.m[m.Number]
 	if e == nil {
 		return
 	}
 	x := v.spares.extra(e)
-	if !x.urge {
-		e.key.urging++
+	if !x.revokes {
+		e.key.revoking++
 	}
-	x.urge, x.why = true, m.Text
+	x.revokes, x.reason = true, m.Text
 	if e.serial == 0 && !e.held {
 		v.serve(e.key)
 		for _, f := range e.key.votes.all() {
 			if f.held && !f.residual {
-				v.sendWanted(f, e)
+				v.sendContended(f, e)
 			}
 		}
 	}
 }
 
-// passOnUrge asks a new holder to give the key back, on behalf of the first urging request at any
-// position in the queue.
-func (v *Voter) passOnUrge(f *entry) {
-	if f.key.urging == 0 {
+// passOnRevoke asks a new holder to release the key, for the first queued request that carries a
+// revoke request.
+func (v *Voter) passOnRevoke(f *entry) {
+	if f.key.revoking == 0 {
 		return
 	}
 	for _, w := range f.key.queue.all() {
-		if w.urges() && !w.held && !w.try { // no holder is asked to give way to a TryLock
-			v.sendWanted(f, w)
+		if w.revokes() && !w.held && !w.try { // no holder is asked to give way to a TryLock
+			v.sendContended(f, w)
 			return
 		}
 	}
@@ -68,7 +69,7 @@ func (v *Voter) revoke(conn vote.Conn, from vote.SessionID, m *vote.Message) {
 				if e.held {
 					told++
 				}
-				w := v.push(e.s, vote.KindWanted, e.number)
+				w := v.push(e.s, vote.KindContended, e.number)
 				w.Who, w.Text, w.Revoke, w.Token = from.Node, m.Text, true, m.Token
 			}
 		}
@@ -84,7 +85,7 @@ func (v *Voter) revoke(conn vote.Conn, from vote.SessionID, m *vote.Message) {
 // for a larger token, and win with the smaller token before the answer arrives. For a moment, most
 // votes then have the larger token, although the lease doesn't.
 func (v *Voter) viewEntry(e *entry) vote.View {
-	x := e.rare()
+	x := e.cold()
 	s := vote.View{
 		Key: e.key.name, Owner: e.s.id, Number: e.number, Mode: e.mode, Permits: e.permits, Slot: e.slot, Try: e.try, Beside: x.beside,
 		Token: e.token, Time: e.time, Version: x.version, Value: x.value,

@@ -30,7 +30,7 @@ func (v *Voter) AppendVotes(votes []Vote, name vote.Key) []Vote {
 	}
 	for _, e := range k.votes.all() {
 		deadline := e.s.deadline
-		if until := e.rare().until; until != 0 {
+		if until := e.cold().until; until != 0 {
 			deadline = until
 		}
 		votes = append(votes, Vote{e.s.id, e.number, e.mode, e.serial, e.slot, e.token, e.held, e.residual, e.s.gen, deadline})

@@ -11,9 +11,9 @@ import (
 // votes released by their owner.
 func (b *booth) steadyFor() time.Duration {
 	b.tb.Helper()
-	m := vote.Message{Kind: vote.KindLook, Nonce: 7, Spec: vote.Spec{Key: "any"}}
+	m := vote.Message{Kind: vote.KindQuery, Nonce: 7, Spec: vote.Spec{Key: "any"}}
 	for _, o := range b.v.Step(b.now, 99, vote.SessionID{Node: "w", Incarnation: 1}, &m, nil) {
-		if o.Message.Kind == vote.KindShow && o.Message.End {
+		if o.Message.Kind == vote.KindQueryResult && o.Message.End {
 			return o.Message.TTL
 		}
 	}

@@ -32,7 +32,7 @@ func newTuned(t *testing.T) *tuned {
 func (u *tuned) say(m vote.Message) (out []vote.Outbound) {
 	m.Stream = 1
 	if m.Kind == vote.KindOpen {
-		m.Epoch = u.v.Elected()
+		m.Epoch = u.v.ConfigEpoch()
 	}
 	return u.v.Step(u.now, 1, u.from, &m, nil)
 }
@@ -60,7 +60,7 @@ func (u *tuned) vote(want time.Duration) {
 // quiet checks the length of the voter's startup quarantine if its promises had to end now.
 func (u *tuned) quiet(want time.Duration) {
 	u.t.Helper()
-	begun := New(Config{Self: u.v.cfg.Self, Dir: 1, Electorate: u.v.elected.Electorate, MaxTTL: time.Second}, u.now)
+	begun := New(Config{Self: u.v.cfg.Self, Dir: 1, Electorate: u.v.electorate.Electorate, MaxTTL: time.Second}, u.now)
 	if got := begun.Quiet(); got != want {
 		u.t.Errorf("after a restart the voter is quiet for %v, want %v", got, want)
 	}
@@ -146,7 +146,7 @@ func TestTheAnswerToASyncExtendsByItsVersion(t *testing.T) {
 	if !u.v.Busy() {
 		t.Fatal("the sync is applied at once, so the test shows nothing")
 	}
-	u.v.Elect(u.now, func() vote.Electorate {
+	u.v.Reconfigure(u.now, func() vote.Electorate {
 		e := electorate("9: v0 v1 v2")
 		decides(4*time.Second, 0)(&e)
 		return e

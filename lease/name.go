@@ -123,5 +123,5 @@ func (v *Voter) supersede(s *session) {
 func (v *Voter) refuse(conn vote.Conn, stream vote.Stream, why vote.Reason) {
 	v.count.Refused++
 	m := v.send(conn, vote.KindRefused)
-	m.Stream, m.Reason, m.Epoch = stream, why, v.elected.Version
+	m.Stream, m.Reason, m.Epoch = stream, why, v.electorate.Version
 }

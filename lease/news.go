@@ -70,7 +70,7 @@ func (v *Voter) reportWin(e *entry, won *vote.Message) {
 		return
 	}
 	s := v.viewEntry(e)
-	s.State, s.Token, s.Slot, s.For, e.told = e.granted(), won.Token, e.has, 0, true
+	s.State, s.Token, s.Slot, s.For, e.announced = e.granted(), won.Token, e.has, 0, true
 	v.publish(&s)
 }
 
@@ -99,7 +99,7 @@ func (t *telling) run(v *Voter) (done bool) {
 		}
 		w := t.who[0]
 		t.who[0], t.who = nil, t.who[1:]
-		v.toil(told)
+		v.toil(notifyCost)
 		if v.news.watchers.forget(w) {
 			v.catchUp(w)
 		}
@@ -108,7 +108,7 @@ func (t *telling) run(v *Voter) (done bool) {
 }
 
 // told is the cost of notifying a watch, in units of [Budget]: a message is built and sent.
-const told = 4
+const notifyCost = 4
 
 func (v *Voter) sendNews(w *watcher, views []vote.View, seq uint64, gap bool) {
 	m := v.send(w.conn, vote.KindNews)
@@ -194,7 +194,7 @@ func (v *Voter) catchUp(w *watcher) bool {
 // quiet voter a request isn't blocked by other requests; neither is reported.
 func (v *Voter) reportWait(e *entry) {
 	if e.serial == 0 && !e.held && !e.try && v.counting() {
-		e.told = true
+		e.announced = true
 		v.report(vote.Waiting, e)
 	}
 }
@@ -204,11 +204,11 @@ func (v *Voter) reportWait(e *entry) {
 // a length of its own that outlives its session isn't over yet.
 func (v *Voter) reportEnd(e *entry, lapsed bool) {
 	switch {
-	case !lapsed && (e.held || e.told):
+	case !lapsed && (e.held || e.announced):
 		v.report(vote.Released, e)
-	case e.rare().length > 0 && e.serial != 0 && e.rare().until > v.now.Slow:
+	case e.cold().length > 0 && e.serial != 0 && e.cold().until > v.now.Slow:
 		// expireResidual reports the end of the residual vote
-	case lapsed && (e.held || e.told || e.serial != 0):
+	case lapsed && (e.held || e.announced || e.serial != 0):
 		v.report(vote.Ended, e)
 	}
 }

@@ -108,7 +108,7 @@ func TestALeaseThatOutlivesItsNodeEndsInTheNewsWhenItIsOver(t *testing.T) {
 func TestALeaseThatWasGivenBackIsNotShownAsHeld(t *testing.T) {
 	l := listen(t, "a asks 1:k length=900ms minhold=900ms at=10 bid=100", "a confirms 1 serial=1 token=115 won", "a extends 1 serial=1", "a releases 1")
 	l.want(word(vote.Holding, "a1@115/0"), word(vote.Released, "a1@115/0"))
-	out := l.v.Step(l.now, 99, vote.SessionID{Node: "w", Incarnation: 1}, &vote.Message{Kind: vote.KindLook, Nonce: 1, Spec: vote.Spec{Key: "k"}}, nil)
+	out := l.v.Step(l.now, 99, vote.SessionID{Node: "w", Incarnation: 1}, &vote.Message{Kind: vote.KindQuery, Nonce: 1, Spec: vote.Spec{Key: "k"}}, nil)
 	if s := out[0].Message.Views; len(s) != 1 || s[0].State != vote.Delayed {
 		t.Errorf("%+v", s)
 	}
@@ -119,7 +119,7 @@ func TestAVoteThatWasRaisedIsShownWithoutAToken(t *testing.T) {
 	l := listen(t)
 	see := func(what vote.State, token vote.Token) {
 		t.Helper()
-		out := l.v.Step(l.now, 99, vote.SessionID{Node: "w", Incarnation: 1}, &vote.Message{Kind: vote.KindLook, Nonce: 1, Spec: vote.Spec{Key: "k"}}, nil)
+		out := l.v.Step(l.now, 99, vote.SessionID{Node: "w", Incarnation: 1}, &vote.Message{Kind: vote.KindQuery, Nonce: 1, Spec: vote.Spec{Key: "k"}}, nil)
 		if s := out[0].Message.Views; len(s) != 1 || s[0].State != what || s[0].Token != token {
 			t.Errorf("it shows %+v, want %v with token %d", s, what, token)
 		}
@@ -139,7 +139,7 @@ func TestALookAtAPrefixIsInOrderAndBounded(t *testing.T) {
 		l.all(t, fmt.Sprintf("a asks %d:p/%03d at=10", i+1, i), fmt.Sprintf("b asks %d:q/%03d at=10", i+1, i))
 	}
 	look := func(prefix string) (keys []string, gap bool) {
-		m := vote.Message{Kind: vote.KindLook, Nonce: 1, Prefix: true, Spec: vote.Spec{Key: vote.Key(prefix)}}
+		m := vote.Message{Kind: vote.KindQuery, Nonce: 1, Prefix: true, Spec: vote.Spec{Key: vote.Key(prefix)}}
 		out := l.v.Step(l.now, 99, vote.SessionID{Node: "w", Incarnation: 1}, &m, nil)
 		for len(out) == 0 || !out[len(out)-1].Message.End {
 			l.now.Slow = max(l.now.Slow, l.v.Next())

@@ -11,7 +11,7 @@ func (v *Voter) request(s *session, m *vote.Message) {
 	if s.entries.m[m.Number] != nil {
 		return
 	}
-	e, why := v.enter(s, &vote.Entry{Number: m.Number, Spec: m.Spec, Time: m.Time, Bid: m.Bid})
+	e, why := v.enter(s, &vote.Entry{Number: m.Number, Spec: m.Spec, Time: m.Time, TokenHint: m.TokenHint})
 	if e == nil {
 		v.turnAway(s, &why)
 		return
@@ -55,7 +55,7 @@ func (v *Voter) enter(s *session, st *vote.Entry) (*entry, refusal) {
 	}
 	e := v.spares.entries.get()
 	*e = entry{
-		s: s, key: k, number: st.Number, time: st.Time, bid: st.Bid,
+		s: s, key: k, number: st.Number, time: st.Time, tokenHint: st.TokenHint,
 		mode: st.Mode, permits: st.Permits, try: st.Try,
 		held:            token != 0,
 		token:           token,
@@ -120,7 +120,7 @@ func (v *Voter) settleClash(k *key) {
 	v.toilOver(k)
 	for _, all := range lists {
 		for _, e := range all {
-			if e != first && e.clashes() && (e.s.id != first.s.id || e.rare().beside != first.rare().beside) {
+			if e != first && e.clashes() && (e.s.id != first.s.id || e.cold().beside != first.cold().beside) {
 				v.push(e.s, vote.KindClash, e.number)
 			}
 		}
@@ -129,12 +129,12 @@ func (v *Voter) settleClash(k *key) {
 
 // clashes reports whether the entry is an upgrade that waits for leases possibly held by other
 // upgrades.
-func (e *entry) clashes() bool { return e.rare().beside != 0 && !e.held && !e.residual }
+func (e *entry) clashes() bool { return e.cold().beside != 0 && !e.held && !e.residual }
 
 // freed is what the end of a vote brings to the promises made at once for the key.
 type freed struct {
-	grace time.Duration // an extension of the promises' proposal timeouts; see expireResidual
-	bid   vote.Token    // of the release, for the next request; zero for none. See propose
+	grace     time.Duration // an extension of the promises' proposal timeouts; see expireResidual
+	tokenHint vote.Token    // of the release, for the next request; zero for none. See propose
 }
 
 // serve gives votes for a key to the next requests in the queue for which there is room. For a
@@ -227,7 +227,7 @@ func (v *Voter) promise(e *entry, slot vote.Slot, by freed) bool {
 		x.until, x.timed, x.grace = 0, 0, by.grace
 	}
 	if !e.held {
-		e.token, e.raised = v.propose(k, max(e.bid, by.bid)), false
+		e.token, e.raised = v.propose(k, max(e.tokenHint, by.tokenHint)), false
 	}
 	v.raise(k, e.token)
 	k.votes.add(e)
@@ -237,7 +237,7 @@ func (v *Voter) promise(e *entry, slot vote.Slot, by freed) bool {
 	e.s.digest = e.s.digest.Plus(vote.DigestOfVote(e.serial))
 	v.count.Promises++
 	if e.s.ready() && !e.s.applying.isSilent() && (k.isWanted() || e.mode == vote.Exclusive && v.isWatched(k.name)) {
-		e.asked = askedWanted
+		e.asked = askedContended
 	}
 	v.sendPromise(e)
 	if e.held {
@@ -249,7 +249,7 @@ func (v *Voter) promise(e *entry, slot vote.Slot, by freed) bool {
 // sendPromise notifies an entry's owner of the entry's vote.
 func (v *Voter) sendPromise(e *entry) {
 	m := v.push(e.s, vote.KindPromise, e.number)
-	m.Serial, m.Slot, m.Token, m.Revoke, m.Epoch = e.serial, e.slot, e.token, e.asked == askedWanted, v.elected.Version
+	m.Serial, m.Slot, m.Token, m.Revoke, m.Epoch = e.serial, e.slot, e.token, e.asked == askedContended, v.electorate.Version
 }
 
 // fit checks the invariants of a promise. If the promise would break an invariant, fit records the
@@ -357,7 +357,7 @@ func (v *Voter) confirm(s *session, m *vote.Message) {
 		// The holder may have to be told that a request waits, and the owner of a request that
 		// waits for the slot learns that a lease has the slot.
 		v.serve(k)
-		v.passOnUrge(e)
+		v.passOnRevoke(e)
 	}
 }
 
@@ -459,7 +459,7 @@ func (v *Voter) release(s *session, m *vote.Message) {
 		if x := e.extras; x != nil && m.Lost {
 			x.until = 0 // the lease has ended at its owner, so its length no longer blocks the key
 		}
-		v.drop(e, m.Lost, m.Bid)
+		v.drop(e, m.Lost, m.TokenHint)
 	}
 	v.push(s, vote.KindReleased, m.Number)
 }
@@ -474,7 +474,7 @@ func (v *Voter) drop(e *entry, lapsed bool, bid vote.Token) {
 	until := v.stays(e, lapsed)
 	v.reportEnd(e, lapsed)
 	// A request without a lease keeps no TryLock from the key, unless it bars readers.
-	kept := e.held || e.mode != vote.Shared && k.told != nil && k.told.barred > 0
+	kept := e.held || e.mode != vote.Shared && k.answered != nil && k.answered.barred > 0
 	switch {
 	case e.serial == 0:
 		v.dequeue(e)
@@ -490,9 +490,9 @@ func (v *Voter) drop(e *entry, lapsed bool, bid vote.Token) {
 	v.depart(e)
 	if kept {
 		v.forgetTaken(k)
-		v.scheduleFreed(k, freed{bid: bid})
+		v.scheduleFreed(k, freed{tokenHint: bid})
 	} else {
-		v.serveFreed(k, freed{bid: bid})
+		v.serveFreed(k, freed{tokenHint: bid})
 	}
 	if k.idleNow() {
 		v.rest(k)

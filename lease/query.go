@@ -61,9 +61,9 @@ func (v *Voter) askHandOffs(k *key, by vote.NodeID) {
 		return
 	}
 	f := k.votes.all()[i]
-	if x := f.rare(); x.version == 0 && !x.counts && f.s.ready() && !f.s.applying.isSilent() {
+	if x := f.cold(); x.version == 0 && !x.counts && f.s.ready() && !f.s.applying.isSilent() {
 		v.spares.extra(f).counts = true
-		m := v.push(f.s, vote.KindWanted, f.number)
+		m := v.push(f.s, vote.KindContended, f.number)
 		m.Who, m.Token = by, vote.AskHandOffs
 	}
 }
@@ -142,7 +142,7 @@ func (v *Voter) show(conn vote.Conn, l *query, k *key) bool {
 			}
 			s := v.viewEntry(e)
 			if len(l.views) == vote.MaxViews || l.bytes+len(s.Value) > vote.MaxViewBytes {
-				chunk := v.send(conn, vote.KindShow)
+				chunk := v.send(conn, vote.KindQueryResult)
 				chunk.Nonce, chunk.Permits, chunk.Views = l.nonce, l.permits, l.views
 				l.views, l.bytes = nil, 0
 			}
@@ -161,7 +161,7 @@ func (v *Voter) show(conn vote.Conn, l *query, k *key) bool {
 
 // showLast ends the answer to a query.
 func (v *Voter) showLast(conn vote.Conn, l *query, gap bool) {
-	last := v.send(conn, vote.KindShow)
+	last := v.send(conn, vote.KindQueryResult)
 	last.Nonce, last.Permits, last.Views, last.Gap, last.End = l.nonce, l.permits, l.views, gap, true
 	last.TTL = max(v.now.Slow.Sub(v.votes.lapsedAt), 0)
 }

@@ -18,7 +18,7 @@ type shows struct {
 func (s *shows) hear(t *testing.T, out []vote.Outbound) {
 	for _, o := range out {
 		m := &o.Message
-		if m.Kind != vote.KindShow {
+		if m.Kind != vote.KindQueryResult {
 			continue
 		}
 		if s.ended[m.Nonce] {
@@ -54,7 +54,7 @@ func TestLooksAtAPrefixGiveWay(t *testing.T) {
 		}
 	}
 	ask := func(conn vote.Conn, nonce uint64) {
-		m := vote.Message{Kind: vote.KindLook, Nonce: nonce, Prefix: true}
+		m := vote.Message{Kind: vote.KindQuery, Nonce: nonce, Prefix: true}
 		step("a look", 2*turn+64, func() []vote.Outbound {
 			return b.v.Step(b.now, conn, vote.SessionID{Node: "w", Incarnation: 1}, &m, nil)
 		})
@@ -112,7 +112,7 @@ func TestALookAtAPrefixCostsWhatItShows(t *testing.T) {
 		}
 	}
 	look := func() int {
-		m := vote.Message{Kind: vote.KindLook, Nonce: 1, Prefix: true, Spec: vote.Spec{Key: "p/"}}
+		m := vote.Message{Kind: vote.KindQuery, Nonce: 1, Prefix: true, Spec: vote.Spec{Key: "p/"}}
 		return b.cost(func() {
 			out := b.v.Step(b.now, 99, vote.SessionID{Node: "w", Incarnation: 1}, &m, nil)
 			for len(out) == 0 || !out[len(out)-1].Message.End {
@@ -240,7 +240,7 @@ func BenchmarkLookAtAll(b *testing.B) {
 				}
 			}
 			for b.Loop() {
-				m := vote.Message{Kind: vote.KindLook, Nonce: 1, Prefix: true}
+				m := vote.Message{Kind: vote.KindQuery, Nonce: 1, Prefix: true}
 				out := t.v.Step(t.now, 99, vote.SessionID{Node: "w", Incarnation: 1}, &m, nil)
 				for len(out) == 0 || !out[len(out)-1].Message.End {
 					t.now.Slow = max(t.now.Slow, t.v.Next())
@@ -291,7 +291,7 @@ func TestALookAtAPartOfThePrefix(t *testing.T) {
 		{"a", 1, "[p]", true},
 		{"q", 1, "[]", false},
 	} {
-		m := vote.Message{Kind: vote.KindLook, Nonce: 1, Prefix: true, Spec: vote.Spec{Key: "p"}, Value: []byte(row.after), Count: row.most}
+		m := vote.Message{Kind: vote.KindQuery, Nonce: 1, Prefix: true, Spec: vote.Spec{Key: "p"}, Value: []byte(row.after), Count: row.most}
 		out := b.v.Step(b.now, 99, vote.SessionID{Node: "w", Incarnation: 1}, &m, nil)
 		for len(out) == 0 || !out[len(out)-1].Message.End {
 			b.now.Slow = max(b.now.Slow, b.v.Next())

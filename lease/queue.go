@@ -12,25 +12,25 @@ type key struct {
 	// votes are the votes for the key, in order of serials. All are compatible with each other, and
 	// permits have different slots. A request has one live vote at most, and may have residual
 	// votes.
-	votes   few
-	queue   few        // the waiting requests, in order, without told
-	told    *aside     // the waiting TryLocks that were told of a lease; nil if there are none
-	highest vote.Token // the largest token proposed or confirmed here
-	over    vote.Token // the largest token of an exclusive lease that has ended here
-	// spent has the tokens of ended shared leases while other leases go on, nil if there are none;
-	// see unique.
-	spent   *[]vote.Token
-	idleAt  vote.Instant // when the key may be forgotten
-	tries   uint32       // TryLocks in votes, queue and told; there isn't memory for more than 4 billion
-	voted   uint32       // TryLocks with a vote
-	urging  uint32       // how many of the requests urge the holder
-	permits uint16       // the users' common number of permits; valid while there are users
-	listed  bool         // the key is in keyTable.idle
-	serving bool         // a task is about to serve the key
-	at      uint32       // the key's index in keyTable.every
+	votes    few
+	queue    few        // the waiting requests, in order, without those in answered
+	answered *aside     // the waiting TryLocks that were told of a lease; nil if there are none
+	highest  vote.Token // the largest token proposed or confirmed here
+	over     vote.Token // the largest token of an exclusive lease that has ended here
+	// endedShared has the tokens of ended shared leases while other leases go on, nil if there are
+	// none; see unique.
+	endedShared *[]vote.Token
+	idleAt      vote.Instant // when the key may be forgotten
+	tries       uint32       // TryLocks in the three lists; there is no memory for more than 4 billion
+	voted       uint32       // TryLocks with a vote
+	revoking    uint32       // how many of the requests carry a revoke request
+	permits     uint16       // the users' common number of permits; valid while there are users
+	listed      bool         // the key is in keyTable.idle
+	serving     bool         // a task is about to serve the key
+	at          uint32       // the key's index in keyTable.every
 }
 
-// lists returns all entries of the key: with a vote, waiting, and told.
+// lists returns all entries of the key: with a vote, waiting, and answered.
 func (k *key) lists() [3][]*entry { return [...][]*entry{k.votes.all(), k.queue.all(), k.aside()} }
 
 // toilOver counts a pass over all entries of a key, each of which costs a comparison.
@@ -53,7 +53,7 @@ func (k *key) insert(e *entry) {
 // that were told.
 func (v *Voter) dequeue(e *entry) {
 	k := e.key
-	if e.rare().taken != 0 {
+	if e.cold().taken != 0 {
 		k.leaveAside(e)
 		return
 	}
@@ -91,8 +91,8 @@ func (k *key) count(e *entry, n int32) {
 	if e.try {
 		k.tries += uint32(n)
 	}
-	if n < 0 && e.urges() {
-		k.urging--
+	if n < 0 && e.revokes() {
+		k.revoking--
 	}
 }
 
@@ -179,7 +179,7 @@ func (k *key) won(e *entry) (t vote.Token) {
 }
 
 // idleNow reports whether the key has neither votes nor waiting requests.
-func (k *key) idleNow() bool { return k.votes.empty() && k.queue.empty() && k.told == nil }
+func (k *key) idleNow() bool { return k.votes.empty() && k.queue.empty() && k.answered == nil }
 
 // suits reports whether a request may join the present requests: all must agree on the number of
 // permits. The first request sets the number.

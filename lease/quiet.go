@@ -57,7 +57,7 @@ type answer struct {
 
 // counting reports whether this voter's votes count.
 func (v *Voter) counting() bool {
-	return v.quiet.over && v.quiet.held == heldNot && v.elected.member && !v.quiet.broken && v.now.Slow >= v.quiet.away && v.quiet.registered
+	return v.quiet.over && v.quiet.held == heldNot && v.electorate.member && !v.quiet.broken && v.now.Slow >= v.quiet.away && v.quiet.registered
 }
 
 // Quiet returns a lower bound for the time until this voter's votes count; zero when they count.
@@ -65,7 +65,7 @@ func (v *Voter) Quiet() time.Duration {
 	switch {
 	case v.counting():
 		return 0
-	case v.quiet.broken, !v.elected.member, v.quiet.held != heldNot:
+	case v.quiet.broken, !v.electorate.member, v.quiet.held != heldNot:
 		return v.quietTime()
 	case v.now.Slow < v.quiet.away:
 		return v.quiet.away.Sub(v.now.Slow)
@@ -143,7 +143,7 @@ func (v *Voter) nonce() uint64 { return uint64(v.cfg.Self.Incarnation) }
 func (v *Voter) Told(now vote.Now, from vote.NodeID, m *vote.Message, out []vote.Outbound) []vote.Outbound {
 	v.begin(now, out)
 	a := answer{from, m.Token, m.Counting}
-	switch known := from != v.cfg.Self.Node && v.elected.names(from); {
+	switch known := from != v.cfg.Self.Node && v.electorate.names(from); {
 	case known && v.tokens.trust.phase == trustAsking && m.Nonce == v.trustNonce():
 		v.vouch(a)
 	case known && v.quiet.asking && m.Nonce == v.nonce():
@@ -167,7 +167,7 @@ func (v *Voter) advanceQuiet() {
 		v.at(q.until)
 		return
 	}
-	if !q.over && !q.asking && !v.elected.member {
+	if !q.over && !q.asking && !v.electorate.member {
 		// No vote of an earlier incarnation can stand under an electorate that this incarnation
 		// joins.
 		q.over = true
@@ -221,18 +221,18 @@ func (v *Voter) advanceQuiet() {
 // from the answer would use up the tokens of every key. The answer is used only as a last resort,
 // if there is no majority without the broken voter, and only if a clock could show the token.
 func (v *Voter) learned() bool {
-	v.tokens.trust.vouched = max(v.tokens.trust.vouched, v.elected.vouched(v.quiet.answers, v.cfg.Self.Node, v.tokens.top))
+	v.tokens.trust.vouched = max(v.tokens.trust.vouched, v.electorate.vouched(v.quiet.answers, v.cfg.Self.Node, v.tokens.top))
 	limit := v.Limit()
 	sane := slices.DeleteFunc(slices.Clone(v.quiet.answers), func(a answer) bool { return a.top > limit })
-	if v.elected.remember(sane) {
+	if v.electorate.remember(sane) {
 		return v.learn(sane, 0)
 	}
-	if !v.elected.alone(v.cfg.Self.Node) && v.now.Slow < v.quiet.asked.Add(vote.TokenQueryTimeout) {
+	if !v.electorate.alone(v.cfg.Self.Node) && v.now.Slow < v.quiet.asked.Add(vote.TokenQueryTimeout) {
 		return false
 	}
 	shown := slices.DeleteFunc(slices.Clone(v.quiet.answers), func(a answer) bool { return a.top > max(limit, vote.MaxFrom(vote.LastClock)) })
 	for _, answers := range [...][]answer{sane, shown} {
-		if v.elected.enough(answers, v.cfg.Self.Node) {
+		if v.electorate.enough(answers, v.cfg.Self.Node) {
 			v.count.LastResort++
 			return v.learn(answers, vote.TokenAt(v.now.Wall))
 		}

@@ -70,7 +70,7 @@ func TestTheDelayOfALeaseThatWasTakenUpAgain(t *testing.T) {
 	c.all(t, "awake 3", "b opens", "a opens ttl=200ms", "a asks 1:k at=10 length=300ms delay=300ms", "a extends 1 serial=1", "a confirms 1 serial=1 token=2000001 won")
 	c.all(t, "b asks 1:k at=20", "a breaks", "pass 250ms", "b refreshes received=1")
 	c.all(t, "a syncs 1:k:won=2000001:length=300ms:delay=300ms") // and the node of a dies
-	wants(t, c.said(t, "pass 100ms", "b looks 1:k"), "a 1 exclusive resting")
+	wants(t, c.said(t, "pass 100ms", "b queries 1:k"), "a 1 exclusive resting")
 	c.all(t, "pass 200ms", "b refreshes received=1")
 	wants(t, c.said(t, "pass 60ms"), "b: promise 1 serial=2")
 }
@@ -79,8 +79,8 @@ func TestTheDelayOfALeaseThatWasTakenUpAgain(t *testing.T) {
 func TestADelayIsNotShownAsALease(t *testing.T) {
 	c := newTalk()
 	c.all(t, "awake 3", "b opens", "a opens ttl=200ms", "a asks 1:k at=10 length=300ms delay=300ms", "a extends 1 serial=1", "a confirms 1 serial=1 token=2000001 won")
-	wants(t, c.said(t, "a breaks", "pass 250ms", "b looks 1:k"), "a 1 exclusive holding")
-	wants(t, c.said(t, "pass 100ms", "b looks 1:k"), "a 1 exclusive resting")
+	wants(t, c.said(t, "a breaks", "pass 250ms", "b queries 1:k"), "a 1 exclusive holding")
+	wants(t, c.said(t, "pass 100ms", "b queries 1:k"), "a 1 exclusive resting")
 }
 
 // A rest ends at different times at different voters, by as much as clocks may differ. The proposal
@@ -113,10 +113,10 @@ func TestALeaseThatIsTakenUpAgainHasFewTimers(t *testing.T) {
 	if n := len(c.v.votes.reminders); n > 10 {
 		t.Fatalf("%d timers for one vote", n)
 	}
-	if said := c.said(t, "a breaks", "pass 899ms", "a looks 1:k"); !strings.Contains(said, "holding") {
+	if said := c.said(t, "a breaks", "pass 899ms", "a queries 1:k"); !strings.Contains(said, "holding") {
 		t.Fatalf("it ended before its time:\n%s", said)
 	}
-	if said := c.said(t, "pass 2ms", "a looks 1:k"); strings.Contains(said, "k: a 1") {
+	if said := c.said(t, "pass 2ms", "a queries 1:k"); strings.Contains(said, "k: a 1") {
 		t.Fatalf("it didn't end:\n%s", said)
 	}
 }
@@ -130,11 +130,11 @@ func TestAnOwnerDoesNotWaitForItsOwnRest(t *testing.T) {
 			c := newTalk()
 			c.all(t, "awake 3", "b opens", "a opens", "a asks 1:k at=10 length=100ms "+rest, "a extends 1 serial=1", "a confirms 1 serial=1 token=2000001 won")
 			c.all(t, "b asks 1:k at=20")
-			if said := c.said(t, "pass 110ms", "b looks 1:k"); strings.Contains(said, "promise") {
+			if said := c.said(t, "pass 110ms", "b queries 1:k"); strings.Contains(said, "promise") {
 				t.Fatalf("%s: it is promised before its owner has said that it goes on:\n%s", rest, said)
 			}
 			wants(t, c.said(t, word), "1 serial=2 token=2000001")
-			if said := c.said(t, "a extends 1 serial=2", "pass 100ms", "b looks 1:k"); strings.Contains(said, "b: promise") {
+			if said := c.said(t, "a extends 1 serial=2", "pass 100ms", "b queries 1:k"); strings.Contains(said, "b: promise") {
 				t.Fatalf("%s: there was nothing to wait for:\n%s", rest, said)
 			}
 			if n := c.v.Size().Residuals; n != 1 {
@@ -233,9 +233,9 @@ func TestARequestDoesNotWaitForLeasesToChangePlaces(t *testing.T) {
 // behind. (Found beyond the assumptions, as a difference between two implementations.)
 func TestATryLockThatUrgesHidesNoOtherWhoDoes(t *testing.T) {
 	c := newTalk()
-	c.all(t, "awake 3", "a opens", "b opens", "c opens", "d opens", "a asks 1:k at=10", "b asks 1:k at=20 try", "b urges 1",
-		"c asks 1:k at=30", "d asks 1:k at=40", "d urges 1 why=deploy")
-	wants(t, c.said(t, "a confirms 1 serial=1 token=2000001 won"), "b: taken 1", `a: wanted 1 urge who=d "deploy"`)
+	c.all(t, "awake 3", "a opens", "b opens", "c opens", "d opens", "a asks 1:k at=10", "b asks 1:k at=20 try", "b revokes-for 1",
+		"c asks 1:k at=30", "d asks 1:k at=40", "d revokes-for 1 why=deploy")
+	wants(t, c.said(t, "a confirms 1 serial=1 token=2000001 won"), "b: taken 1", `a: contended 1 revoke who=d "deploy"`)
 }
 
 // A TryLock that reclaims its residual vote counts again among the TryLocks with votes. (talk.do

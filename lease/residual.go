@@ -78,7 +78,7 @@ func (h residualVotes) outliving(s vote.SessionID) []*entry {
 	var all []*entry
 	for _, of := range h[s] {
 		for _, g := range of {
-			if g.rare().length > 0 {
+			if g.cold().length > 0 {
 				all = append(all, g)
 			}
 		}
@@ -148,15 +148,15 @@ func (v *Voter) reclaim(e *entry, yielded vote.Serial) bool {
 			e.token, e.raised = g.token, g.raised
 			if e.token < v.tokens.min.Above() {
 				// The minimum token may have risen with a new electorate in the meantime: see
-				// proposeAnew
-				e.token, e.raised = v.propose(e.key, e.bid), true
+				// proposeAgain
+				e.token, e.raised = v.propose(e.key, e.tokenHint), true
 				v.raise(e.key, e.token)
 			}
 		}
-		had := g.rare()
+		had := g.cold()
 		until := had.until
 		switch {
-		case e.rare().length == 0 || had.ends == 0:
+		case e.cold().length == 0 || had.ends == 0:
 			until = 0 // the vote lasts as long as its session, until the next extension
 		case had.ends > v.now.Slow:
 			until = had.ends // the lease isn't over, so its lock-delay doesn't begin yet
@@ -216,7 +216,7 @@ func (v *Voter) unlisted(s *session, n vote.Number) {
 		return
 	}
 	for _, g := range slices.Clone(v.votes.residuals[s.id][n]) {
-		if g.rare().length == 0 {
+		if g.cold().length == 0 {
 			continue
 		}
 		v.report(vote.Ended, g)
@@ -239,7 +239,7 @@ func (v *Voter) expireResidual(g *entry) {
 	k := g.key
 	v.lapsed()
 	v.votes.residuals.remove(g)
-	if g.rare().length > 0 {
+	if g.cold().length > 0 {
 		v.report(vote.Ended, g)
 	}
 	token, exclusive := g.token, g.mode == vote.Exclusive && g.wonAt != 0
@@ -267,7 +267,7 @@ func (v *Voter) extend(s *session, m *vote.Message) {
 			e.ends(v.now.Slow)
 		}
 	}
-	if e.rare().length == 0 {
+	if e.cold().length == 0 {
 		return
 	}
 	if e.serial == 0 || e.serial != m.Serial {
@@ -283,7 +283,7 @@ func (v *Voter) extend(s *session, m *vote.Message) {
 	x.until = max(x.until, v.now.Slow.Add(min(x.length, v.grantLimit())))
 	v.remind(e, x.until)
 	p := v.push(s, vote.KindExtended, e.number)
-	p.Serial, p.Sent, p.Epoch = e.serial, m.Sent, v.elected.Version
+	p.Serial, p.Sent, p.Epoch = e.serial, m.Sent, v.electorate.Version
 }
 
 // outlasted ends a vote after its time is over.

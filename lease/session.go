@@ -184,7 +184,7 @@ func (v *Voter) refresh(s *session, m *vote.Message) {
 	a := v.send(s.conn, vote.KindAck)
 	a.Stream, a.Sent, a.Incarnation, a.Generation = s.stream, m.Sent, v.cfg.Self.Incarnation, s.gen
 	a.Processed, a.Pushed, a.Count, a.Hash = s.processed, s.pushed, s.digest.Count, s.digest.Hash
-	a.Quiet, a.Wall, a.Clock, a.Epoch = v.Quiet(), v.now.Wall, v.now.Slow, v.elected.Version
+	a.Quiet, a.Wall, a.Clock, a.Epoch = v.Quiet(), v.now.Wall, v.now.Slow, v.electorate.Version
 	s.toldCounts = a.Quiet == 0
 	a.Void = !extends
 }

@@ -117,7 +117,7 @@ func (v *Voter) contend(k *key, w *entry) {
 		// If a lease has the wanted slot, any other slot will do.
 		if f := k.inSlot(w.want); f != nil && w.compatible(f) && w.blockedBy(f) {
 			if !f.held {
-				v.press(f, w)
+				v.inquireOrNotify(f, w)
 			}
 			return
 		}
@@ -128,7 +128,7 @@ func (v *Voter) contend(k *key, w *entry) {
 		switch {
 		case w.upgrades(f): // w replaces f
 		case !w.compatible(f) || f.held:
-			v.press(f, w)
+			v.inquireOrNotify(f, w)
 		// f's owner can't be asked and won't answer: ask for another vote, rather than wait for the
 		// end of f's session
 		case !f.s.ready():
@@ -142,20 +142,20 @@ func (v *Voter) contend(k *key, w *entry) {
 		// A single slot of those not won yet is enough. But each slot may be pinned by a request
 		// that reaches only a minority.
 		if w.compatible(f) && !w.upgrades(f) && !f.held && (f == youngest || v.now.Slow >= f.term()) {
-			v.press(f, w)
+			v.inquireOrNotify(f, w)
 		}
 	}
 }
 
-// press asks the owner of a tentative vote whether the request has won, if w precedes f or the
-// vote's proposal timeout is over. (Inquire and yield: Maekawa 1985, as mended by Sanders 1987.) A
-// holder is told that a request waits.
-func (v *Voter) press(f, w *entry) {
+// inquireOrNotify asks the owner of a tentative vote whether the request has won, if w precedes f
+// or the vote's proposal timeout is over. (Inquire and yield: Maekawa 1985, as mended by Sanders
+// 1987.) A holder is told that a request waits.
+func (v *Voter) inquireOrNotify(f, w *entry) {
 	if f.residual {
 		return
 	}
 	if f.held {
-		v.sendWanted(f, w)
+		v.sendContended(f, w)
 		return
 	}
 	if f.inquired {
@@ -173,17 +173,17 @@ func (v *Voter) press(f, w *entry) {
 	v.push(f.s, vote.KindInquire, f.number).Serial = f.serial
 }
 
-// sendWanted tells a holder, once, that another request waits; and once, that the holder is asked
-// to give the key back.
-func (v *Voter) sendWanted(f, w *entry) {
-	urge := w.urges() && f.asked < askedUrged
-	if w.try || f.asked >= askedWanted && !urge || f.mode == vote.Permit && !urge || !f.s.ready() || f.s.applying.isSilent() {
+// sendContended tells a holder, once, that another request waits; and once, that the holder is
+// asked to give the key back.
+func (v *Voter) sendContended(f, w *entry) {
+	urge := w.revokes() && f.asked < askedRevoke
+	if w.try || f.asked >= askedContended && !urge || f.mode == vote.Permit && !urge || !f.s.ready() || f.s.applying.isSilent() {
 		return
 	}
-	f.asked = max(f.asked, askedWanted)
-	m := v.push(f.s, vote.KindWanted, f.number)
+	f.asked = max(f.asked, askedContended)
+	m := v.push(f.s, vote.KindContended, f.number)
 	m.Who = w.s.id.Node
 	if urge {
-		f.asked, m.Revoke, m.Text = askedUrged, true, w.extras.why
+		f.asked, m.Revoke, m.Text = askedRevoke, true, w.extras.reason
 	}
 }

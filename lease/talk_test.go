@@ -33,8 +33,8 @@ var update = flag.Bool("update", false, "write the conversations in testdata ane
 //	a extends 1 serial=S        the vote is to last for the request's length from now
 //	a shares 1                  from exclusive to shared
 //	a sets 1 version=V value=TEXT
-//	a urges 1 [why=TEXT]        a revoke request to the holder
-//	a looks 7:k                 a query for holders and waiters; 7 is the nonce of the query
+//	a revokes-for 1 [why=TEXT]  a revoke request to the holder
+//	a queries 7:k               a query for holders and waiters; 7 is the nonce of the query
 //	a watches 7:k [again seq=N] a watch of k, from now on or (again) since N. k* are all keys that
 //	                            begin with k, * is every key
 //	a revokes 7:k [why=TEXT]
@@ -140,7 +140,7 @@ func (c *talk) do(t *testing.T, w []string) {
 		if w[0] == "awake" {
 			c.pass(time.Second)
 			for _, v := range voters[1:] {
-				c.hear(c.v.Told(c.now, v, &vote.Message{Kind: vote.KindTell, Nonce: 9, Counting: true}, nil))
+				c.hear(c.v.Told(c.now, v, &vote.Message{Kind: vote.KindTokenAnswer, Nonce: 9, Counting: true}, nil))
 			}
 		}
 	case "pass":
@@ -210,13 +210,13 @@ func (c *talk) hear(out []vote.Outbound) {
 		show(m.Quiet != 0, "quiet=%v", m.Quiet)
 		show(m.Generation != 0, "generation=%d", m.Generation)
 		show(m.Reason != 0, "%q", m.Reason)
-		show(m.Revoke, "urge")
+		show(m.Revoke, "revoke")
 		show(m.Who != "", "who=%s", m.Who)
 		show(m.Text != "", "%q", m.Text)
 		show(m.Kind == vote.KindPassed, "to %d", m.Count)
 		show(m.Kind == vote.KindNews, "seq=%d", m.Seq)
 		show(m.Gap, "gap")
-		show(m.Kind == vote.KindShow && !m.End, "more")
+		show(m.Kind == vote.KindQueryResult && !m.End, "more")
 		show(m.Kind == vote.KindAck, "processed=%d pushed=%d count=%d", m.Processed, m.Pushed, m.Count)
 		for _, e := range m.Entries {
 			fmt.Fprintf(&c.buf, " [%d serial=%d", e.Number, e.Serial)
@@ -336,7 +336,7 @@ func (c *talk) speak(t *testing.T, who, verb string, args []string) {
 		c.hear(c.v.Step(c.now, conn, from, &st, nil))
 		return
 	case "asks":
-		m.Kind, m.Time, m.Bid, m.Mode = vote.KindRequest, vote.Micros(num(opt["at"])), vote.Token(num(opt["bid"])), vote.Exclusive
+		m.Kind, m.Time, m.TokenHint, m.Mode = vote.KindRequest, vote.Micros(num(opt["at"])), vote.Token(num(opt["bid"])), vote.Exclusive
 		for k, v := range opt {
 			specOption(&m.Spec, k, v)
 		}
@@ -349,10 +349,10 @@ func (c *talk) speak(t *testing.T, who, verb string, args []string) {
 		m.Kind = vote.KindShare
 	case "sets":
 		m.Kind, m.Version, m.Value = vote.KindSet, num(opt["version"]), []byte(opt["value"])
-	case "urges":
-		m.Kind, m.Text = vote.KindUrge, opt["why"]
-	case "looks", "watches", "revokes":
-		m.Kind = map[string]vote.Kind{"looks": vote.KindLook, "watches": vote.KindWatch, "revokes": vote.KindRevoke}[verb]
+	case "revokes-for":
+		m.Kind, m.Text = vote.KindRevokeForRequest, opt["why"]
+	case "queries", "watches", "revokes":
+		m.Kind = map[string]vote.Kind{"queries": vote.KindQuery, "watches": vote.KindWatch, "revokes": vote.KindRevoke}[verb]
 		m.Nonce, m.Key, m.Prefix = uint64(m.Number), vote.Key(strings.TrimSuffix(string(m.Key), "*")), strings.HasSuffix(string(m.Key), "*")
 		m.Seq, m.Text = num(opt["seq"]), opt["why"]
 		if has("again") {
@@ -363,7 +363,7 @@ func (c *talk) speak(t *testing.T, who, verb string, args []string) {
 	case "yields":
 		m.Kind = vote.KindYield
 	case "releases":
-		m.Kind, m.Bid = vote.KindRelease, vote.Token(num(opt["bid"]))
+		m.Kind, m.TokenHint = vote.KindRelease, vote.Token(num(opt["bid"]))
 	case "refreshes":
 		m.Kind, m.Received, m.RTT = vote.KindRefresh, num(opt["received"]), time.Duration(num(opt["trip"]))*time.Millisecond
 	case "lives":
@@ -373,7 +373,7 @@ func (c *talk) speak(t *testing.T, who, verb string, args []string) {
 		return
 	case "tells":
 		c.hear(c.v.Told(c.now, vote.NodeID("v"+who[1:]), &vote.Message{
-			Kind: vote.KindTell, Nonce: 9, Token: vote.Token(num(words[0])), Counting: !has("quiet"),
+			Kind: vote.KindTokenAnswer, Nonce: 9, Token: vote.Token(num(words[0])), Counting: !has("quiet"),
 		}, nil))
 		return
 	default:

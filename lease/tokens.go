@@ -53,10 +53,10 @@ func (v *Voter) unique(e *entry, t vote.Token) vote.Token {
 			return apart()
 		}
 	}
-	if k.spent == nil {
+	if k.endedShared == nil {
 		return t
 	}
-	if spent := *k.spent; slices.ContainsFunc(spent, clashes) || len(spent) >= spentMax && t < spent[0].Above() {
+	if spent := *k.endedShared; slices.ContainsFunc(spent, clashes) || len(spent) >= endedSharedMax && t < spent[0].Above() {
 		return apart()
 	}
 	return t
@@ -66,31 +66,31 @@ func (v *Voter) unique(e *entry, t vote.Token) vote.Token {
 // equal choices rare, and few enough to skip only milliseconds of tokens.
 const spread = 64
 
-// spentMax is how many tokens of ended shared leases a key remembers while other leases go on. When
-// the list is full, its smallest token stands for all smaller tokens.
-const spentMax = 256
+// endedSharedMax is how many tokens of ended shared leases a key remembers while other leases go
+// on. When the list is full, its smallest token stands for all smaller tokens.
+const endedSharedMax = 256
 
 // spend remembers the token of a shared lease that has ended while other leases of the key go on.
 func (k *key) spend(t vote.Token) {
-	if k.spent == nil {
-		k.spent = new([]vote.Token)
+	if k.endedShared == nil {
+		k.endedShared = new([]vote.Token)
 	}
-	i, _ := slices.BinarySearch(*k.spent, t)
-	spent := slices.Insert(*k.spent, i, t)
-	if len(spent) > spentMax {
-		spent = slices.Delete(spent, 0, len(spent)-spentMax)
+	i, _ := slices.BinarySearch(*k.endedShared, t)
+	spent := slices.Insert(*k.endedShared, i, t)
+	if len(spent) > endedSharedMax {
+		spent = slices.Delete(spent, 0, len(spent)-endedSharedMax)
 	}
-	*k.spent = spent
+	*k.endedShared = spent
 }
 
 // forgetSpent forgets all tokens in the list. A short list keeps its memory, since there may be a
 // few tokens again.
 func (k *key) forgetSpent() {
-	if k.spent == nil {
+	if k.endedShared == nil {
 		return
 	}
-	if *k.spent = (*k.spent)[:0]; cap(*k.spent) > spentMax/16 {
-		k.spent = nil
+	if *k.endedShared = (*k.endedShared)[:0]; cap(*k.endedShared) > endedSharedMax/16 {
+		k.endedShared = nil
 	}
 }
 

@@ -130,9 +130,9 @@ func (v *Voter) vouch(a answer) {
 	} else {
 		tr.answers = append(tr.answers, a)
 	}
-	tr.vouched = max(tr.vouched, v.elected.vouched(tr.answers, v.cfg.Self.Node, v.tokens.top))
+	tr.vouched = max(tr.vouched, v.electorate.vouched(tr.answers, v.cfg.Self.Node, v.tokens.top))
 	v.prove()
-	if v.elected.answered(tr.answers, v.cfg.Self.Node) {
+	if v.electorate.answered(tr.answers, v.cfg.Self.Node) {
 		v.endTrustRound()
 	}
 }
@@ -192,7 +192,7 @@ func (v *Voter) doubts() bool {
 			return true
 		}
 	}
-	return v.elected.MinToken > v.Limit()
+	return v.electorate.MinToken > v.Limit()
 }
 
 // prove makes the sessions resync that have a refused token now known to be right. prove also
@@ -208,10 +208,10 @@ func (v *Voter) prove() {
 			}
 		}
 	}
-	if v.elected.unraised && v.elected.MinToken <= limit {
-		v.elected.unraised = false
-		v.tokens.raiseMin(v.elected.MinToken)
-		v.proposeAnew()
+	if v.electorate.unraised && v.electorate.MinToken <= limit {
+		v.electorate.unraised = false
+		v.tokens.raiseMin(v.electorate.MinToken)
+		v.proposeAgain()
 	}
 }
 
@@ -269,7 +269,7 @@ func (v *Voter) HearClock(wall vote.Micros) {
 // least as large, and they share a voter with every majority, so they can't all be wrong at once.
 // This voter's own knowledge counts as well, and a single voter out of several is never enough. In
 // a joint electorate either half suffices.
-func (e *elected) vouched(answers []answer, self vote.NodeID, own vote.Token) (top vote.Token) {
+func (e *appliedElectorate) vouched(answers []answer, self vote.NodeID, own vote.Token) (top vote.Token) {
 	e.halves(func(voters []vote.Elector) bool {
 		var all []vote.Token
 		for _, w := range voters {
@@ -297,7 +297,7 @@ func (e *elected) vouched(answers []answer, self vote.NodeID, own vote.Token) (t
 }
 
 // answered reports whether all other voters have answered.
-func (e *elected) answered(answers []answer, self vote.NodeID) bool {
+func (e *appliedElectorate) answered(answers []answer, self vote.NodeID) bool {
 	return e.halves(func(voters []vote.Elector) bool {
 		return !slices.ContainsFunc(voters, func(w vote.Elector) bool {
 			return w.Name != self && !slices.ContainsFunc(answers, func(a answer) bool { return a.from == w.Name })

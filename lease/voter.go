@@ -55,16 +55,16 @@ type Voter struct {
 	clock
 	outbox
 	work
-	sessions sessionTable
-	keys     keyTable
-	votes    voteTable
-	queries  queries
-	news     news
-	quiet    quiet
-	elected  elected
-	tokens   knownTokens
-	spares   spares
-	count    Counters
+	sessions   sessionTable
+	keys       keyTable
+	votes      voteTable
+	queries    queries
+	news       news
+	quiet      quiet
+	electorate appliedElectorate
+	tokens     knownTokens
+	spares     spares
+	count      Counters
 }
 
 // Counters count the actions of a voter's incarnation, for statistics and for tests that check
@@ -104,7 +104,7 @@ func (v *Voter) Step(now vote.Now, conn vote.Conn, from vote.SessionID, m *vote.
 	v.begin(now, out)
 	switch m.Kind {
 	case vote.KindOpen:
-		if !v.elected.member || !v.quiet.registered || !vote.SameBirth(m.Epoch, v.elected.Version) {
+		if !v.electorate.member || !v.quiet.registered || !vote.SameBirth(m.Epoch, v.electorate.Version) {
 			v.refuse(conn, m.Stream, vote.ReasonNotVoter)
 			break
 		}
@@ -113,10 +113,10 @@ func (v *Voter) Step(now vote.Now, conn vote.Conn, from vote.SessionID, m *vote.
 			break
 		}
 		v.open(conn, from, m)
-	case vote.KindAsk:
-		t := v.send(conn, vote.KindTell)
+	case vote.KindTokenQuery:
+		t := v.send(conn, vote.KindTokenAnswer)
 		t.Nonce, t.Token, t.Counting = m.Nonce, v.tokens.top, v.counting()
-	case vote.KindLook:
+	case vote.KindQuery:
 		v.query(conn, from.Node, m)
 	case vote.KindWatch:
 		v.watch(conn, from.Node, m)
@@ -181,8 +181,8 @@ func (v *Voter) obey(s *session, m *vote.Message) {
 		v.share(s, m)
 	case vote.KindSet:
 		v.set(s, m)
-	case vote.KindUrge:
-		v.urge(s, m)
+	case vote.KindRevokeForRequest:
+		v.revokeForRequest(s, m)
 	}
 }
 

@@ -120,9 +120,9 @@ func (v *Voter) watches(what interest, by vote.NodeID) {
 		return
 	}
 	for _, f := range slices.Clone(k.votes.all()) {
-		if f.mode == vote.Exclusive && !f.residual && f.asked < askedWanted && f.s.ready() && !f.s.applying.isSilent() {
-			f.asked = askedWanted
-			v.push(f.s, vote.KindWanted, f.number).Who = by
+		if f.mode == vote.Exclusive && !f.residual && f.asked < askedContended && f.s.ready() && !f.s.applying.isSilent() {
+			f.asked = askedContended
+			v.push(f.s, vote.KindContended, f.number).Who = by
 		}
 	}
 }

@@ -23,7 +23,7 @@ func (b *booth) isToldOnVote(key vote.Key, mode vote.Mode) (told bool) {
 	if mode == vote.Permit {
 		w.Permits = 2
 	}
-	m := vote.Message{Kind: vote.KindRequest, Stream: 1, Number: c.number, Spec: w, Time: b.now.Wall, Bid: vote.TokenAt(b.now.Wall)}
+	m := vote.Message{Kind: vote.KindRequest, Stream: 1, Number: c.number, Spec: w, Time: b.now.Wall, TokenHint: vote.TokenAt(b.now.Wall)}
 	votes, out := 0, b.v.Step(b.now, c.conn, c.id, &m, nil)
 	b.hear(out)
 	for _, o := range out {
@@ -84,7 +84,7 @@ func TestTheHolderHearsThatItsKeyIsWatched(t *testing.T) {
 	wanted := func() (n int) {
 		m := vote.Message{Kind: vote.KindWatch, Nonce: 1, Spec: vote.Spec{Key: "k"}, Incarnation: 9, Seq: b.v.news.seq}
 		for _, o := range b.v.Step(b.now, 99, vote.SessionID{Node: "w", Incarnation: 1}, &m, nil) {
-			if o.Message.Kind == vote.KindWanted && o.Message.Number == c.number && !o.Message.Revoke && o.Message.Who == "w" {
+			if o.Message.Kind == vote.KindContended && o.Message.Number == c.number && !o.Message.Revoke && o.Message.Who == "w" {
 				n++
 			}
 		}

@@ -35,17 +35,17 @@ type task interface {
 type work struct {
 	tasks   []task
 	endings int    // how many of the tasks are of type ending
-	spent   int    // in the call under way
+	used    int    // in the call under way
 	limit   int    // of the turn under way
 	total   uint64 // since the voter's start
 }
 
 // begin gives the timers of a call their turn.
-func (w *work) begin() { w.spent, w.limit = 0, turn }
+func (w *work) begin() { w.used, w.limit = 0, turn }
 
 // Busy reports whether there is work for Tick to continue at once.
 func (v *Voter) Busy() bool {
-	return len(v.work.tasks) > 0 || v.work.spent >= turn && v.isDue()
+	return len(v.work.tasks) > 0 || v.work.used >= turn && v.isDue()
 }
 
 // Work returns the work done since the voter's start, in units of [Budget].
@@ -53,15 +53,15 @@ func (v *Voter) Work() uint64 { return v.work.total }
 
 // toil counts work done.
 func (w *work) toil(units int) {
-	w.spent += units
+	w.used += units
 	w.total += uint64(units)
 }
 
 // tired reports whether the task under way must let other work go first.
-func (w *work) tired() bool { return w.spent >= w.limit }
+func (w *work) tired() bool { return w.used >= w.limit }
 
 // beginTurn gives a task its turn, as far as the budget goes.
-func (w *work) beginTurn() { w.limit = min(w.spent+turn, Budget) }
+func (w *work) beginTurn() { w.limit = min(w.used+turn, Budget) }
 
 // postpone has a task wait for its turn.
 func (w *work) postpone(t task) { w.tasks = append(w.tasks, t) }
@@ -69,7 +69,7 @@ func (w *work) postpone(t task) { w.tasks = append(w.tasks, t) }
 // leftForTimers gives the rest of the budget to the timers, and reports whether there is a rest,
 // after timers have used up their turn.
 func (w *work) leftForTimers() bool {
-	if w.spent < turn || w.spent >= Budget {
+	if w.used < turn || w.used >= Budget {
 		return false
 	}
 	w.limit = Budget
@@ -87,10 +87,10 @@ func (v *Voter) undertake(t task) {
 // goOn gives each task its turn until the budget is used up.
 func (v *Voter) goOn() {
 	w := &v.work
-	for len(w.tasks) > 0 && w.spent < Budget {
+	for len(w.tasks) > 0 && w.used < Budget {
 		t := w.tasks[0]
 		w.beginTurn()
-		w.spent++ // for looking at the task: no turn is free
+		w.used++ // for looking at the task: no turn is free
 		done := t.run(v)
 		w.tasks[0] = nil
 		w.tasks = w.tasks[1:]

@@ -326,8 +326,8 @@ func TestAReaderThatComesToWaitLooksAtNoTryLock(t *testing.T) {
 	b.win(holder)
 	b.gather(writer, "k", vote.Spec{Mode: vote.Exclusive}, 1)
 	b.gather(crowd, "k", vote.Spec{Mode: vote.Shared, Try: true}, n)
-	if k := b.v.keys.find("k"); k.told == nil || k.told.barred != n {
-		t.Fatalf("%+v readers are told of the writer", k.told)
+	if k := b.v.keys.find("k"); k.answered == nil || k.answered.barred != n {
+		t.Fatalf("%+v readers are told of the writer", k.answered)
 	}
 	if cost := b.cost(func() { b.gather(crowd, "k", reads, 1) }); cost > 8 {
 		t.Errorf("a reader beside %d TryLocks costs %d units", n, cost)

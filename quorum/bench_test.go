@@ -99,7 +99,7 @@ func (o *office) hear(conn vote.Conn, m *vote.Message) {
 			Count: c.sum.Count, Hash: c.sum.Hash, Wall: o.now.Wall, Clock: o.now.Slow,
 		}
 	case vote.KindRequest:
-		o.token = max(o.token, m.Bid)
+		o.token = max(o.token, m.TokenHint)
 		c.sum = c.sum.Plus(vote.DigestOfRequest(m.Number)).Plus(vote.DigestOfVote(vote.Serial(m.Number)))
 		c.processed++
 		c.pushed++

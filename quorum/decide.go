@@ -43,7 +43,7 @@ func (q *Requester) receive(p *peer, m *vote.Message) {
 		q.lapsed(p, r, m)
 	case vote.KindNoted:
 		q.noted(p, r, m)
-	case vote.KindWanted:
+	case vote.KindContended:
 		q.receiveContended(p, r, m)
 	}
 }

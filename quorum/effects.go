@@ -3,8 +3,8 @@ package quorum
 import "github.com/lockmesh/lockmesh/internal/vote"
 
 // effects are what a call of a requester brings about: messages to send, connections to close,
-// events for the shell, the report of a duplicate name, and counts. The shell takes the messages and
-// the events after each call; no decision of a later call depends on them.
+// events for the shell, the report of a duplicate name, and counts. The shell takes the messages
+// and the events after each call; no decision of a later call depends on them.
 type effects struct {
 	out       []vote.Outbound // the memory beyond the end is zero
 	events    []Event

@@ -343,7 +343,7 @@ func TestAReleaseBringsABidIfSomebodyElsewhereWaits(t *testing.T) {
 				continue
 			}
 			releases++
-			if got := o.Message.Bid; wanted && got != vote.TokenAt(b.now.Wall) || !wanted && got != 0 {
+			if got := o.Message.TokenHint; wanted && got != vote.TokenAt(b.now.Wall) || !wanted && got != 0 {
 				t.Errorf("wanted: %v: bid %d", wanted, got)
 			}
 		}

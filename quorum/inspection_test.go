@@ -27,7 +27,7 @@ func inspect(t *testing.T) *inspected {
 func (i *inspected) questions() int {
 	n := 0
 	for _, v := range []vote.NodeID{"v0", "v1", "v2"} {
-		for _, m := range i.asked(v, vote.KindLook) {
+		for _, m := range i.asked(v, vote.KindQuery) {
 			i.nonces[v] = m.Nonce
 			n++
 		}
@@ -326,7 +326,7 @@ func TestAPageEndsWhereAVoterShowedNoMore(t *testing.T) {
 	b := newBench(t, 3)
 	b.all()
 	nonce := b.q.Page(b.now, "p/", "p/a", 2)
-	asked := b.asked("v0", vote.KindLook)
+	asked := b.asked("v0", vote.KindQuery)
 	if len(asked) != 1 || asked[0].Key != "p/" || !asked[0].Prefix || string(asked[0].Value) != "p/a" || asked[0].Count != 2 {
 		t.Fatalf("v0 is asked %+v", asked)
 	}
@@ -335,8 +335,8 @@ func TestAPageEndsWhereAVoterShowedNoMore(t *testing.T) {
 		s.Key = key
 		return s
 	}
-	b.say("v0", vote.Message{Kind: vote.KindShow, Nonce: nonce, Views: []vote.View{held("p/b", 1), held("p/d", 3)}, End: true, Gap: true})
-	b.say("v1", vote.Message{Kind: vote.KindShow, Nonce: nonce, Views: []vote.View{held("p/b", 1), held("p/c", 2)}, End: true, Gap: true})
+	b.say("v0", vote.Message{Kind: vote.KindQueryResult, Nonce: nonce, Views: []vote.View{held("p/b", 1), held("p/d", 3)}, End: true, Gap: true})
+	b.say("v1", vote.Message{Kind: vote.KindQueryResult, Nonce: nonce, Views: []vote.View{held("p/b", 1), held("p/c", 2)}, End: true, Gap: true})
 	b.shows("v2", nonce, held("p/c", 2), held("p/d", 3))
 	e := b.last(EventQueryDone)
 	if e == nil || !e.Result.Truncated || e.Result.Last != "p/c" || len(e.Result.Views) != 2 || e.Result.Views[0].State != vote.Holding || e.Result.Views[1].State != vote.Holding {
@@ -347,7 +347,7 @@ func TestAPageEndsWhereAVoterShowedNoMore(t *testing.T) {
 // showLapsed has a voter answer, and report for how long the voter has lost no vote without a
 // release by the owner.
 func (i *inspected) showLapsed(v vote.NodeID, ago time.Duration, views ...vote.View) {
-	i.say(v, vote.Message{Kind: vote.KindShow, Nonce: i.nonces[v], Views: views, End: true, TTL: ago})
+	i.say(v, vote.Message{Kind: vote.KindQueryResult, Nonce: i.nonces[v], Views: views, End: true, TTL: ago})
 }
 
 // The lease of a rests on v0 and v1. During the inspection v1 loses sight of a, and the lease comes
@@ -461,8 +461,8 @@ func TestAnswersOutOfOrderAreMergedByKey(t *testing.T) {
 		s.Key = key
 		return s
 	}
-	b.say("v0", vote.Message{Kind: vote.KindShow, Nonce: nonce, Views: []vote.View{held("c", 3), held("a", 1), held("b", 2)}, End: true})
-	b.say("v1", vote.Message{Kind: vote.KindShow, Nonce: nonce, Views: []vote.View{held("b", 2), held("c", 3), held("a", 1)}, End: true})
+	b.say("v0", vote.Message{Kind: vote.KindQueryResult, Nonce: nonce, Views: []vote.View{held("c", 3), held("a", 1), held("b", 2)}, End: true})
+	b.say("v1", vote.Message{Kind: vote.KindQueryResult, Nonce: nonce, Views: []vote.View{held("b", 2), held("c", 3), held("a", 1)}, End: true})
 	e := b.last(EventQueryDone)
 	if e == nil {
 		t.Fatal("no result")

@@ -60,7 +60,8 @@ func (q *Requester) enqueueLocal(r *request) bool {
 	}
 	if front.state == statePending && r.time < front.time {
 		// By its stamp the request belongs before the front: the front was stamped before the
-		// voters' clocks were known, or the wall clock was set back since. (Found by a simulated world.)
+		// voters' clocks were known, or the wall clock was set back since. (Found by a simulated
+		// world.)
 		return false
 	}
 	r.inLocalQueue, r.queued = true, true

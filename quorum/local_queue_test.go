@@ -127,7 +127,7 @@ func TestALeaseIsPassedOnWithoutAWordAsOftenAsThereAreTokens(t *testing.T) {
 
 func TestNothingIsPassedOnWhenSomebodyElsewhereWaits(t *testing.T) {
 	b, holder, waits := wonAtOnce(t, 2)
-	b.say("v1", vote.Message{Kind: vote.KindWanted, Number: holder, Who: "other"})
+	b.say("v1", vote.Message{Kind: vote.KindContended, Number: holder, Who: "other"})
 	b.pass(10 * time.Millisecond)
 	b.q.Release(b.now, holder)
 	b.drain()
@@ -151,7 +151,7 @@ func TestALeaseThatWasPassedOnIsItsNewHoldersInEveryWord(t *testing.T) {
 	if b.last(EventReleased).Number != first || b.q.Alias(second) != first {
 		t.Fatalf("alias %d", b.q.Alias(second))
 	}
-	b.say("v0", vote.Message{Kind: vote.KindWanted, Number: first, Who: "x", Text: "why", Revoke: true})
+	b.say("v0", vote.Message{Kind: vote.KindContended, Number: first, Who: "x", Text: "why", Revoke: true})
 	if e := b.last(EventContended); e.Number != second {
 		t.Fatalf("%+v", e)
 	}

@@ -63,7 +63,7 @@ func (q *Requester) list(p *peer, r *request, m *vote.Message) {
 		slot = r.want(p.place)
 	}
 	m.Entries = append(m.Entries, vote.Entry{
-		Spec: r.spec(q.now.Fast), Number: r.number, Time: r.time, Bid: r.bid,
+		Spec: r.spec(q.now.Fast), Number: r.number, Time: r.time, TokenHint: r.tokenHint,
 		Serial: v.serial, Yielded: r.yielded(p.place), Slot: slot, Token: r.token,
 	})
 }

@@ -233,7 +233,7 @@ func TestWhatOthersWaitForGoesAtOnce(t *testing.T) {
 		b := as(t, "v0", 3)
 		n := put(b, "k")
 		b.wins(n, 1, 100)
-		b.say("v2", vote.Message{Kind: vote.KindWanted, Number: n, Who: "x"})
+		b.say("v2", vote.Message{Kind: vote.KindContended, Number: n, Who: "x"})
 		b.q.Release(b.now, n)
 		if got := b.said(vote.KindRelease); got != "V0 V1 V2" {
 			t.Errorf("released %q", got)

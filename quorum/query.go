@@ -69,19 +69,19 @@ func (q *Requester) Electorate() Electorate { return q.newest }
 // Query asks the voters who holds a key and who waits for it. EventQueryDone has the answer within
 // a TTL, under the returned number.
 func (q *Requester) Query(now vote.Now, key vote.Key) uint64 {
-	return q.addQuery(now, EventQueryDone, vote.Message{Kind: vote.KindLook, Spec: vote.Spec{Key: key}}, nil)
+	return q.addQuery(now, EventQueryDone, vote.Message{Kind: vote.KindQuery, Spec: vote.Spec{Key: key}}, nil)
 }
 
 // Inspect does the same as Query, and repeats the query while the answers leave open who holds the
 // key: see inspection.
 func (q *Requester) Inspect(now vote.Now, key vote.Key) uint64 {
-	return q.addQuery(now, EventQueryDone, vote.Message{Kind: vote.KindLook, Spec: vote.Spec{Key: key}}, &inspection{pause: inspectPause})
+	return q.addQuery(now, EventQueryDone, vote.Message{Kind: vote.KindQuery, Spec: vote.Spec{Key: key}}, &inspection{pause: inspectPause})
 }
 
 // Page does the same as Inspect for about as many keys as most, with the given prefix and with
 // names after a given key. Shown.Cut is set if there are more keys; they come after Shown.Last.
 func (q *Requester) Page(now vote.Now, prefix, after vote.Key, most int) uint64 {
-	ask := vote.Message{Kind: vote.KindLook, Spec: vote.Spec{Key: prefix}, Prefix: true, Value: []byte(after), Count: uint64(most)}
+	ask := vote.Message{Kind: vote.KindQuery, Spec: vote.Spec{Key: prefix}, Prefix: true, Value: []byte(after), Count: uint64(most)}
 	return q.addQuery(now, EventQueryDone, ask, &inspection{pause: inspectPause})
 }
 
@@ -89,7 +89,7 @@ func (q *Requester) Page(now vote.Now, prefix, after vote.Key, most int) uint64 
 // request as held only once a voter has heard of the grant. For each voter known to have reported
 // all events from before the query to the watch of that key or prefix, EventNews says so by AsOf.
 func (q *Requester) InspectForWatch(now vote.Now, key vote.Key, prefix bool) uint64 {
-	ask := vote.Message{Kind: vote.KindLook, Spec: vote.Spec{Key: key}, Prefix: prefix}
+	ask := vote.Message{Kind: vote.KindQuery, Spec: vote.Spec{Key: key}, Prefix: prefix}
 	return q.addQuery(now, EventQueryDone, ask, &inspection{pause: inspectPause, heard: true})
 }
 
@@ -181,7 +181,7 @@ func (q *Requester) sendQuery(l *query, p *peer) {
 // voter notifies holders only once.
 func (q *Requester) resendQueries(p *peer) {
 	for _, l := range q.queries {
-		if !l.queued && (l.question.Kind == vote.KindLook || !l.asked.Has(p.place)) && !l.complete.Has(p.place) && q.newest.Committee(l.question.Key).Has(p.place) {
+		if !l.queued && (l.question.Kind == vote.KindQuery || !l.asked.Has(p.place)) && !l.complete.Has(p.place) && q.newest.Committee(l.question.Key).Has(p.place) {
 			q.sendQuery(l, p)
 		}
 	}
@@ -202,7 +202,7 @@ func (q *Requester) receiveResult(p *peer, m *vote.Message) {
 	views, _ := q.filterViews(p, m.Views)
 	views = readEach(views, (*vote.View).ReadState)
 	l.answers[p.place].Views = append(l.answers[p.place].Views, views...)
-	if m.Kind == vote.KindShow && !m.End {
+	if m.Kind == vote.KindQueryResult && !m.End {
 		return
 	}
 	l.answers[p.place].Permits, l.answers[p.place].Gap = m.Permits, m.Gap
@@ -232,7 +232,7 @@ func (q *Requester) noteDelivered(l *query, p *peer) {
 // receiveLateResult takes in the answer of a voter to a watch's last query, which a majority has
 // answered before.
 func (q *Requester) receiveLateResult(p *peer, m *vote.Message) {
-	if m.Kind != vote.KindShow || !m.End || !p.counts() {
+	if m.Kind != vote.KindQueryResult || !m.End || !p.counts() {
 		return
 	}
 	for _, w := range q.watches {

@@ -9,7 +9,7 @@ import (
 
 // show has a voter answer a query with views.
 func (b *bench) show(v vote.NodeID, nonce uint64, views ...vote.View) {
-	b.say(v, vote.Message{Kind: vote.KindShow, Nonce: nonce, Views: views, End: true, TTL: time.Hour})
+	b.say(v, vote.Message{Kind: vote.KindQueryResult, Nonce: nonce, Views: views, End: true, TTL: time.Hour})
 }
 
 func sight(what vote.State, owner vote.NodeID, n vote.Number, mode vote.Mode, token vote.Token) vote.View {
@@ -113,7 +113,7 @@ func TestALookEndsWithoutAMajority(t *testing.T) {
 	b.all()
 	look := b.q.Query(b.now, "k")
 	revoke := b.q.Revoke(b.now, "k", "why")
-	if got := b.told("v1"); got != "look revoke" {
+	if got := b.told("v1"); got != "query revoke" {
 		t.Fatalf("told %q", got)
 	}
 	b.show("v1", look, sight(vote.Holding, "a", 1, vote.Exclusive, 100))

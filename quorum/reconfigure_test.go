@@ -186,7 +186,7 @@ func TestNothingChangesItsMeaningWhenPlacesMove(t *testing.T) {
 			f.q.Release(f.now, given)
 			f.say("m", vote.Message{Kind: vote.KindReleased, Number: given})
 			look := f.q.Query(f.now, "k")
-			f.say("n", vote.Message{Kind: vote.KindShow, Nonce: look, End: true, TTL: time.Hour, Views: []vote.View{sight(vote.Holding, "z", 7, vote.Exclusive, 300)}})
+			f.say("n", vote.Message{Kind: vote.KindQueryResult, Nonce: look, End: true, TTL: time.Hour, Views: []vote.View{sight(vote.Holding, "z", 7, vote.Exclusive, 300)}})
 			watch := f.q.Watch(f.now, "k", false)
 			f.say("o", vote.Message{Kind: vote.KindNews, Nonce: watch, Incarnation: 5, Seq: 40, Gap: true})
 			f.say("n", vote.Message{Kind: vote.KindNews, Nonce: watch, Incarnation: 5, Seq: 30, Gap: true})
@@ -251,14 +251,14 @@ func TestNothingChangesItsMeaningWhenPlacesMove(t *testing.T) {
 				}
 			}
 			f.say("n", vote.Message{Kind: vote.KindReleased, Number: given})
-			f.say("n", vote.Message{Kind: vote.KindShow, Nonce: look, End: true, TTL: time.Hour})
+			f.say("n", vote.Message{Kind: vote.KindQueryResult, Nonce: look, End: true, TTL: time.Hour})
 			if f.last(EventQueryDone) != nil {
 				t.Error("one voter is enough for a look")
 			}
 			f.link(newcomers(f.q))
 			for _, v := range strings.Fields(names(f.q.Peers())) {
 				if v != "n" {
-					f.say(v, vote.Message{Kind: vote.KindShow, Nonce: look, End: true, TTL: time.Hour})
+					f.say(v, vote.Message{Kind: vote.KindQueryResult, Nonce: look, End: true, TTL: time.Hour})
 				}
 			}
 			if e := f.last(EventQueryDone); e == nil || e.Result == nil || len(e.Result.Views) != 1 || e.Result.Views[0].Owner.Node != "z" {
@@ -631,7 +631,7 @@ func TestWhatIsEnoughForTheNewOnesIsDoneWhenTheOldOnesGo(t *testing.T) {
 	for _, v := range []string{"a", "b"} {
 		f.say(v, vote.Message{Kind: vote.KindReleased, Number: n})
 		f.say(v, vote.Message{Kind: vote.KindNoted, Number: valued, Version: 1})
-		f.say(v, vote.Message{Kind: vote.KindShow, Nonce: look, End: true, TTL: time.Hour})
+		f.say(v, vote.Message{Kind: vote.KindQueryResult, Nonce: look, End: true, TTL: time.Hour})
 		f.say(v, vote.Message{Kind: vote.KindPassed, Nonce: revoke, Count: 1})
 	}
 	f.want(n, EventGranted)

@@ -30,7 +30,7 @@ type request struct {
 	// When the request was made; after its end, when it was released, until a majority has
 	// confirmed the release.
 	since            vote.Instant
-	bid              vote.Token
+	tokenHint        vote.Token
 	token            vote.Token // of the lease: the last of its token block
 	group            *group     // the lease group with the validity of the lease
 	at               uint32     // the index in the group's members, or in requestTable.pending

@@ -143,7 +143,7 @@ func (q *Requester) evaluateQueued(r *request) {
 // submit sends a request to the voters, and may defer the request to some of them.
 func (q *Requester) submit(r *request) {
 	r.newestAtSend = q.last
-	r.bid = q.stamps.bid(q.now.Wall)
+	r.tokenHint = q.stamps.tokenHint(q.now.Wall)
 	first := q.newest.Committee(r.key)
 	if r.queueable() && !q.cfg.BroadcastAll {
 		if few := q.nearestMajority(q.counting()); few != ^Set(0) {
@@ -190,7 +190,7 @@ func (q *Requester) end(r *request, lost bool) {
 	if r.contended {
 		// Bids of requests that waited for long are out of date, and each voter would propose a
 		// token of its own.
-		bid = q.stamps.bid(q.now.Wall)
+		bid = q.stamps.tokenHint(q.now.Wall)
 	}
 	first := ^Set(0)
 	if r.state == stateWon && !lost && q.isUncontended(r) {
@@ -211,7 +211,7 @@ func (q *Requester) end(r *request, lost bool) {
 				x.relSerial = v.serial
 			}
 			m := q.sendOrdered(p, vote.Digest{}.Minus(gone), vote.KindRelease, r.number)
-			m.Lost, m.Bid = lost, bid
+			m.Lost, m.TokenHint = lost, bid
 			if !first.Has(p.place) {
 				q.later(p)
 			}

@@ -36,6 +36,6 @@ func (q *Requester) sendRequest(p *peer, r *request) {
 		return
 	}
 	m := q.sendOrdered(p, vote.DigestOfRequest(r.number), vote.KindRequest, r.number)
-	m.Spec, m.Time, m.Bid = r.spec(q.now.Fast), r.time, r.bid
+	m.Spec, m.Time, m.TokenHint = r.spec(q.now.Fast), r.time, r.tokenHint
 	q.sendExtras(p, r)
 }

@@ -17,8 +17,11 @@ type stamps struct {
 // note records a token won, or accepted from a voter.
 func (s *stamps) note(t vote.Token) { s.seen = max(s.seen, t) }
 
-// bid returns the token to propose for a lease requested now, or granted now to another request.
-func (s *stamps) bid(wall vote.Micros) vote.Token { return max(vote.TokenAt(wall), s.seen.Next()) }
+// tokenHint returns the token to propose for a lease requested now, or granted now to another
+// request.
+func (s *stamps) tokenHint(wall vote.Micros) vote.Token {
+	return max(vote.TokenAt(wall), s.seen.Next())
+}
 
 // stamp returns the time of a new request's stamp: this node's wall clock, brought to within S of
 // the median of the voters' clocks, so that a node with a slow clock doesn't permanently overtake

@@ -116,7 +116,7 @@ func (q *Requester) Deliver(now vote.Now, conn vote.Conn, from vote.SessionID, m
 	}
 	p.slow = false
 	switch m.Kind {
-	case vote.KindShow, vote.KindPassed:
+	case vote.KindQueryResult, vote.KindPassed:
 		q.receiveResult(p, m)
 		return
 	case vote.KindNews:
@@ -302,7 +302,7 @@ func (q *Requester) QueryTokens(now vote.Now, nonce uint64) {
 	q.begin(now)
 	for _, p := range q.peers {
 		if p.up() && p.name != q.cfg.Self.Node {
-			q.urgent(p, &vote.Message{Kind: vote.KindAsk, Nonce: nonce})
+			q.urgent(p, &vote.Message{Kind: vote.KindTokenQuery, Nonce: nonce})
 		}
 	}
 }

@@ -19,11 +19,11 @@ func TestOneVoterOfAJointElectorateIsNotBelievedAlone(t *testing.T) {
 	n := f.lock(false)
 	far := vote.MaxFrom(vote.TokenAt(f.now.Wall)) + 1_000_000
 	f.say("b", vote.Message{Kind: vote.KindPromise, Number: n, Serial: 1, Token: far})
-	if got := f.q.Counters().Distrusted; got != 1 || f.q.stamps.bid(f.q.now.Wall) > far {
-		t.Errorf("%d tokens are refused, and the next bid is %d, where one voter has named %d", got, f.q.stamps.bid(f.q.now.Wall), far)
+	if got := f.q.Counters().Distrusted; got != 1 || f.q.stamps.tokenHint(f.q.now.Wall) > far {
+		t.Errorf("%d tokens are refused, and the next bid is %d, where one voter has named %d", got, f.q.stamps.tokenHint(f.q.now.Wall), far)
 	}
 	f.say("a", vote.Message{Kind: vote.KindPromise, Number: n, Serial: 1, Token: far})
-	if got := f.q.Counters().Distrusted; got != 1 || f.q.stamps.bid(f.q.now.Wall) <= far {
-		t.Errorf("%d tokens are refused, and the next bid is %d, where two voters have named %d", got, f.q.stamps.bid(f.q.now.Wall), far)
+	if got := f.q.Counters().Distrusted; got != 1 || f.q.stamps.tokenHint(f.q.now.Wall) <= far {
+		t.Errorf("%d tokens are refused, and the next bid is %d, where two voters have named %d", got, f.q.stamps.tokenHint(f.q.now.Wall), far)
 	}
 }

@@ -14,7 +14,7 @@ func (q *Requester) sendExtras(p *peer, r *request) {
 		m.Version, m.Value = x.version, x.opts.Value
 	}
 	if x.opts.Revoke && r.state == statePending {
-		q.sendOrdered(p, vote.Digest{}, vote.KindUrge, r.number).Text = x.opts.Reason
+		q.sendOrdered(p, vote.Digest{}, vote.KindRevokeForRequest, r.number).Text = x.opts.Reason
 	}
 }
 

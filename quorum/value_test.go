@@ -87,7 +87,7 @@ func TestAHolderIsToldOnceThatItsKeyIsWanted(t *testing.T) {
 	b.all()
 	n := b.lock(false)
 	wanted := func(v vote.NodeID, urge bool) {
-		b.say(v, vote.Message{Kind: vote.KindWanted, Number: n, Who: "x", Text: "why", Revoke: urge})
+		b.say(v, vote.Message{Kind: vote.KindContended, Number: n, Who: "x", Text: "why", Revoke: urge})
 	}
 	count := func() (all, urged int) {
 		for _, e := range b.events {

@@ -10,9 +10,9 @@ import (
 // lease receives no event.
 func TestAReportOfOthersThatCrossesAReleaseIsNotPassedOn(t *testing.T) {
 	for _, m := range []vote.Message{
-		{Kind: vote.KindWanted, Who: "x"},
-		{Kind: vote.KindWanted, Who: "x", Revoke: true},
-		{Kind: vote.KindWanted, Who: "x", Token: vote.Token(100).First()},
+		{Kind: vote.KindContended, Who: "x"},
+		{Kind: vote.KindContended, Who: "x", Revoke: true},
+		{Kind: vote.KindContended, Who: "x", Token: vote.Token(100).First()},
 	} {
 		b := newBench(t, 3)
 		b.all()

@@ -25,7 +25,7 @@ func (b *bench) asked(v vote.NodeID, kind vote.Kind) (all []vote.Message) {
 }
 
 func (b *bench) shows(v vote.NodeID, nonce uint64, views ...vote.View) {
-	b.say(v, vote.Message{Kind: vote.KindShow, Nonce: nonce, End: true, TTL: time.Hour, Views: views})
+	b.say(v, vote.Message{Kind: vote.KindQueryResult, Nonce: nonce, End: true, TTL: time.Hour, Views: views})
 }
 
 func TestAQuietVotersAnswerDoesntCountInALook(t *testing.T) {
@@ -38,10 +38,10 @@ func TestAQuietVotersAnswerDoesntCountInALook(t *testing.T) {
 	if b.last(EventQueryDone) != nil {
 		t.Fatal("a quiet voter was counted")
 	}
-	b.asked("v1", vote.KindLook)
+	b.asked("v1", vote.KindQuery)
 	b.pass(150 * time.Millisecond)
 	b.say("v1", vote.Message{Kind: vote.KindAck, Sent: b.q.peerOf("v1").refreshed, Incarnation: 5, Generation: b.gen, Wall: b.now.Wall})
-	if again := b.asked("v1", vote.KindLook); len(again) != 1 || again[0].Nonce != nonce {
+	if again := b.asked("v1", vote.KindQuery); len(again) != 1 || again[0].Nonce != nonce {
 		t.Fatalf("it isn't asked again when it counts: %v", again)
 	}
 	b.shows("v1", nonce, vote.View{State: vote.Holding, Key: "k", Owner: vote.SessionID{Node: "x", Incarnation: 1}, Number: 1, Mode: vote.Exclusive, Token: 99})
@@ -58,7 +58,7 @@ func TestAVoterThatComesLaterIsAskedWhatOthersAreAsked(t *testing.T) {
 	b.shows("v0", look)
 	b.say("v0", vote.Message{Kind: vote.KindPassed, Nonce: revoke, Count: 1})
 	b.link("v1")
-	if n := len(b.asked("v1", vote.KindLook)); n != 1 {
+	if n := len(b.asked("v1", vote.KindQuery)); n != 1 {
 		t.Errorf("asked %d times", n)
 	}
 	b.q.Unlink(b.now, b.place("v1"))
@@ -66,7 +66,7 @@ func TestAVoterThatComesLaterIsAskedWhatOthersAreAsked(t *testing.T) {
 	b.drain()
 	if l, r := 0, 0; true {
 		for _, m := range b.heard["v1"] {
-			if m.Kind == vote.KindLook {
+			if m.Kind == vote.KindQuery {
 				l++
 			}
 			if m.Kind == vote.KindRevoke {
@@ -95,10 +95,10 @@ func TestWhatIsLeftOfAnEarlierAnswerIsNoPartOfALook(t *testing.T) {
 	b.quiet("v1", 100*time.Millisecond)
 	nonce := b.q.InspectForWatch(b.now, "", true)
 	b.shows("v0", nonce)
-	b.asked("v1", vote.KindLook)
+	b.asked("v1", vote.KindQuery)
 	b.pass(150 * time.Millisecond)
 	b.say("v1", vote.Message{Kind: vote.KindAck, Sent: b.q.peerOf("v1").refreshed, Incarnation: 5, Generation: b.gen, Wall: b.now.Wall})
-	again := b.asked("v1", vote.KindLook)
+	again := b.asked("v1", vote.KindQuery)
 	if len(again) != 1 || again[0].Nonce == nonce {
 		t.Fatalf("it isn't asked again when it counts: %v", again)
 	}
@@ -108,7 +108,7 @@ func TestWhatIsLeftOfAnEarlierAnswerIsNoPartOfALook(t *testing.T) {
 	}
 	b.say("v1", vote.Message{
 		// No vote was lost for a minute.
-		Kind: vote.KindShow, Nonce: again[0].Nonce, End: true, TTL: time.Minute,
+		Kind: vote.KindQueryResult, Nonce: again[0].Nonce, End: true, TTL: time.Minute,
 		Views: []vote.View{{
 			State: vote.Waiting, Key: "k", Owner: vote.SessionID{Node: "x", Incarnation: 1}, Number: 1, Mode: vote.Exclusive,
 		}},
@@ -128,13 +128,13 @@ func TestFewLooksAtPrefixesAreUnderWayAtOnce(t *testing.T) {
 		nonces = append(nonces, b.q.InspectForWatch(b.now, "p", true))
 	}
 	key := b.q.Query(b.now, "k") // this query waits for no query of a prefix
-	if asked := b.asked("v0", vote.KindLook); len(asked) != maxPrefixQueries+1 || asked[maxPrefixQueries].Nonce != key {
+	if asked := b.asked("v0", vote.KindQuery); len(asked) != maxPrefixQueries+1 || asked[maxPrefixQueries].Nonce != key {
 		t.Fatalf("%d looks are put to a voter", len(asked))
 	}
 	for i, nonce := range nonces[:maxPrefixQueries] {
 		b.shows("v0", nonce)
 		b.shows("v1", nonce)
-		if asked := b.asked("v0", vote.KindLook); len(asked) != 1 || asked[0].Nonce != nonces[maxPrefixQueries+i] {
+		if asked := b.asked("v0", vote.KindQuery); len(asked) != 1 || asked[0].Nonce != nonces[maxPrefixQueries+i] {
 			t.Fatalf("after look %d come %v", i, asked)
 		}
 	}
@@ -143,7 +143,7 @@ func TestFewLooksAtPrefixesAreUnderWayAtOnce(t *testing.T) {
 	for range 2 {
 		b.pass(ttl)
 	}
-	if n := len(b.asked("v0", vote.KindLook)); n != maxPrefixQueries {
+	if n := len(b.asked("v0", vote.KindQuery)); n != maxPrefixQueries {
 		t.Errorf("%d looks follow", n)
 	}
 }
@@ -155,8 +155,8 @@ func TestALookIsCutWhereAVoterShowedNoMore(t *testing.T) {
 	sight := func(key vote.Key, number vote.Number) vote.View {
 		return vote.View{State: vote.Holding, Key: key, Owner: vote.SessionID{Node: "x", Incarnation: 1}, Number: number, Mode: vote.Exclusive, Token: 100}
 	}
-	b.say("v0", vote.Message{Kind: vote.KindShow, Nonce: nonce, Views: []vote.View{sight("a", 1)}})
-	b.say("v0", vote.Message{Kind: vote.KindShow, Nonce: nonce, Views: []vote.View{sight("b", 2)}, End: true, Gap: true})
+	b.say("v0", vote.Message{Kind: vote.KindQueryResult, Nonce: nonce, Views: []vote.View{sight("a", 1)}})
+	b.say("v0", vote.Message{Kind: vote.KindQueryResult, Nonce: nonce, Views: []vote.View{sight("b", 2)}, End: true, Gap: true})
 	b.shows("v1", nonce, sight("a", 1), sight("b", 2), sight("c", 3))
 	e := b.last(EventQueryDone)
 	if e == nil || !e.Result.Truncated || e.Result.Last != "b" || len(e.Result.Views) != 2 {

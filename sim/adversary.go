@@ -115,23 +115,23 @@ type ambush struct {
 	kill  func()
 }
 
-// ambushWords are the kinds of messages after which a requester or a voter alone knows something.
-var ambushWords = [...]vote.Kind{
+// ambushKinds are the kinds of messages after which a requester or a voter alone knows something.
+var ambushKinds = [...]vote.Kind{
 	vote.KindRequest, vote.KindConfirm, vote.KindYield, vote.KindRelease, vote.KindSync, vote.KindAnswer, vote.KindPromise, vote.KindConfirmed,
-	vote.KindInquire, vote.KindReleased, vote.KindRefresh, vote.KindAck, vote.KindAsk, vote.KindTell,
+	vote.KindInquire, vote.KindReleased, vote.KindRefresh, vote.KindAck, vote.KindTokenQuery, vote.KindTokenAnswer,
 }
 
-// electingWords are the kinds of messages of an election, and of its preparation.
-var electingWords = [...]vote.Kind{
+// consensusKinds are the kinds of messages of an election, and of its preparation.
+var consensusKinds = [...]vote.Kind{
 	vote.KindPrepare, vote.KindPrepared, vote.KindAccept, vote.KindAccepted, vote.KindElectorate, vote.KindPoll, vote.KindReport,
 }
 
 // lieInWait arranges an ambush. With dynamic membership, half of all ambushes wait for a message
 // about the electorate.
 func (ft *faults) lieInWait(h *host, down time.Duration, r *rand.Rand, did func(bool)) {
-	words := ambushWords[:]
+	words := ambushKinds[:]
 	if ft.w.opt.Dynamic != nil && r.IntN(2) == 0 {
-		words = electingWords[:]
+		words = consensusKinds[:]
 	}
 	b := &ambush{word: words[r.IntN(len(words))], says: r.IntN(2) == 0, after: r.IntN(2) == 0}
 	b.kill = func() {

@@ -30,8 +30,8 @@ type Ask struct {
 	// for never.
 	Turn time.Duration
 	// Value attaches a value to the request, and another value once the lease is granted.
-	Value bool
-	Urge  bool // holders of the key are asked to release the key
+	Value  bool
+	Revoke bool // holders of the key are asked to release the key
 }
 
 // The modes under the names used by tests outside of this package.
@@ -51,7 +51,7 @@ func (a *Ask) spec(beside vote.Number) quorum.RequestOptions {
 	if a.Value {
 		q.Value = valueOf(1)
 	}
-	if a.Urge {
+	if a.Revoke {
 		q.Revoke, q.Reason = true, "in a hurry"
 	}
 	return q

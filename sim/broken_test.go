@@ -39,7 +39,7 @@ const (
 	machineFile = "internal/electorate/machine.go"
 	otherFile   = "internal/electorate/other.go"
 	foundFile   = "internal/electorate/found.go"
-	voterFile   = "lease/elected.go"
+	voterFile   = "lease/electorate.go"
 	coverFile   = "quorum/reconfigure.go"
 	nodeFile    = "internal/node/follow.go"
 )
@@ -98,7 +98,7 @@ var brokenRules = []brokenRule{
 		name: "the minimum token is asked as the drain begins", file: changeFile,
 		old: "d.begun, d.since = true, m.now.Slow",
 		text: "d.begun, d.since = true, m.now.Slow\n\t\td.early = m.own.Top\n\t\tfor _, o := range m.others {\n" +
-			"\t\t\tif slices.Contains(d.seen, vote.Elector{Name: o.name, Dir: o.told.dir}) {\n\t\t\t\td.early = max(d.early, o.told.top)\n\t\t\t}\n\t\t}",
+			"\t\t\tif slices.Contains(d.seen, vote.Elector{Name: o.name, Dir: o.report.dir}) {\n\t\t\t\td.early = max(d.early, o.report.top)\n\t\t\t}\n\t\t}",
 		more: []edit{
 			{changeFile, "begun bool\n", "begun bool\n\tearly vote.Token\n"},
 			{changeFile, "MinToken: max(e.MinToken, min(minToken,", "MinToken: max(e.MinToken, min(vote.If(BROKEN, d.early, minToken),"},
@@ -110,7 +110,7 @@ var brokenRules = []brokenRule{
 	},
 	{
 		name: "voters that are quiet speak for the minimum token", file: changeFile,
-		old: "o.told.counting &&", text: "(BROKEN || o.told.counting) &&",
+		old: "o.report.counting &&", text: "(BROKEN || o.report.counting) &&",
 	},
 	{
 		name: "an acceptor forgets what it has promised", file: paxosFile,

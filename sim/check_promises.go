@@ -39,7 +39,7 @@ func (pc *promiseCheck) sent(p *process, m *vote.Message) {
 		counts = true
 	case vote.KindAck, vote.KindAnswer:
 		counts = m.Quiet <= 0 && (m.End || m.Kind == vote.KindAck)
-	case vote.KindTell:
+	case vote.KindTokenAnswer:
 		counts = m.Counting
 	}
 	if counts && pc.w.cover.isQuiet(p) {

@@ -38,8 +38,8 @@ func (hs *histories) over(r *Request, s State) {
 		return
 	}
 	// A TryLock of a node with an old electorate may answer "taken" for a lease with an end that
-	// only newer voters have confirmed. Exclusion holds. And a TryLock that has used up its time may
-	// have met other waiting requests instead.
+	// only newer voters have confirmed. Exclusion holds. And a TryLock that has used up its time
+	// may have met other waiting requests instead.
 	taken := s == Failed && r.Try && !hs.isBehind(r.p) && r.Wait.Reason == quorum.WaitHeld &&
 		r.p.clock.fastAt(hs.w.now).Sub(r.asked) < min(r.p.host.ttl, r.p.host.least)
 	hs.hist.Over(hs.w.now, &r.Lease, s, taken)

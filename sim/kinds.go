@@ -28,7 +28,7 @@ type Mix struct {
 	Delay     int // leases with a delay, which keeps the key from others after a lapse
 	MinHold   int // leases with a minimum hold, which keeps the key from others in any case
 	Value     int // requests with a value
-	Urge      int // requests with a revoke request to the holders
+	Revoke    int // requests with a revoke request to the holders
 	Unfit     int // permit requests with a wrong number of permits
 
 	// LengthLeast is the least length drawn for leases: over a network this slow, no shorter lease
@@ -63,7 +63,7 @@ func (o *Options) drawKinds() {
 	o.Load.Mix = Mix{
 		Shared: d.pickInt("shared", 40, 80), Upgrade: d.pickInt("upgrade", 0, 20, 50), Downgrade: d.pickInt("downgrade", 0, 30),
 		Length: d.pickInt("length", 0, 20, 50), Fixed: d.pickInt("fixed", 20, 50), Delay: d.pickInt("delay", 0, 30), MinHold: d.pickInt("minhold", 0, 0, 30),
-		Value: d.pickInt("value", 0, 20), Urge: d.pickInt("urge", 0, 20), Unfit: d.pickInt("unfit", 0, 0, 10),
+		Value: d.pickInt("value", 0, 20), Revoke: d.pickInt("urge", 0, 20), Unfit: d.pickInt("unfit", 0, 0, 10),
 		// Sessions last for at least twelve times the slowest way, too.
 		LengthLeast: o.lengthLeast(),
 	}
@@ -142,7 +142,7 @@ func (ld *load) drawKind(h *host, c *client, k *lockKey, a *Ask) {
 		// The shell enforces the rest of a longer minimum hold.
 		a.MinHold = fault.Within(c.luck, vote.MaxKept(most))
 	}
-	a.Value, a.Urge = c.percent(m.Value), c.percent(m.Urge)
+	a.Value, a.Revoke = c.percent(m.Value), c.percent(m.Revoke)
 }
 
 // manner describes a request's options besides the key; the text is empty for a plain lock.

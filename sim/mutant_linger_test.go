@@ -226,7 +226,7 @@ func (x wishless) Deliver(now vote.Now, conn vote.Conn, from vote.SessionID, m *
 	switch m.Kind {
 	case vote.KindPromise:
 		m.Revoke = false
-	case vote.KindWanted:
+	case vote.KindContended:
 		m.Number = 0 // the message counts as received
 	}
 	x.Machine.Deliver(now, conn, from, m)

@@ -166,7 +166,7 @@ func cutsNoBid(_ *World, cfg node.Config, now vote.Now) (Machine, error) {
 func (c *credulous) Deliver(now vote.Now, conn vote.Conn, from vote.SessionID, m *vote.Message) {
 	switch m.Kind {
 	case vote.KindRequest:
-		c.bid = max(c.bid, m.Bid)
+		c.bid = max(c.bid, m.TokenHint)
 		fallthrough
 	case vote.KindRelease, vote.KindYield, vote.KindConfirm:
 		now.Wall = max(now.Wall, vote.Micros(c.bid))
@@ -197,7 +197,7 @@ func asksEarly(_ *World, cfg node.Config, now vote.Now) (Machine, error) {
 
 func (e *early) Link(now vote.Now, conn vote.Conn, voter vote.SessionID) {
 	if e.Voter() != nil && !e.asking {
-		e.out = append(e.out, vote.Outbound{Conn: conn, Message: vote.Message{Kind: vote.KindAsk, Nonce: e.nonce}})
+		e.out = append(e.out, vote.Outbound{Conn: conn, Message: vote.Message{Kind: vote.KindTokenQuery, Nonce: e.nonce}})
 	}
 	e.Machine.Link(now, conn, voter)
 }
@@ -206,7 +206,7 @@ func (e *early) Tick(now vote.Now) { e.now = now; e.Machine.Tick(now) }
 
 func (e *early) Deliver(now vote.Now, conn vote.Conn, from vote.SessionID, m *vote.Message) {
 	e.now = now
-	if m.Kind == vote.KindTell {
+	if m.Kind == vote.KindTokenAnswer {
 		if _, ok := e.told[from.Node]; ok {
 			return
 		}
@@ -220,7 +220,7 @@ func (e *early) Drain(out []vote.Outbound, ev []quorum.Event) ([]vote.Outbound, 
 	e.out = nil
 	first := len(out)
 	out, ev = e.Machine.Drain(out, ev)
-	if !slices.ContainsFunc(out[first:], func(o vote.Outbound) bool { return o.Message.Kind == vote.KindAsk }) || e.asking {
+	if !slices.ContainsFunc(out[first:], func(o vote.Outbound) bool { return o.Message.Kind == vote.KindTokenQuery }) || e.asking {
 		return out, ev
 	}
 	e.asking = true

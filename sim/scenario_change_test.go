@@ -68,7 +68,7 @@ func TestFault39AChangeIsHarmedAtAnyStep(t *testing.T) {
 	sampled.Computes(t)
 	t.Parallel()
 	steps, combo := map[string]bool{}, 0
-	for _, word := range electingWords {
+	for _, word := range consensusKinds {
 		for i, mode := range []string{"says", "doesn't heed", "has heeded"} {
 			for _, victim := range []string{"a", "b", "d"} {
 				for _, version := range []uint64{2, 3} {

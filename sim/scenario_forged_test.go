@@ -30,11 +30,11 @@ var forgeries = map[string]func(m *vote.Message){
 	},
 	"bids": func(m *vote.Message) {
 		if m.Kind == vote.KindRequest || m.Kind == vote.KindRelease {
-			m.Bid = absurd
+			m.TokenHint = absurd
 		}
 	},
 	"tells": func(m *vote.Message) {
-		if m.Kind == vote.KindTell {
+		if m.Kind == vote.KindTokenAnswer {
 			m.Token, m.Counting = absurd, true
 		}
 	},

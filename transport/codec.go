@@ -25,7 +25,7 @@ const (
 	hasSerial
 	hasKey
 	hasTime
-	hasBid
+	hasTokenHint
 	hasToken
 	hasSpec
 	hasSlot
@@ -33,7 +33,7 @@ const (
 	hasLost
 	hasPermits
 	hasPrefix
-	hasUrge
+	hasRevoke
 	hasGap
 	hasWho
 	hasText
@@ -59,9 +59,9 @@ const (
 	hasRequests // Entries, each with all that a sync (KindSync) says of a request
 	hasVotes    // Entries, each with a vote of an answer: Number, Serial, Slot, Token
 	hasViews
-	hasElected
+	hasEpoch
 	hasDir
-	hasElecting
+	hasConsensus
 	hasHeard
 	hasVoid
 )
@@ -69,83 +69,83 @@ const (
 // Groups of adjacent fields, absent from most kinds: testing a group takes one comparison instead
 // of many.
 const (
-	someMarks = hasPermits | hasPrefix | hasUrge | hasGap
-	someWords = hasWho | hasText | hasVersion | hasSeq | hasValue | hasReason | hasNonce | hasCounting
+	someMarks = hasPermits | hasPrefix | hasRevoke | hasGap
+	someTexts = hasWho | hasText | hasVersion | hasSeq | hasValue | hasReason | hasNonce | hasCounting
 	someTimes = hasTTL | hasRTT | hasSent
 	someState = hasIncarnation | hasGeneration | hasReceived | hasProcessed | hasPushed | hasCount | hasHash | hasQuiet | hasWall | hasClock
 	someLists = hasRequests | hasVotes | hasViews
 )
 
 const (
-	specWords    = 9  // elements of a spec; the last, Ends, is encoded only where set
-	requestWords = 8  // elements of an entry of a sync
-	voteWords    = 4  // elements of an entry of an answer
-	sightWords   = 16 // elements of a view entry
+	specFields    = 9  // elements of a spec; the last, Ends, is encoded only where set
+	requestFields = 8  // elements of an entry of a sync
+	voteFields    = 4  // elements of an entry of an answer
+	viewFields    = 16 // elements of a view entry
 
-	ballotWords  = 2
-	electorWords = 2
+	ballotFields  = 2
+	electorFields = 2
 	// Of the last three elements, Most is encoded only where set, or MaxTTL is: nodes of before
 	// 2026-11-22 leave Most out. MaxTTL and OldMaxTTL are encoded only where set, from wire version
 	// 2 on.
-	electorateWords = 8
+	electorateFields = 8
 	// Of the last two elements, Contacts is encoded only where set, or MaxTTL is: nodes of before
 	// 2026-11-22 leave Contacts out. MaxTTL is encoded from wire version 2 on.
-	electingWords = 12
+	consensusFields = 12
 )
 
 // layouts lists the fields of each kind: the comments of vote.Kind as a table.
 var layouts = [...]fields{
-	vote.KindOpen:    hasStream | hasTTL | hasRTT | hasSent | hasElected,
-	vote.KindSync:    hasStream | hasEnd | hasRequests,
-	vote.KindRequest: hasStream | hasNumber | hasSpec | hasTime | hasBid,
-	vote.KindConfirm: hasStream | hasNumber | hasSerial | hasToken | hasSlot | hasWon,
-	vote.KindYield:   hasStream | hasNumber | hasSerial | hasSlot,
-	vote.KindRelease: hasStream | hasNumber | hasBid | hasLost,
-	vote.KindExtend:  hasStream | hasNumber | hasSerial | hasTTL | hasSent,
-	vote.KindShare:   hasStream | hasNumber,
-	vote.KindSet:     hasStream | hasNumber | hasVersion | hasValue,
-	vote.KindUrge:    hasStream | hasNumber | hasText,
-	vote.KindLook:    hasNonce | hasKey | hasPrefix | hasValue | hasCount,
-	vote.KindWatch:   hasNonce | hasEnd | hasKey | hasPrefix | hasIncarnation | hasSeq,
-	vote.KindRevoke:  hasNonce | hasKey | hasToken | hasText,
-	vote.KindRefresh: hasStream | hasSent | hasReceived | hasRTT | hasElected,
-	vote.KindAlive:   hasStream,
-	vote.KindAsk:     hasNonce,
+	vote.KindOpen:             hasStream | hasTTL | hasRTT | hasSent | hasEpoch,
+	vote.KindSync:             hasStream | hasEnd | hasRequests,
+	vote.KindRequest:          hasStream | hasNumber | hasSpec | hasTime | hasTokenHint,
+	vote.KindConfirm:          hasStream | hasNumber | hasSerial | hasToken | hasSlot | hasWon,
+	vote.KindYield:            hasStream | hasNumber | hasSerial | hasSlot,
+	vote.KindRelease:          hasStream | hasNumber | hasTokenHint | hasLost,
+	vote.KindExtend:           hasStream | hasNumber | hasSerial | hasTTL | hasSent,
+	vote.KindShare:            hasStream | hasNumber,
+	vote.KindSet:              hasStream | hasNumber | hasVersion | hasValue,
+	vote.KindRevokeForRequest: hasStream | hasNumber | hasText,
+	vote.KindQuery:            hasNonce | hasKey | hasPrefix | hasValue | hasCount,
+	vote.KindWatch:            hasNonce | hasEnd | hasKey | hasPrefix | hasIncarnation | hasSeq,
+	vote.KindRevoke:           hasNonce | hasKey | hasToken | hasText,
+	vote.KindRefresh:          hasStream | hasSent | hasReceived | hasRTT | hasEpoch,
+	vote.KindAlive:            hasStream,
+	vote.KindTokenQuery:       hasNonce,
 
-	vote.KindAnswer:    hasStream | hasEnd | hasVotes,
-	vote.KindPromise:   hasStream | hasNumber | hasSerial | hasToken | hasSlot | hasUrge | hasElected,
-	vote.KindConfirmed: hasStream | hasNumber | hasSerial | hasToken,
-	vote.KindInquire:   hasStream | hasNumber | hasSerial,
-	vote.KindTaken:     hasStream | hasNumber | hasToken,
-	vote.KindReleased:  hasStream | hasNumber,
-	vote.KindBusy:      hasStream | hasNumber,
-	vote.KindUnfit:     hasStream | hasNumber | hasPermits,
-	vote.KindClash:     hasStream | hasNumber,
-	vote.KindExtended:  hasStream | hasNumber | hasSerial | hasSent | hasElected,
-	vote.KindLapsed:    hasStream | hasNumber | hasSerial,
-	vote.KindNoted:     hasStream | hasNumber | hasVersion,
-	vote.KindWanted:    hasStream | hasNumber | hasToken | hasWho | hasText | hasUrge,
-	vote.KindShow:      hasNonce | hasEnd | hasPermits | hasGap | hasTTL | hasViews,
-	vote.KindNews:      hasNonce | hasIncarnation | hasSeq | hasGap | hasViews,
-	vote.KindPassed:    hasNonce | hasCount,
-	vote.KindUnknown:   hasStream,
+	vote.KindAnswer:      hasStream | hasEnd | hasVotes,
+	vote.KindPromise:     hasStream | hasNumber | hasSerial | hasToken | hasSlot | hasRevoke | hasEpoch,
+	vote.KindConfirmed:   hasStream | hasNumber | hasSerial | hasToken,
+	vote.KindInquire:     hasStream | hasNumber | hasSerial,
+	vote.KindTaken:       hasStream | hasNumber | hasToken,
+	vote.KindReleased:    hasStream | hasNumber,
+	vote.KindBusy:        hasStream | hasNumber,
+	vote.KindUnfit:       hasStream | hasNumber | hasPermits,
+	vote.KindClash:       hasStream | hasNumber,
+	vote.KindExtended:    hasStream | hasNumber | hasSerial | hasSent | hasEpoch,
+	vote.KindLapsed:      hasStream | hasNumber | hasSerial,
+	vote.KindNoted:       hasStream | hasNumber | hasVersion,
+	vote.KindContended:   hasStream | hasNumber | hasToken | hasWho | hasText | hasRevoke,
+	vote.KindQueryResult: hasNonce | hasEnd | hasPermits | hasGap | hasTTL | hasViews,
+	vote.KindNews:        hasNonce | hasIncarnation | hasSeq | hasGap | hasViews,
+	vote.KindPassed:      hasNonce | hasCount,
+	vote.KindUnknown:     hasStream,
 	vote.KindAck: hasStream | hasSent | hasIncarnation | hasGeneration | hasProcessed | hasPushed | hasCount | hasHash |
-		hasQuiet | hasWall | hasClock | hasElected,
-	vote.KindProbe:   hasStream,
-	vote.KindRefused: hasStream | hasReason | hasElected,
-	vote.KindTell:    hasNonce | hasToken | hasCounting,
+		hasQuiet | hasWall | hasClock | hasEpoch,
+	vote.KindProbe:       hasStream,
+	vote.KindRefused:     hasStream | hasReason | hasEpoch,
+	vote.KindTokenAnswer: hasNonce | hasToken | hasCounting,
 
-	vote.KindElectorate: hasElected | hasElecting,
-	vote.KindPoll:       hasNonce | hasElected,
-	vote.KindReport:     hasNonce | hasElected | hasToken | hasCounting | hasElecting,
-	vote.KindPrepare:    hasVersion | hasElecting,
-	vote.KindPrepared:   hasVersion | hasElecting,
-	vote.KindAccept:     hasVersion | hasElecting,
-	vote.KindAccepted:   hasVersion | hasElecting,
+	vote.KindElectorate: hasEpoch | hasConsensus,
+	vote.KindPoll:       hasNonce | hasEpoch,
+	vote.KindReport:     hasNonce | hasEpoch | hasToken | hasCounting | hasConsensus,
+	vote.KindPrepare:    hasVersion | hasConsensus,
+	vote.KindPrepared:   hasVersion | hasConsensus,
+	vote.KindAccept:     hasVersion | hasConsensus,
+	vote.KindAccepted:   hasVersion | hasConsensus,
 }
 
 // lastAnswer is the set of additional fields in the last chunk of an answer.
-const lastAnswer = hasSent | hasIncarnation | hasGeneration | hasQuiet | hasWall | hasElected | hasDir
+const lastAnswer = hasSent | hasIncarnation | hasGeneration | hasQuiet | hasWall | hasEpoch | hasDir
 
 // late lists the fields appended to some kinds later. They are encoded only when at least one is
 // set. So this build reads frames without late fields, and an older build reads frames of this
@@ -205,7 +205,7 @@ func check(m *vote.Message, has fields) error {
 	switch {
 	case has&hasKey != 0 && !validKey(m.Key) && (has&hasPrefix == 0 || !m.Prefix || m.Key != ""):
 		return badKey(m.Key)
-	case m.Bid > vote.MaxToken && has&hasBid != 0, m.Token > vote.MaxToken && has&hasToken != 0:
+	case m.TokenHint > vote.MaxToken && has&hasTokenHint != 0, m.Token > vote.MaxToken && has&hasToken != 0:
 		return fmt.Errorf("%w: token above 63 bits", ErrMalformed)
 	case has&hasReason != 0 && !m.Reason.Valid():
 		return fmt.Errorf("%w: reason %d is not known", ErrMalformed, m.Reason)
@@ -225,7 +225,7 @@ func check(m *vote.Message, has fields) error {
 		return checkEntries(m.Entries, has)
 	case has&hasViews != 0:
 		return checkViews(m.Views)
-	case has&hasElecting != 0:
+	case has&hasConsensus != 0:
 		return checkElecting(m.Consensus)
 	}
 	return nil
@@ -251,7 +251,7 @@ func checkEntries(entries []vote.Entry, has fields) error {
 	}
 	for i := range entries {
 		e := &entries[i]
-		if e.Token > vote.MaxToken || e.Bid > vote.MaxToken && has&hasVotes == 0 {
+		if e.Token > vote.MaxToken || e.TokenHint > vote.MaxToken && has&hasVotes == 0 {
 			return fmt.Errorf("%w: token above 63 bits", ErrMalformed)
 		}
 		if e.Slot > vote.MaxPermits {

@@ -19,43 +19,43 @@ import (
 // carried lists the fields of Message that travel for each kind, as the comments of package vote
 // do. Kind always travels.
 var carried = map[vote.Kind]string{
-	vote.KindOpen:      "Stream TTL RTT Sent Epoch Heard Void",
-	vote.KindSync:      "Stream Entries End",
-	vote.KindRequest:   "Stream Number Spec Time Bid",
-	vote.KindConfirm:   "Stream Number Serial Token Slot Won",
-	vote.KindYield:     "Stream Number Serial Slot",
-	vote.KindRelease:   "Stream Number Bid Lost",
-	vote.KindExtend:    "Stream Number Serial TTL Sent",
-	vote.KindShare:     "Stream Number",
-	vote.KindSet:       "Stream Number Version Value",
-	vote.KindUrge:      "Stream Number Text",
-	vote.KindLook:      "Nonce Key Prefix Value Count",
-	vote.KindWatch:     "Nonce End Key Prefix Incarnation Seq",
-	vote.KindRevoke:    "Nonce Key Token Text",
-	vote.KindUnfit:     "Stream Number Permits",
-	vote.KindClash:     "Stream Number",
-	vote.KindExtended:  "Stream Number Serial Sent Epoch",
-	vote.KindLapsed:    "Stream Number Serial",
-	vote.KindNoted:     "Stream Number Version",
-	vote.KindWanted:    "Stream Number Token Who Text Revoke",
-	vote.KindShow:      "Nonce End Permits Gap TTL Views",
-	vote.KindNews:      "Nonce Incarnation Seq Gap Views",
-	vote.KindPassed:    "Nonce Count",
-	vote.KindRefresh:   "Stream Sent Received RTT Epoch Heard Void",
-	vote.KindAlive:     "Stream",
-	vote.KindAsk:       "Nonce",
-	vote.KindAnswer:    "Stream Entries End Sent Incarnation Generation Quiet Wall Epoch Dir Void",
-	vote.KindPromise:   "Stream Number Serial Token Slot Revoke Epoch",
-	vote.KindConfirmed: "Stream Number Serial Token",
-	vote.KindInquire:   "Stream Number Serial",
-	vote.KindTaken:     "Stream Number Token",
-	vote.KindReleased:  "Stream Number",
-	vote.KindBusy:      "Stream Number",
-	vote.KindUnknown:   "Stream",
-	vote.KindAck:       "Stream Sent Incarnation Generation Processed Pushed Count Hash Quiet Wall Clock Epoch Void",
-	vote.KindProbe:     "Stream",
-	vote.KindRefused:   "Stream Reason Epoch",
-	vote.KindTell:      "Nonce Token Counting",
+	vote.KindOpen:             "Stream TTL RTT Sent Epoch Heard Void",
+	vote.KindSync:             "Stream Entries End",
+	vote.KindRequest:          "Stream Number Spec Time TokenHint",
+	vote.KindConfirm:          "Stream Number Serial Token Slot Won",
+	vote.KindYield:            "Stream Number Serial Slot",
+	vote.KindRelease:          "Stream Number TokenHint Lost",
+	vote.KindExtend:           "Stream Number Serial TTL Sent",
+	vote.KindShare:            "Stream Number",
+	vote.KindSet:              "Stream Number Version Value",
+	vote.KindRevokeForRequest: "Stream Number Text",
+	vote.KindQuery:            "Nonce Key Prefix Value Count",
+	vote.KindWatch:            "Nonce End Key Prefix Incarnation Seq",
+	vote.KindRevoke:           "Nonce Key Token Text",
+	vote.KindUnfit:            "Stream Number Permits",
+	vote.KindClash:            "Stream Number",
+	vote.KindExtended:         "Stream Number Serial Sent Epoch",
+	vote.KindLapsed:           "Stream Number Serial",
+	vote.KindNoted:            "Stream Number Version",
+	vote.KindContended:        "Stream Number Token Who Text Revoke",
+	vote.KindQueryResult:      "Nonce End Permits Gap TTL Views",
+	vote.KindNews:             "Nonce Incarnation Seq Gap Views",
+	vote.KindPassed:           "Nonce Count",
+	vote.KindRefresh:          "Stream Sent Received RTT Epoch Heard Void",
+	vote.KindAlive:            "Stream",
+	vote.KindTokenQuery:       "Nonce",
+	vote.KindAnswer:           "Stream Entries End Sent Incarnation Generation Quiet Wall Epoch Dir Void",
+	vote.KindPromise:          "Stream Number Serial Token Slot Revoke Epoch",
+	vote.KindConfirmed:        "Stream Number Serial Token",
+	vote.KindInquire:          "Stream Number Serial",
+	vote.KindTaken:            "Stream Number Token",
+	vote.KindReleased:         "Stream Number",
+	vote.KindBusy:             "Stream Number",
+	vote.KindUnknown:          "Stream",
+	vote.KindAck:              "Stream Sent Incarnation Generation Processed Pushed Count Hash Quiet Wall Clock Epoch Void",
+	vote.KindProbe:            "Stream",
+	vote.KindRefused:          "Stream Reason Epoch",
+	vote.KindTokenAnswer:      "Nonce Token Counting",
 
 	vote.KindElectorate: "Epoch Consensus",
 	vote.KindPoll:       "Nonce Epoch",
@@ -74,7 +74,7 @@ func full(k vote.Kind) vote.Message {
 			Key: "billing/nächtlich", Mode: vote.Permit, Permits: 1024, Try: true, Beside: 9, Length: time.Second, Delay: time.Minute, MinHold: time.Hour, EndsAfter: 2 * time.Hour,
 		},
 		Slot: 1024, Version: 3, Seq: 1 << 40, Value: []byte{0, 255}, Who: "ä", Text: "warum", End: true, Counting: true,
-		Stream: 7, Number: 300, Serial: 70_000, Time: 1_700_000_000_000_000, Bid: vote.MaxToken, Token: 1 << 50,
+		Stream: 7, Number: 300, Serial: 70_000, Time: 1_700_000_000_000_000, TokenHint: vote.MaxToken, Token: 1 << 50,
 		Nonce: math.MaxUint64, Sent: -5, Heard: -6, Void: true, TTL: 10 * time.Second, RTT: time.Millisecond, Incarnation: 0xfedcba9876543210, Generation: 128,
 		Received: 1, Processed: 255, Pushed: 256, Count: 1 << 32, Hash: 1 << 63, Quiet: 3 * time.Second, Wall: -1 << 40, Clock: 1 << 50,
 		Epoch: 5, Dir: 1 << 63, Consensus: &vote.Consensus{
@@ -88,7 +88,7 @@ func full(k vote.Kind) vote.Message {
 		},
 		Entries: []vote.Entry{
 			{
-				Number: 1, Spec: vote.Spec{Key: "k", Mode: vote.Exclusive, Try: true, Delay: 5}, Time: -1, Bid: 9, Serial: 4, Yielded: 3, Slot: 7,
+				Number: 1, Spec: vote.Spec{Key: "k", Mode: vote.Exclusive, Try: true, Delay: 5}, Time: -1, TokenHint: 9, Serial: 4, Yielded: 3, Slot: 7,
 				Token: vote.MaxToken,
 			},
 			{Number: 2, Spec: vote.Spec{Key: vote.Key(strings.Repeat("x", vote.MaxKeyLen)), Mode: vote.Shared}},
@@ -328,7 +328,7 @@ func TestTheLargestChunkFitsAFrame(t *testing.T) {
 				Key: vote.Key(strings.Repeat("x", vote.MaxKeyLen)), Mode: vote.Permit, Permits: vote.MaxPermits, Try: true, Beside: math.MaxUint64,
 				Length: math.MaxInt64, Delay: math.MaxInt64, MinHold: math.MaxInt64, EndsAfter: math.MaxInt64,
 			},
-			Number: math.MaxUint64, Time: math.MinInt64, Bid: vote.MaxToken, Slot: vote.MaxPermits,
+			Number: math.MaxUint64, Time: math.MinInt64, TokenHint: vote.MaxToken, Slot: vote.MaxPermits,
 			Serial: math.MaxUint64, Yielded: math.MaxUint64, Token: vote.MaxToken,
 		})
 	}
@@ -369,7 +369,7 @@ func TestTheLargestChunksOfWhatIsSeenFitAFrame(t *testing.T) {
 		"many short values":  slices.Repeat([]int{vote.MaxViewBytes / vote.MaxViews}, vote.MaxViews),
 	} {
 		for _, m := range []vote.Message{
-			{Kind: vote.KindShow, Nonce: math.MaxUint64, End: true, Spec: vote.Spec{Permits: vote.MaxPermits}},
+			{Kind: vote.KindQueryResult, Nonce: math.MaxUint64, End: true, Spec: vote.Spec{Permits: vote.MaxPermits}},
 			{Kind: vote.KindNews, Nonce: math.MaxUint64, Incarnation: math.MaxUint64, Seq: math.MaxUint64, Gap: true},
 		} {
 			bytes := 0
@@ -480,7 +480,7 @@ func TestOutgoingMessagesBeyondALimitAreErrors(t *testing.T) {
 		{"a key that isn't UTF-8", change(request, func(m *vote.Message) { m.Key = "\xff" })},
 		{"a mode nobody speaks", change(request, func(m *vote.Message) { m.Mode = 2 })},
 		{"no mode", change(request, func(m *vote.Message) { m.Mode = 0 })},
-		{"a bid beyond 63 bits", change(request, func(m *vote.Message) { m.Bid = vote.MaxToken + 1 })},
+		{"a bid beyond 63 bits", change(request, func(m *vote.Message) { m.TokenHint = vote.MaxToken + 1 })},
 		{"a token beyond 63 bits", change(full(vote.KindConfirm), func(m *vote.Message) { m.Token = vote.MaxToken + 1 })},
 		{"an unknown reason", change(full(vote.KindRefused), func(m *vote.Message) { m.Reason = 99 })},
 		{"a negative TTL", change(full(vote.KindOpen), func(m *vote.Message) { m.TTL = -1 })},
@@ -488,7 +488,7 @@ func TestOutgoingMessagesBeyondALimitAreErrors(t *testing.T) {
 		{"a negative quiet time", change(full(vote.KindAck), func(m *vote.Message) { m.Quiet = -1 })},
 		{"too many entries", change(sync, func(m *vote.Message) { m.Entries = make([]vote.Entry, vote.MaxEntries+1) })},
 		{"an entry without a key", change(sync, func(m *vote.Message) { m.Entries[1].Key = "" })},
-		{"an entry's bid beyond 63 bits", change(sync, func(m *vote.Message) { m.Entries[1].Bid = vote.MaxToken + 1 })},
+		{"an entry's bid beyond 63 bits", change(sync, func(m *vote.Message) { m.Entries[1].TokenHint = vote.MaxToken + 1 })},
 		{"an entry's token beyond 63 bits", change(sync, func(m *vote.Message) { m.Entries[1].Token = vote.MaxToken + 1 })},
 		{"an entry without a mode", change(sync, func(m *vote.Message) { m.Entries[1].Mode = 0 })},
 		{"a vote's token beyond 63 bits", change(full(vote.KindAnswer), func(m *vote.Message) { m.Entries[0].Token = vote.MaxToken + 1 })},
@@ -525,7 +525,7 @@ func specOf(key, mode any) []any { return []any{key, mode, false, 0, 0, 7, 0, 0}
 
 func TestDecodeReadsWhatTheLibraryWrites(t *testing.T) {
 	frame := pack(t, int(vote.KindRequest), uint64(3), 17, int64(-5), 100, 200, specOf("key", 1))
-	// Request: Stream Number Time Bid Spec; so 200 is in the place of the spec.
+	// Request: Stream Number Time TokenHint Spec; so 200 is in the place of the spec.
 	var m vote.Message
 	if err := Decode(frame, &m); err == nil {
 		t.Fatal("a word too many was taken")
@@ -535,7 +535,7 @@ func TestDecodeReadsWhatTheLibraryWrites(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := vote.Message{
-		Kind: vote.KindRequest, Stream: 3, Number: 17, Time: -5, Bid: 100, Spec: vote.Spec{Key: "key", Mode: vote.Exclusive, Length: 7},
+		Kind: vote.KindRequest, Stream: 3, Number: 17, Time: -5, TokenHint: 100, Spec: vote.Spec{Key: "key", Mode: vote.Exclusive, Length: 7},
 	}
 	if !reflect.DeepEqual(m, want) {
 		t.Fatalf("got %+v", m)
@@ -591,11 +591,11 @@ func TestIncomingBytesBeyondALimitAreErrors(t *testing.T) {
 		{"a negative delay", pack(t, request, 1, 1, 0, 0, []any{"k", 1, false, 0, 0, 0, -1, 0})},
 		{"a value too long", pack(t, int(vote.KindSet), 1, 1, 1, make([]byte, vote.MaxValueLen+1))},
 		{"a value that is a string", pack(t, int(vote.KindSet), 1, 1, 1, "v")},
-		{"a text too long", pack(t, int(vote.KindUrge), 1, 1, strings.Repeat("x", vote.MaxTextLen+1))},
+		{"a text too long", pack(t, int(vote.KindRevokeForRequest), 1, 1, strings.Repeat("x", vote.MaxTextLen+1))},
 		{"a slot beyond all permits", pack(t, int(vote.KindYield), 1, 1, 1, 1025)},
 		{"a watch of nothing that isn't all", pack(t, int(vote.KindWatch), false, "", false, 1, 1, 1)},
-		{"something that is never seen", pack(t, int(vote.KindShow), true, 0, false, 1, 0, []any{[]any{99, "k", "a", 1, 1, 1, 0, 0, false, 0, 1, 0, 0, 0, 0, []byte{}}})},
-		{"a sight of nobody", pack(t, int(vote.KindShow), true, 0, false, 1, 0, []any{[]any{1, "k", "", 1, 1, 1, 0, 0, false, 0, 1, 0, 0, 0, 0, []byte{}}})},
+		{"something that is never seen", pack(t, int(vote.KindQueryResult), true, 0, false, 1, 0, []any{[]any{99, "k", "a", 1, 1, 1, 0, 0, false, 0, 1, 0, 0, 0, 0, []byte{}}})},
+		{"a sight of nobody", pack(t, int(vote.KindQueryResult), true, 0, false, 1, 0, []any{[]any{1, "k", "", 1, 1, 1, 0, 0, false, 0, 1, 0, 0, 0, 0, []byte{}}})},
 		{"a number for a bool", pack(t, request, 1, 1, 0, 0, []any{"k", 1, 1, 0, 0, 0, 0, 0})},
 		{"nil for a bool", pack(t, request, 1, 1, 0, 0, []any{"k", 1, nil, 0, 0, 0, 0, 0})},
 		{"a token beyond 63 bits", pack(t, int(vote.KindPromise), 1, 1, 1, uint64(1<<63), 0, false)},
@@ -672,10 +672,10 @@ func FuzzDecode(f *testing.F) {
 	for _, m := range []vote.Message{
 		{Kind: vote.KindWatch, Prefix: true},
 		{Kind: vote.KindSet, Value: make([]byte, 300)},
-		{Kind: vote.KindShow, End: true},
-		{Kind: vote.KindShow, Views: []vote.View{longView(256), longView(0)}},
+		{Kind: vote.KindQueryResult, End: true},
+		{Kind: vote.KindQueryResult, Views: []vote.View{longView(256), longView(0)}},
 		{Kind: vote.KindNews, Gap: true},
-		{Kind: vote.KindWanted, Who: "n", Revoke: true},
+		{Kind: vote.KindContended, Who: "n", Revoke: true},
 		{Kind: vote.KindAnswer, Entries: []vote.Entry{{Number: 1, Serial: 2, Slot: vote.MaxPermits}}},
 	} {
 		f.Add(encode(f, m))
@@ -710,7 +710,7 @@ func FuzzDecode(f *testing.F) {
 func usual(k vote.Kind) vote.Message {
 	const now = 1_800_000_000_000_000
 	m := vote.Message{
-		Kind: k, Stream: 3, Number: 70_000, Serial: 150_000, Time: now, Bid: now, Token: now + 16,
+		Kind: k, Stream: 3, Number: 70_000, Serial: 150_000, Time: now, TokenHint: now, Token: now + 16,
 		Spec: vote.Spec{Key: "billing/nightly/invoice-00017", Mode: vote.Exclusive},
 		Sent: 3_600_000_000_000, RTT: 500 * time.Microsecond, Received: 150_000, Processed: 210_000, Pushed: 150_000, Count: 12, Hash: 0x9e3779b97f4a7c15,
 		Incarnation: 0xbf58476d1ce4e5b9, Generation: 5, Wall: now, Clock: 3_600_000_000_000,

@@ -6,8 +6,8 @@ import (
 	"github.com/lockmesh/lockmesh/internal/vote"
 )
 
-// maxWords is the length of the longest array that a message of this version can be.
-var maxWords = func() int {
+// maxFields is the length of the longest array that a message of this version can be.
+var maxFields = func() int {
 	most := 0
 	for k := range layouts {
 		most = max(most, (layout(vote.Kind(k), true) | lateOf(vote.Kind(k), true)).words())
@@ -22,7 +22,7 @@ var maxWords = func() int {
 func Decode(frame []byte, m *vote.Message) error {
 	p := parse(frame)
 	*m = vote.Message{}
-	n := p.array(maxWords)
+	n := p.array(maxFields)
 	m.Kind = vote.Kind(p.upTo(math.MaxUint8, "kind"))
 	if p.err == nil && !known(m.Kind) {
 		p.fail("kind %d is not known", m.Kind)
@@ -80,8 +80,8 @@ func (p *parser) fields(m *vote.Message, has fields) {
 	if has&hasTime != 0 {
 		m.Time = vote.Micros(p.int())
 	}
-	if has&hasBid != 0 {
-		m.Bid = p.token()
+	if has&hasTokenHint != 0 {
+		m.TokenHint = p.token()
 	}
 	if has&hasToken != 0 {
 		m.Token = p.token()
@@ -108,14 +108,14 @@ func (p *parser) fields(m *vote.Message, has fields) {
 				p.fail("an empty key")
 			}
 		}
-		if has&hasUrge != 0 {
+		if has&hasRevoke != 0 {
 			m.Revoke = p.bool()
 		}
 		if has&hasGap != 0 {
 			m.Gap = p.bool()
 		}
 	}
-	if has&someWords != 0 {
+	if has&someTexts != 0 {
 		if has&hasWho != 0 {
 			m.Who = p.name()
 		}
@@ -195,14 +195,14 @@ func (p *parser) fields(m *vote.Message, has fields) {
 			m.Views = p.views()
 		}
 	}
-	if has&hasElected != 0 {
+	if has&hasEpoch != 0 {
 		m.Epoch = p.uint()
 	}
 	if has&hasDir != 0 {
 		m.Dir = vote.Dir(p.uint())
 	}
-	if has&hasElecting != 0 {
-		m.Consensus = p.electing()
+	if has&hasConsensus != 0 {
+		m.Consensus = p.consensus()
 	}
 	if has&hasHeard != 0 {
 		m.Heard = vote.Instant(p.int())
@@ -244,9 +244,9 @@ func (p *parser) votes() []vote.Entry {
 }
 
 func (p *parser) spec(w *vote.Spec) {
-	words := p.array(specWords)
-	if p.err == nil && words < specWords-1 {
-		p.fail("an array of %d elements where %d or %d belong", words, specWords-1, specWords)
+	words := p.array(specFields)
+	if p.err == nil && words < specFields-1 {
+		p.fail("an array of %d elements where %d or %d belong", words, specFields-1, specFields)
 	}
 	w.Key = p.key()
 	w.Mode = p.mode()
@@ -256,7 +256,7 @@ func (p *parser) spec(w *vote.Spec) {
 	w.Length = p.duration()
 	w.Delay = p.duration()
 	w.MinHold = p.duration()
-	if words == specWords {
+	if words == specFields {
 		w.EndsAfter = p.duration()
 		if p.err == nil && w.EndsAfter == 0 {
 			p.fail("a lease that ends after zero time")
@@ -268,11 +268,11 @@ func (p *parser) spec(w *vote.Spec) {
 }
 
 func (p *parser) request(e *vote.Entry) {
-	p.exactly(requestWords)
+	p.exactly(requestFields)
 	p.spec(&e.Spec)
 	e.Number = vote.Number(p.uint())
 	e.Time = vote.Micros(p.int())
-	e.Bid = p.token()
+	e.TokenHint = p.token()
 	e.Serial = vote.Serial(p.uint())
 	e.Yielded = vote.Serial(p.uint())
 	e.Slot = p.slot()
@@ -280,7 +280,7 @@ func (p *parser) request(e *vote.Entry) {
 }
 
 func (p *parser) vote(e *vote.Entry) {
-	p.exactly(voteWords)
+	p.exactly(voteFields)
 	e.Number = vote.Number(p.uint())
 	e.Serial = vote.Serial(p.uint())
 	e.Slot = p.slot()
@@ -302,7 +302,7 @@ func (p *parser) views() []vote.View {
 }
 
 func (p *parser) view(s *vote.View) {
-	p.exactly(sightWords)
+	p.exactly(viewFields)
 	s.State = vote.State(p.upTo(math.MaxUint8, "state of a view entry"))
 	if p.err == nil && !s.State.Valid() {
 		p.fail("unknown state %d of a view entry", s.State)

@@ -31,8 +31,8 @@ func appendFields(b []byte, m *vote.Message, has fields) []byte {
 	if has&hasTime != 0 {
 		b = appendInt(b, int64(m.Time))
 	}
-	if has&hasBid != 0 {
-		b = appendUint(b, uint64(m.Bid))
+	if has&hasTokenHint != 0 {
+		b = appendUint(b, uint64(m.TokenHint))
 	}
 	if has&hasToken != 0 {
 		b = appendUint(b, uint64(m.Token))
@@ -56,14 +56,14 @@ func appendFields(b []byte, m *vote.Message, has fields) []byte {
 		if has&hasPrefix != 0 {
 			b = appendBool(b, m.Prefix)
 		}
-		if has&hasUrge != 0 {
+		if has&hasRevoke != 0 {
 			b = appendBool(b, m.Revoke)
 		}
 		if has&hasGap != 0 {
 			b = appendBool(b, m.Gap)
 		}
 	}
-	if has&someWords != 0 {
+	if has&someTexts != 0 {
 		if has&hasWho != 0 {
 			b = appendString(b, string(m.Who))
 		}
@@ -152,13 +152,13 @@ func appendFields(b []byte, m *vote.Message, has fields) []byte {
 			}
 		}
 	}
-	if has&hasElected != 0 {
+	if has&hasEpoch != 0 {
 		b = appendUint(b, m.Epoch)
 	}
 	if has&hasDir != 0 {
 		b = appendUint(b, uint64(m.Dir))
 	}
-	if has&hasElecting != 0 {
+	if has&hasConsensus != 0 {
 		b = appendElecting(b, m.Consensus)
 	}
 	if has&hasHeard != 0 {
@@ -171,7 +171,7 @@ func appendFields(b []byte, m *vote.Message, has fields) []byte {
 }
 
 func appendSpec(b []byte, w *vote.Spec) []byte {
-	words := specWords
+	words := specFields
 	if w.EndsAfter == 0 {
 		words--
 	}
@@ -191,11 +191,11 @@ func appendSpec(b []byte, w *vote.Spec) []byte {
 }
 
 func appendRequest(b []byte, e *vote.Entry) []byte {
-	b = appendArray(b, requestWords)
+	b = appendArray(b, requestFields)
 	b = appendSpec(b, &e.Spec)
 	b = appendUint(b, uint64(e.Number))
 	b = appendInt(b, int64(e.Time))
-	b = appendUint(b, uint64(e.Bid))
+	b = appendUint(b, uint64(e.TokenHint))
 	b = appendUint(b, uint64(e.Serial))
 	b = appendUint(b, uint64(e.Yielded))
 	b = appendUint(b, uint64(e.Slot))
@@ -203,7 +203,7 @@ func appendRequest(b []byte, e *vote.Entry) []byte {
 }
 
 func appendVote(b []byte, e *vote.Entry) []byte {
-	b = appendArray(b, voteWords)
+	b = appendArray(b, voteFields)
 	b = appendUint(b, uint64(e.Number))
 	b = appendUint(b, uint64(e.Serial))
 	b = appendUint(b, uint64(e.Slot))
@@ -211,7 +211,7 @@ func appendVote(b []byte, e *vote.Entry) []byte {
 }
 
 func appendView(b []byte, s *vote.View) []byte {
-	b = appendArray(b, sightWords)
+	b = appendArray(b, viewFields)
 	b = appendUint(b, uint64(s.State))
 	b = appendString(b, string(s.Key))
 	b = appendString(b, string(s.Owner.Node))

@@ -28,8 +28,8 @@ const (
 	// maxHandshake bounds a frame of the handshake: the largest electorate with the longest names
 	// needs half of the bound.
 	maxHandshake = 16 << 10
-	// maxHandshakeWords bounds the elements of the array, including any added by later versions.
-	maxHandshakeWords = 64
+	// maxHandshakeFields bounds the elements of the array, including any added by later versions.
+	maxHandshakeFields = 64
 	// maxAddr bounds an address: the longest host name, and a port.
 	maxAddr = 255 + len(":65535")
 	// maxText bounds the text of a refusal. Two long lists of voters may exceed the bound and are
@@ -74,7 +74,7 @@ type refusal struct {
 }
 
 func appendHello(b []byte, h *hello) []byte {
-	b = appendArray(b, 3+offerWords+laterWords)
+	b = appendArray(b, 3+offerFields+laterFields)
 	b = appendUint(b, tagHello)
 	b = appendOffer(b, &h.offer)
 	b = appendUint(b, uint64(h.role))
@@ -83,7 +83,7 @@ func appendHello(b []byte, h *hello) []byte {
 }
 
 func appendWelcome(b []byte, w *welcome) []byte {
-	b = appendArray(b, 2+offerWords+laterWords)
+	b = appendArray(b, 2+offerFields+laterFields)
 	b = appendUint(b, tagWelcome)
 	b = appendOffer(b, &w.offer)
 	b = appendUint(b, uint64(w.version))
@@ -91,9 +91,9 @@ func appendWelcome(b []byte, w *welcome) []byte {
 }
 
 func appendRefusal(b []byte, r *refusal) []byte {
-	words := refusalWords
+	words := refusalFields
 	if r.tells() {
-		words += termsWords + accountWords + birthWords
+		words += termsFields + accountFields + birthFields
 	}
 	b = appendArray(b, words)
 	b = appendUint(b, tagRefusal)
@@ -122,15 +122,15 @@ func (r *refusal) tells() bool { return len(r.terms.Voters) > 0 || r.terms.Birth
 // later, so they follow all other parts, then births, and whether a node is converting. A refusal
 // doesn't tell whether its sender is converting: it tells what the receiver differs from.
 const (
-	offerWords   = 9
-	refusalWords = 5
-	termsWords   = 3
-	accountWords = 4
-	birthWords   = 3
+	offerFields   = 9
+	refusalFields = 5
+	termsFields   = 3
+	accountFields = 4
+	birthFields   = 3
 
-	convertingWords = 1
+	convertingFields = 1
 
-	laterWords = accountWords + birthWords + convertingWords
+	laterFields = accountFields + birthFields + convertingFields
 )
 
 // appendLater appends what later versions have added to a hello or a welcome.
@@ -197,7 +197,7 @@ func cut(s string, n int) string {
 // decodeHello decodes a dialer's message. Like Decode it is total.
 func decodeHello(frame []byte) (h hello, err error) {
 	p := parse(frame)
-	n := p.handshake(3 + offerWords)
+	n := p.handshake(3 + offerFields)
 	if tag := p.uint(); tag != tagHello {
 		p.fail("a handshake that begins with %d", tag)
 	}
@@ -207,8 +207,8 @@ func decodeHello(frame []byte) (h hello, err error) {
 		p.fail("role %d is not known", h.role)
 	}
 	h.want = vote.NodeID(p.string(0, vote.MaxNameLen, "node name"))
-	know := p.later(n, 3+offerWords, &h.account, &h.terms.Birth, &h.terms.Converting)
-	h.unaware = know < 3+offerWords+laterWords
+	know := p.later(n, 3+offerFields, &h.account, &h.terms.Birth, &h.terms.Converting)
+	h.unaware = know < 3+offerFields+laterFields
 	if err := p.tail(n, know); err != nil {
 		return hello{}, err
 	}
@@ -227,8 +227,8 @@ func decodeAnswer(frame []byte) (*welcome, *refusal, error) {
 		var w welcome
 		p.offer(&w.offer)
 		w.version = uint8(p.upTo(math.MaxUint8, "wire version"))
-		know := p.later(n, 2+offerWords, &w.account, &w.terms.Birth, &w.terms.Converting)
-		w.unaware = know < 2+offerWords+laterWords
+		know := p.later(n, 2+offerFields, &w.account, &w.terms.Birth, &w.terms.Converting)
+		w.unaware = know < 2+offerFields+laterFields
 		if err := p.tail(n, know); err != nil {
 			return nil, nil, err
 		}
@@ -242,13 +242,13 @@ func decodeAnswer(frame []byte) (*welcome, *refusal, error) {
 			r.reason = vote.ReasonTerms // a reason of a later version; the text says more
 		}
 		r.text = p.string(0, maxText, "text")
-		know := refusalWords
-		if n >= refusalWords+termsWords {
+		know := refusalFields
+		if n >= refusalFields+termsFields {
 			r.terms.MaxTTL, r.terms.Voters, r.terms.Dynamic = p.duration(), p.voters(), p.bool()
 			if p.err == nil && !r.tells() {
 				p.fail("terms without voters")
 			}
-			know = p.later(n, refusalWords+termsWords, &r.account, &r.terms.Birth, nil)
+			know = p.later(n, refusalFields+termsFields, &r.account, &r.terms.Birth, nil)
 			if r.terms.Birth.Expect > 0 {
 				r.terms.Voters = nil // see appendRefusal
 			}
@@ -265,7 +265,7 @@ func decodeAnswer(frame []byte) (*welcome, *refusal, error) {
 // account reads a node's account, which follows the first elements, if n elements are enough to
 // include an account. It returns how many elements are read in all.
 func (p *parser) account(n, first int, a *vote.Account) int {
-	if p.err != nil || n < first+accountWords {
+	if p.err != nil || n < first+accountFields {
 		return first
 	}
 	if a.Standing = vote.Standing(p.upTo(math.MaxUint8, "standing")); !a.Standing.Valid() {
@@ -273,32 +273,32 @@ func (p *parser) account(n, first int, a *vote.Account) int {
 	}
 	a.Counted, a.Up = p.duration(), p.duration()
 	a.Addr = p.string(0, maxAddr, "address")
-	return first + accountWords
+	return first + accountFields
 }
 
 // later reads what later versions have added: an account, a birth after it, and, unless converting
 // is nil, whether the sender is converting. It returns how many elements are read in all.
 func (p *parser) later(n, first int, a *vote.Account, b *vote.Birth, converting *bool) int {
 	know := p.account(n, first, a)
-	const withoutRegister = birthWords - 1 // as the first version with births has it
-	if p.err != nil || n < first+accountWords+withoutRegister {
+	const withoutRegister = birthFields - 1 // as the first version with births has it
+	if p.err != nil || n < first+accountFields+withoutRegister {
 		return know
 	}
 	b.Expect, b.MinVoters = int(p.upTo(vote.MaxVoters, "Expect")), int(p.upTo(vote.MaxVoters, "MinVoters"))
-	if n < first+accountWords+birthWords {
+	if n < first+accountFields+birthFields {
 		return know + withoutRegister
 	}
 	b.Register = p.bool()
-	if converting == nil || n < first+laterWords {
-		return know + birthWords
+	if converting == nil || n < first+laterFields {
+		return know + birthFields
 	}
 	*converting = p.bool()
-	return know + birthWords + convertingWords
+	return know + birthFields + convertingFields
 }
 
 // handshake reads the header of the array, which needs at least least elements.
 func (p *parser) handshake(least int) int {
-	n := p.array(maxHandshakeWords)
+	n := p.array(maxHandshakeFields)
 	if p.err == nil && n < least {
 		p.fail("a handshake of %d fields", n)
 	}

@@ -173,7 +173,7 @@ func TestBadHandshakesAreErrors(t *testing.T) {
 		{"nothing", nil},
 		{"no array", []byte{1}},
 		{"a huge array", []byte{0xdd, 0xff, 0xff, 0xff, 0xff}},
-		{"more words than may be added", append([]byte{0xdc, 0, maxHandshakeWords + 1}, make([]byte, 200)...)},
+		{"more words than may be added", append([]byte{0xdc, 0, maxHandshakeFields + 1}, make([]byte, 200)...)},
 		{"an answer", spoil(0, tagWelcome)},
 		{"too few words", pack(t, helloWords()[:11]...)},
 		{"bytes behind it", append(pack(t, helloWords()...), 1)},

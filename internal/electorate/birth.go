@@ -81,7 +81,7 @@ func (m *Machine) birth() {
 		m.candidates, m.candidatesSince = set, m.now.Slow
 	}
 	if o := m.pledgedTo(); o != nil {
-		m.pledge(o.told.pledge, o.told.pledgeMost, o.told.pledgeMaxTTL)
+		m.pledge(o.report.pledge, o.report.pledgeMost, o.report.pledgeMaxTTL)
 		return
 	}
 	settled := m.alone() || m.now.Slow.Sub(m.candidatesSince) >= birthMargin
@@ -143,8 +143,8 @@ func (m *Machine) pledge(set []vote.Elector, most int, maxTTL time.Duration) {
 func (m *Machine) lowest() []vote.Elector {
 	fresh := []vote.Elector{m.Elector()}
 	for _, o := range m.sorted() {
-		if m.isFresh(o) && len(o.told.pledge) == 0 {
-			fresh = append(fresh, vote.Elector{Name: o.name, Dir: o.told.dir})
+		if m.isFresh(o) && len(o.report.pledge) == 0 {
+			fresh = append(fresh, vote.Elector{Name: o.name, Dir: o.report.dir})
 		}
 	}
 	slices.SortFunc(fresh, vote.Elector.Compare)
@@ -157,7 +157,7 @@ func (m *Machine) lowest() []vote.Elector {
 			continue
 		}
 		for _, w := range set {
-			if !slices.Contains(m.others[v.Name].told.contacts, w) {
+			if !slices.Contains(m.others[v.Name].report.contacts, w) {
 				return nil
 			}
 		}
@@ -167,14 +167,16 @@ func (m *Machine) lowest() []vote.Elector {
 
 // isFresh reports whether another process has just reported to know no electorate, and may take
 // part in a birth.
-func (m *Machine) isFresh(o *other) bool { return m.recent(o) && o.told.founding && o.told.dir != 0 }
+func (m *Machine) isFresh(o *other) bool {
+	return m.recent(o) && o.report.founding && o.report.dir != 0
+}
 
 // pledgedTo returns a process that has pledged to a set with this node, if all of the set are fresh
 // and have pledged to nothing else; nil if there is none.
 func (m *Machine) pledgedTo() *other {
 	for _, o := range m.sorted() {
-		set := o.told.pledge
-		if !m.isFresh(o) || len(set) != m.cfg.Expect || !slices.Contains(set, m.Elector()) || !slices.Contains(set, vote.Elector{Name: o.name, Dir: o.told.dir}) {
+		set := o.report.pledge
+		if !m.isFresh(o) || len(set) != m.cfg.Expect || !slices.Contains(set, m.Elector()) || !slices.Contains(set, vote.Elector{Name: o.name, Dir: o.report.dir}) {
 			continue
 		}
 		if !slices.ContainsFunc(set, func(v vote.Elector) bool { return !m.mayPledge(v, set) }) {
@@ -190,7 +192,7 @@ func (m *Machine) mayPledge(v vote.Elector, set []vote.Elector) bool {
 		return true
 	}
 	o := m.others[v.Name]
-	return o != nil && m.isFresh(o) && o.told.dir == v.Dir && (len(o.told.pledge) == 0 || slices.Equal(o.told.pledge, set))
+	return o != nil && m.isFresh(o) && o.report.dir == v.Dir && (len(o.report.pledge) == 0 || slices.Equal(o.report.pledge, set))
 }
 
 // complete applies the founders as version 1 if all founders have pledged to the set, and the
@@ -202,7 +204,7 @@ func (m *Machine) complete() {
 			continue
 		}
 		o := m.others[v.Name]
-		if o == nil || !m.recent(o) || o.told.dir != v.Dir || !slices.Equal(o.told.pledge, set) || o.told.pledgeMost != m.stored.PledgeMost || o.told.pledgeMaxTTL != m.stored.PledgeMaxTTL {
+		if o == nil || !m.recent(o) || o.report.dir != v.Dir || !slices.Equal(o.report.pledge, set) || o.report.pledgeMost != m.stored.PledgeMost || o.report.pledgeMaxTTL != m.stored.PledgeMaxTTL {
 			return
 		}
 	}
@@ -286,7 +288,7 @@ func (m *Machine) freshContacts() []vote.Elector {
 	all := []vote.Elector{m.Elector()}
 	for _, o := range m.sorted() {
 		if m.isFresh(o) && len(all) < vote.MaxVoters {
-			all = append(all, vote.Elector{Name: o.name, Dir: o.told.dir})
+			all = append(all, vote.Elector{Name: o.name, Dir: o.report.dir})
 		}
 	}
 	return all
@@ -337,9 +339,9 @@ func (m *Machine) birthText() string {
 	}
 	var fresh, bound []vote.Elector
 	for _, o := range m.sorted() {
-		switch v := (vote.Elector{Name: o.name, Dir: o.told.dir}); {
+		switch v := (vote.Elector{Name: o.name, Dir: o.report.dir}); {
 		case !m.isFresh(o):
-		case len(o.told.pledge) > 0 && !slices.Contains(o.told.pledge, m.Elector()):
+		case len(o.report.pledge) > 0 && !slices.Contains(o.report.pledge, m.Elector()):
 			bound = append(bound, v)
 		default:
 			fresh = append(fresh, v)

@@ -149,7 +149,7 @@ func (m *Machine) conclude() {
 		if v == m.Elector() {
 			minToken = max(minToken, m.own.Top)
 		} else {
-			minToken = max(minToken, m.others[v.Name].told.top)
+			minToken = max(minToken, m.others[v.Name].report.top)
 		}
 	}
 	m.want(vote.Electorate{Version: e.Version + 1, Lineage: e.Lineage, Voters: e.Voters, MinToken: max(e.MinToken, min(minToken, vote.MaxMinToken)), Most: e.Most, MaxTTL: e.MaxTTL}, "the end of the joint electorate")
@@ -162,8 +162,8 @@ func (m *Machine) applies(v vote.Elector, nonce uint64) bool {
 		return m.remembers() // the known electorate is stored: move concludes nothing before
 	}
 	o := m.others[v.Name]
-	return o != nil && o.confirmed && o.told.dir == v.Dir && o.copied != v.Dir && o.told.elected == m.state.Electorate.Version && o.told.counting &&
-		o.told.nonce >= nonce && (nonce == 0 || m.recent(o))
+	return o != nil && o.confirmed && o.report.dir == v.Dir && o.copied != v.Dir && o.report.version == m.state.Electorate.Version && o.report.counting &&
+		o.report.nonce >= nonce && (nonce == 0 || m.recent(o))
 }
 
 // follow has the electorate changed when the live nodes differ from the voters.
@@ -221,11 +221,11 @@ func (m *Machine) decisionOn(v vote.Elector) (decision, string) {
 	long := FailAfter(m.maxTTL())
 	recent := m.recent(o)
 	switch {
-	case recent && o.told.dir == v.Dir && o.told.leaving:
+	case recent && o.report.dir == v.Dir && o.report.leaving:
 		return parts, "it leaves"
 	case o.seen == vote.Left && m.tie(v).cut != 0:
 		return parts, "it has left"
-	case recent && o.told.dir != v.Dir && m.now.Slow.Sub(o.since) >= SettleAfter(m.maxTTL()):
+	case recent && o.report.dir != v.Dir && m.now.Slow.Sub(o.since) >= SettleAfter(m.maxTTL()):
 		// Names are unique in a joint electorate, so the new directory comes in by a change of its
 		// own, right after this change. A new directory that can't vote doesn't cost the seat.
 		why := "its state directory was replaced"
@@ -238,7 +238,7 @@ func (m *Machine) decisionOn(v vote.Elector) (decision, string) {
 		return absent, why
 	case o.copied == v.Dir && m.now.Slow.Sub(o.badly) >= long:
 		return absent, "its state directory is an old copy"
-	case recent && o.told.stuck && m.now.Slow.Sub(o.told.stuckSince) >= long:
+	case recent && o.report.stuck && m.now.Slow.Sub(o.report.stuckSince) >= long:
 		if m.byCount() {
 			return absent, "it can't use the register"
 		}
@@ -257,7 +257,7 @@ func (m *Machine) decisionOn(v vote.Elector) (decision, string) {
 // standby reports whether a node may be voted in.
 func (m *Machine) standby(o *other) bool {
 	return o.seen == vote.Alive && o.dir != 0 && m.now.Slow.Sub(o.since) >= SettleAfter(m.maxTTL()) &&
-		m.recent(o) && m.isMet(vote.Elector{Name: o.name, Dir: o.dir}) && o.told.dir == o.dir && o.told.elected == m.state.Electorate.Version && !o.told.stuck && !o.told.leaving && o.copied != o.dir
+		m.recent(o) && m.isMet(vote.Elector{Name: o.name, Dir: o.dir}) && o.report.dir == o.dir && o.report.version == m.state.Electorate.Version && !o.report.stuck && !o.report.leaving && o.copied != o.dir
 }
 
 // standbySoon reports whether a node without a vote may soon be on standby. A node may be, if the
@@ -291,7 +291,7 @@ func (m *Machine) takesAll(stay, in, most int) bool {
 // mayStandBy reports whether another node is alive, doesn't vote, and meets the needs of a voter.
 func (m *Machine) mayStandBy(o *other) bool {
 	votes := slices.ContainsFunc(m.state.Electorate.Voters, func(v vote.Elector) bool { return v.Name == o.name })
-	return !votes && o.seen == vote.Alive && o.dir != 0 && o.copied != o.dir && !o.told.stuck && !o.told.leaving
+	return !votes && o.seen == vote.Alive && o.dir != 0 && o.copied != o.dir && !o.report.stuck && !o.report.leaving
 }
 
 // standbyMargin is the longest time until the voters have seen a newly started node, or have a
@@ -305,5 +305,5 @@ func (m *Machine) well(v vote.Elector) bool {
 		return true
 	}
 	o := m.others[v.Name]
-	return o != nil && m.recent(o) && o.told.dir == v.Dir && (!o.told.stuck || m.byCount()) && o.copied != v.Dir
+	return o != nil && m.recent(o) && o.report.dir == v.Dir && (!o.report.stuck || m.byCount()) && o.copied != v.Dir
 }

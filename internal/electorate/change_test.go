@@ -31,7 +31,7 @@ func scene(t *testing.T, e, others string) *bench {
 		o.seen, o.dir, o.since, o.heard, o.confirmed = vote.Alive, dir, ago(longAgo), b.now.Slow, true
 		o.up, o.spoke, o.conn, o.incarnation = true, true, conn(o.name), 7
 		since[o.name] = longAgo
-		o.told = report{dir: dir, elected: s.Electorate.Version, counting: true, stuckSince: ago(longAgo)}
+		o.report = report{dir: dir, version: s.Electorate.Version, counting: true, stuckSince: ago(longAgo)}
 		lost := func(d time.Duration) { o.up, o.heard, since[o.name] = false, ago(d), d }
 		switch how {
 		case "": // all is well
@@ -57,20 +57,20 @@ func scene(t *testing.T, e, others string) *bench {
 		case "leftbutthere":
 			o.seen = vote.Left
 		case "leaving":
-			o.told.leaving = true
+			o.report.leaving = true
 		case "stuck":
-			o.told.stuck = true
+			o.report.stuck = true
 		case "stucknow":
-			o.told.stuck, o.told.stuckSince = true, ago(FailAfter(maxTTL)-1)
+			o.report.stuck, o.report.stuckSince = true, ago(FailAfter(maxTTL)-1)
 		case "otherdir":
-			o.dir, o.told.dir = 99, 99
+			o.dir, o.report.dir = 99, 99
 		case "otherdirstuck": // and can't vote
-			o.dir, o.told.dir, o.told.stuck = 99, 99, true
+			o.dir, o.report.dir, o.report.stuck = 99, 99, true
 		case "otherdirnow":
-			o.dir, o.told.dir, o.since = 99, 99, ago(SettleAfter(maxTTL)-1)
+			o.dir, o.report.dir, o.since = 99, 99, ago(SettleAfter(maxTTL)-1)
 			since[o.name] = SettleAfter(maxTTL) - 1
 		case "othertold": // gossip doesn't know the new directory yet
-			o.told.dir = 99
+			o.report.dir = 99
 		case "copied":
 			o.copied, o.badly = dir, ago(longAgo)
 		case "copiednow":
@@ -78,19 +78,19 @@ func scene(t *testing.T, e, others string) *bench {
 		case "new":
 			o.since = ago(SettleAfter(maxTTL) - 1)
 		case "newandleaving":
-			o.since, o.told.leaving = ago(SettleAfter(maxTTL)-1), true
+			o.since, o.report.leaving = ago(SettleAfter(maxTTL)-1), true
 		case "newcopied": // can't vote either
 			o.since, o.copied, o.badly = ago(SettleAfter(maxTTL)-1), dir, ago(longAgo)
 		case "newnodir": // can't vote
-			o.since, o.dir, o.told.dir = ago(SettleAfter(maxTTL)-1), 0, 0
+			o.since, o.dir, o.report.dir = ago(SettleAfter(maxTTL)-1), 0, 0
 		case "nodir":
-			o.dir, o.told.dir = 0, 0
+			o.dir, o.report.dir = 0, 0
 		case "behind":
-			o.told.elected--
+			o.report.version--
 		case "justmet":
 			since[o.name] = SettleAfter(maxTTL) - 1
 		case "never": // has never sent a message
-			o.confirmed, o.spoke, o.told = false, false, report{}
+			o.confirmed, o.spoke, o.report = false, false, report{}
 		default:
 			t.Fatalf("what is %q?", how)
 		}
@@ -99,13 +99,13 @@ func scene(t *testing.T, e, others string) *bench {
 	reached := b.m.contacts()
 	for _, o := range b.m.sorted() {
 		if o.spoke && o.up {
-			o.told.contacts = reached
+			o.report.contacts = reached
 		}
 	}
 	b.m.compareContacts()
 	for v, t := range b.m.ties {
 		if d, ok := since[v.Name]; ok {
-			if o := b.m.others[v.Name]; !o.up || o.told.dir != v.Dir {
+			if o := b.m.others[v.Name]; !o.up || o.report.dir != v.Dir {
 				t.last = ago(d)
 			}
 			t.met, t.cut = min(t.met, ago(d)), min(t.cut, ago(d))
@@ -290,7 +290,7 @@ func TestTheLastOneStandsByUnlessThatIsWeOurselves(t *testing.T) {
 	delete(b.m.others, "d")
 	o := b.m.other("a")
 	*o = *b.m.others["b"]
-	o.name, o.dir, o.told.dir = "a", 1, 1
+	o.name, o.dir, o.report.dir = "a", 1, 1
 	if target, _ := b.m.target(); !slices.Equal(target, electors("a b d")) {
 		t.Errorf("%q", names(target))
 	}

@@ -29,7 +29,7 @@ func (m *Machine) contacts() []vote.Elector {
 	e := &m.state.Electorate
 	var could []vote.Elector
 	for _, o := range m.sorted() {
-		v := vote.Elector{Name: o.name, Dir: o.told.dir}
+		v := vote.Elector{Name: o.name, Dir: o.report.dir}
 		switch {
 		case v.Dir == 0 || !m.recent(o):
 		case e.Has(v):
@@ -125,13 +125,13 @@ func (m *Machine) contact(w, v vote.Elector) contact {
 	var there bool
 	if w == m.Elector() {
 		o := m.others[v.Name]
-		there = o != nil && m.recent(o) && o.told.dir == v.Dir
+		there = o != nil && m.recent(o) && o.report.dir == v.Dir
 	} else {
 		o := m.others[w.Name]
-		if w == v || o == nil || !m.recent(o) || o.told.dir != w.Dir || len(o.told.contacts) == 0 {
+		if w == v || o == nil || !m.recent(o) || o.report.dir != w.Dir || len(o.report.contacts) == 0 {
 			return untold // no voter's report about itself counts
 		}
-		there = slices.Contains(o.told.contacts, v)
+		there = slices.Contains(o.report.contacts, v)
 	}
 	if there {
 		return met

@@ -89,7 +89,7 @@ func TestWhoIsReachedStaysThoughNoGossipSeesIt(t *testing.T) {
 // against the presence of another node.
 func TestAnOldersWordOnContactIsNone(t *testing.T) {
 	b := scene(t, "3: a b c", "b c=gone d")
-	b.m.others["b"].told.contacts = nil
+	b.m.others["b"].report.contacts = nil
 	b.m.compareContacts()
 	if tie := b.m.tie(elector("c")); tie.cut != 0 {
 		t.Error("a alone says that c is gone")

@@ -147,7 +147,7 @@ func TestAFounderOfAMeshThatWasFoundedWaitsForNoFounding(t *testing.T) {
 	l.pass(2 * maxTTL)
 	for _, at := range l.names {
 		for _, name := range l.names {
-			if o := l.units[at].m.others[name]; o != nil && o.told.founding {
+			if o := l.units[at].m.others[name]; o != nil && o.report.founding {
 				t.Errorf("%s tells %s that it waits to found", name, at)
 			}
 		}
@@ -189,7 +189,7 @@ func TestANodeWithAnotherDirectoryDoesNotGoByAnElectorateForTheVoter(t *testing.
 	if !b.m.applies(elector("b"), 0) {
 		t.Fatal("b doesn't apply it, though it has said so")
 	}
-	b.m.others["b"].told.dir = 99
+	b.m.others["b"].report.dir = 99
 	if b.m.applies(elector("b"), 0) {
 		t.Error("b applies it with another directory")
 	}

@@ -37,10 +37,10 @@ func (m *Machine) found() {
 			continue
 		}
 		o := m.others[name]
-		if o == nil || !m.recent(o) || !o.told.founding || o.told.dir == 0 {
+		if o == nil || !m.recent(o) || !o.report.founding || o.report.dir == 0 {
 			return // all founders, not most: a missing founder may know of an electorate
 		}
-		founders = append(founders, vote.Elector{Name: name, Dir: o.told.dir})
+		founders = append(founders, vote.Elector{Name: name, Dir: o.report.dir})
 	}
 	slices.SortFunc(founders, vote.Elector.Compare)
 	if len(m.state.Pledge) == 0 {
@@ -56,7 +56,7 @@ func (m *Machine) found() {
 		if v == m.Elector() {
 			continue
 		}
-		if o := m.others[v.Name]; !slices.Equal(o.told.pledge, founders) || o.told.pledgeMost != m.stored.PledgeMost || o.told.pledgeMaxTTL != m.stored.PledgeMaxTTL {
+		if o := m.others[v.Name]; !slices.Equal(o.report.pledge, founders) || o.report.pledgeMost != m.stored.PledgeMost || o.report.pledgeMaxTTL != m.stored.PledgeMaxTTL {
 			return
 		}
 	}
@@ -75,10 +75,10 @@ func (m *Machine) pledgeable(founders []vote.Elector) (most int, maxTTL time.Dur
 	}
 	for _, v := range others {
 		o := m.others[v.Name]
-		if slices.Equal(o.told.pledge, founders) && o.told.pledgeMost > 0 {
-			return o.told.pledgeMost, o.told.pledgeMaxTTL
+		if slices.Equal(o.report.pledge, founders) && o.report.pledgeMost > 0 {
+			return o.report.pledgeMost, o.report.pledgeMaxTTL
 		}
-		if o.told.most > 0 && o.told.most != m.cfg.MaxVoters {
+		if o.report.most > 0 && o.report.most != m.cfg.MaxVoters {
 			most = 0
 		}
 	}
@@ -88,7 +88,7 @@ func (m *Machine) pledgeable(founders []vote.Elector) (most int, maxTTL time.Dur
 // mayKnow reports whether another node is alive and may know of an electorate. The founding waits
 // until such a node has reported to know no electorate.
 func (m *Machine) mayKnow(o *other) bool {
-	return o.seen == vote.Alive && (!m.recent(o) || o.told.elected != 0)
+	return o.seen == vote.Alive && (!m.recent(o) || o.report.version != 0)
 }
 
 // lineage returns the identifier of a founding.

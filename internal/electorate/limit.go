@@ -36,8 +36,8 @@ func configured[T int | time.Duration](m *Machine, own T, told func(*report) T) 
 		if v == m.Elector() {
 			return own
 		}
-		if o := m.others[v.Name]; o != nil && m.recent(o) && o.told.dir == v.Dir {
-			return told(&o.told)
+		if o := m.others[v.Name]; o != nil && m.recent(o) && o.report.dir == v.Dir {
+			return told(&o.report)
 		}
 		return 0
 	}

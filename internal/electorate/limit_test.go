@@ -129,7 +129,7 @@ func TestWhereNoLimitWasDecided(t *testing.T) {
 		b := scene(t, "3: a b c", "b c d e")
 		b.m.state.Electorate.Most, b.m.cfg.MaxVoters = 0, c.mine
 		for _, n := range nodes("b c") {
-			b.m.others[n].told.most = c.told
+			b.m.others[n].report.most = c.told
 		}
 		b.m.follow()
 		if got := b.m.mostVoters(); got != c.want {

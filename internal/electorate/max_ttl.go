@@ -31,7 +31,7 @@ func (m *Machine) wantedMaxTTL() time.Duration {
 // agrees reports whether another founder is configured with this node's maximum TTL, as far as
 // reported.
 func (m *Machine) agrees(o *other) bool {
-	return cmp.Or(o.told.maxTTL, m.cfg.MaxTTL) == m.cfg.MaxTTL
+	return cmp.Or(o.report.maxTTL, m.cfg.MaxTTL) == m.cfg.MaxTTL
 }
 
 // pledgedMaxTTL returns the maximum TTL to which this node pledges itself with other founders, and
@@ -45,7 +45,7 @@ func (m *Machine) pledgedMaxTTL(founders []vote.Elector) time.Duration {
 		if v == m.Elector() {
 			continue
 		}
-		told := &m.others[v.Name].told
+		told := &m.others[v.Name].report
 		if told.maxTTL == 0 {
 			return 0
 		}
@@ -63,7 +63,7 @@ func (m *Machine) longestTold() time.Duration {
 	}
 	longest := max(e.MaxTTL, e.OldMaxTTL, m.cfg.MaxTTL, m.longest)
 	for _, o := range m.sorted() {
-		longest = max(longest, o.told.maxTTL)
+		longest = max(longest, o.report.maxTTL)
 	}
 	return longest
 }

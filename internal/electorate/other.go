@@ -36,7 +36,7 @@ type other struct {
 	askedAt    vote.Instant // when the first unanswered poll was sent
 
 	// The newest report of the node.
-	told report
+	report report
 	// heard is when the report came; before the first report, when the node was first heard of.
 	heard        vote.Instant
 	confirmed    bool         // a report has come
@@ -56,7 +56,7 @@ type other struct {
 type report struct {
 	nonce                    uint64
 	dir                      vote.Dir
-	elected                  uint64 // the stored version
+	version                  uint64 // the stored version
 	top                      vote.Token
 	most                     int
 	counting                 bool
@@ -255,14 +255,14 @@ func (m *Machine) remembers() bool {
 // reported takes in a report.
 func (m *Machine) reported(o *other, msg *vote.Message) {
 	e := msg.Consensus
-	was := o.told
-	o.told = report{
-		nonce: msg.Nonce, dir: e.Dir, elected: msg.Epoch, top: msg.Token, counting: msg.Counting, most: e.MaxVoters,
+	was := o.report
+	o.report = report{
+		nonce: msg.Nonce, dir: e.Dir, version: msg.Epoch, top: msg.Token, counting: msg.Counting, most: e.MaxVoters,
 		founding: e.Founding, stuck: e.Stuck, leaving: e.Leaving, pledge: e.Electorate.Voters, stuckSince: m.now.Slow,
 		pledgeMost: e.Electorate.Most, maxTTL: e.MaxTTL, pledgeMaxTTL: e.Electorate.MaxTTL, contacts: e.Contacts,
 	}
 	if was.stuck && was.dir == e.Dir {
-		o.told.stuckSince = was.stuckSince
+		o.report.stuckSince = was.stuckSince
 	}
 	if lagging := msg.Epoch < m.stored.Electorate.Version; lagging != o.lagging || was.dir != e.Dir {
 		o.lagging, o.laggingSince = lagging, m.now.Slow

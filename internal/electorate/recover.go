@@ -47,7 +47,7 @@ func (m *Machine) Recover(now vote.Now, names []vote.NodeID, minToken vote.Token
 	// In a joint electorate the old voters count: without the new ones they are restored.
 	if majority(e.Deciding(), func(v vote.Elector) bool {
 		o := m.others[v.Name]
-		return v == m.Elector() || o != nil && m.recent(o) && o.told.dir == v.Dir
+		return v == m.Elector() || o != nil && m.recent(o) && o.report.dir == v.Dir
 	}) {
 		return ErrNotLost
 	}
@@ -57,12 +57,12 @@ func (m *Machine) Recover(now vote.Now, names []vote.NodeID, minToken vote.Token
 		switch o := m.others[name]; {
 		case name == m.cfg.Self.Node:
 			next.Voters = append(next.Voters, m.Elector())
-		case o == nil || !m.recent(o) || o.told.dir == 0:
+		case o == nil || !m.recent(o) || o.report.dir == 0:
 			missing = append(missing, string(name))
-		case o.told.stuck || o.copied == o.told.dir:
+		case o.report.stuck || o.copied == o.report.dir:
 			unfit = append(unfit, string(name))
 		default:
-			next.Voters = append(next.Voters, vote.Elector{Name: name, Dir: o.told.dir})
+			next.Voters = append(next.Voters, vote.Elector{Name: name, Dir: o.report.dir})
 		}
 	}
 	slices.SortFunc(next.Voters, vote.Elector.Compare)

@@ -344,7 +344,7 @@ func (m *Machine) usable(v vote.Elector) bool {
 		return !m.cannotRegister()
 	}
 	o := m.others[v.Name]
-	return m.well(v) && !o.told.stuck
+	return m.well(v) && !o.report.stuck
 }
 
 // isBarren reports whether a majority of the voters has been unable to use the register for a term,
@@ -362,7 +362,7 @@ func (m *Machine) isBarren() bool {
 		able++
 	}
 	for _, o := range m.sorted() {
-		if m.recent(o) && o.told.dir != 0 && !o.told.stuck && !o.told.leaving {
+		if m.recent(o) && o.report.dir != 0 && !o.report.stuck && !o.report.leaving {
 			able++
 		}
 	}

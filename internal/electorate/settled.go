@@ -14,11 +14,11 @@ func (m *Machine) Unsettled(now vote.Now) string {
 		return "the electorate is being changed"
 	}
 	for _, o := range m.sorted() {
-		ends := o.told.leaving && m.recent(o)
+		ends := o.report.leaving && m.recent(o)
 		switch {
-		case ends && e.Has(vote.Elector{Name: o.name, Dir: o.told.dir}):
+		case ends && e.Has(vote.Elector{Name: o.name, Dir: o.report.dir}):
 			return "the voter " + string(o.name) + " is leaving"
-		case ends && m.isBounded() && o.told.dir != 0:
+		case ends && m.isBounded() && o.report.dir != 0:
 			// Without a register only so many processes may run at once, and the ending process
 			// counts.
 			return "the process " + string(o.name) + " hasn't ended yet"

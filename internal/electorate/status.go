@@ -125,13 +125,13 @@ func (m *Machine) foundingText() string {
 		case name == m.cfg.Self.Node:
 		case o == nil || !m.recent(o):
 			lack = append(lack, string(name)+" (not reached)")
-		case !o.told.founding:
+		case !o.report.founding:
 			lack = append(lack, string(name)+" (started without Bootstrap)")
-		case len(m.state.Pledge) == 0 && len(o.told.pledge) == 0 && o.told.most != 0 && o.told.most != m.cfg.MaxVoters:
-			lack = append(lack, fmt.Sprintf("%s (its MaxVoters is %d, and %d on this node: configure the same)", name, o.told.most, m.cfg.MaxVoters))
-		case len(m.state.Pledge) == 0 && len(o.told.pledge) == 0 && !m.agrees(o):
-			lack = append(lack, fmt.Sprintf("%s (its MaxTTL is %v, and %v on this node: configure the same)", name, o.told.maxTTL, m.cfg.MaxTTL))
-		case len(m.state.Pledge) > 0 && !slices.Contains(m.state.Pledge, vote.Elector{Name: name, Dir: o.told.dir}):
+		case len(m.state.Pledge) == 0 && len(o.report.pledge) == 0 && o.report.most != 0 && o.report.most != m.cfg.MaxVoters:
+			lack = append(lack, fmt.Sprintf("%s (its MaxVoters is %d, and %d on this node: configure the same)", name, o.report.most, m.cfg.MaxVoters))
+		case len(m.state.Pledge) == 0 && len(o.report.pledge) == 0 && !m.agrees(o):
+			lack = append(lack, fmt.Sprintf("%s (its MaxTTL is %v, and %v on this node: configure the same)", name, o.report.maxTTL, m.cfg.MaxTTL))
+		case len(m.state.Pledge) > 0 && !slices.Contains(m.state.Pledge, vote.Elector{Name: name, Dir: o.report.dir}):
 			lack = append(lack, string(name)+" (it had another state directory when the bootstrap "+
 				"began: stop all founders, remove their state files, and start them again)")
 		}
@@ -172,7 +172,7 @@ func (m *Machine) lost() string {
 		switch {
 		case away < FailAfter(m.maxTTL()):
 			return true
-		case o != nil && o.up && o.spoke && o.told.dir == v.Dir:
+		case o != nil && o.up && o.spoke && o.report.dir == v.Dir:
 			return true
 		case o != nil && o.seen == vote.Alive && o.dir == v.Dir && !t.replaced:
 			return true

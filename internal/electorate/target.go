@@ -46,7 +46,7 @@ func (m *Machine) roll() roll {
 
 // lastOf returns when a voter was last heard. A voter with a lost directory is never heard again.
 func (m *Machine) lastOf(v vote.Elector) vote.Instant {
-	if o := m.others[v.Name]; o.told.dir == v.Dir && o.copied != v.Dir {
+	if o := m.others[v.Name]; o.report.dir == v.Dir && o.copied != v.Dir {
 		return o.heard
 	}
 	return 0

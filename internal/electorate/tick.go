@@ -75,7 +75,7 @@ func (m *Machine) AppendWanted(dst []vote.NodeID) []vote.NodeID {
 			continue
 		}
 		room := &most
-		if m.byCount() && (o.dir == 0 || o.told.dir == o.dir && (o.told.stuck || o.told.leaving)) {
+		if m.byCount() && (o.dir == 0 || o.report.dir == o.dir && (o.report.stuck || o.report.leaving)) {
 			// A recovered node reports the recovery, or makes room here for nodes still stuck.
 			room = &idle
 		}

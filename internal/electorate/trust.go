@@ -27,8 +27,8 @@ func (m *Machine) limit() vote.Token {
 		for _, v := range half {
 			if v == m.Elector() {
 				tops = append(tops, m.own.Top)
-			} else if o := m.others[v.Name]; o != nil && o.told.dir == v.Dir {
-				tops = append(tops, o.told.top)
+			} else if o := m.others[v.Name]; o != nil && o.report.dir == v.Dir {
+				tops = append(tops, o.report.top)
 			}
 		}
 		slices.SortFunc(tops, func(a, b vote.Token) int { return cmp.Compare(b, a) })
@@ -44,10 +44,10 @@ func (m *Machine) limit() vote.Token {
 // wild reports whether a node's token can't be right, and then raises an alarm.
 func (m *Machine) wild(name vote.NodeID) bool {
 	o := m.others[name]
-	if o == nil || o.told.top <= m.limit() {
+	if o == nil || o.report.top <= m.limit() {
 		return false
 	}
-	m.tellOdd(o, o.told.top, "as the highest that it knows of")
+	m.tellOdd(o, o.report.top, "as the highest that it knows of")
 	return true
 }
 

@@ -326,7 +326,7 @@ func TestNoStepOfANodeExceedsItsBudget(t *testing.T) {
 			}
 		}, map[string]int{
 			// Merging the answers of two or three voters.
-			"deliver show": costMergedEach * min(keys, shownMost),
+			"deliver query-result": costMergedEach * min(keys, shownMost),
 		}},
 		{"a process with many waiters dies", func(c *crew) {
 			permit := func(int) vote.Spec { return vote.Spec{Key: "k", Mode: vote.Permit, Permits: 1} }

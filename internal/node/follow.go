@@ -106,7 +106,7 @@ func (n *Node) rebirth(now vote.Now) {
 // process has a lease.
 func (n *Node) enter(now vote.Now, e *vote.Electorate) bool {
 	self := vote.Elector{Name: n.self.Node, Dir: n.voted.Dir}
-	if n.birth.Expect == 0 || n.birth.Alone() || n.voter.Elected() != 0 || !slices.Contains(e.Deciding(), self) {
+	if n.birth.Expect == 0 || n.birth.Alone() || n.voter.ConfigEpoch() != 0 || !slices.Contains(e.Deciding(), self) {
 		return false
 	}
 	cfg := n.voted
@@ -164,9 +164,9 @@ func (n *Node) linkNew(now vote.Now) {
 	}
 }
 
-// receiveElected notes the version of the electorate in a message, so that a sender with an older
+// receiveEpoch notes the version of the electorate in a message, so that a sender with an older
 // version is sent the newest electorate.
-func (n *Node) receiveElected(now vote.Now, conn vote.Conn, m *vote.Message) {
+func (n *Node) receiveEpoch(now vote.Now, conn vote.Conn, m *vote.Message) {
 	if n.elect == nil {
 		return
 	}
@@ -205,11 +205,11 @@ func (n *Node) electorates(now vote.Now) {
 	n.reconfigure(now)
 	n.part(now)
 	stored, trust := n.elect.Stored(), n.elect.Trusted()
-	if stored.Version != n.voter.Elected() || trust != n.trust {
+	if stored.Version != n.voter.ConfigEpoch() || trust != n.trust {
 		n.trust = trust
-		recovered := n.birth.Expect == 0 && electorate.RecoveredBetween(n.voter.Elected(), stored.Version)
+		recovered := n.birth.Expect == 0 && electorate.RecoveredBetween(n.voter.ConfigEpoch(), stored.Version)
 		if !n.enter(now, stored) {
-			n.route(n.voter.Elect(now, *stored, trust, n.spare[:0]))
+			n.route(n.voter.Reconfigure(now, *stored, trust, n.spare[:0]))
 		}
 		// No voter has decided on the recovered electorate, so earlier promises may stand for
 		// another maximum TTL.
@@ -229,6 +229,7 @@ func (n *Node) electorates(now vote.Now) {
 	n.said = out[:0]
 }
 
+// reconfigure makes the requester count votes under the newest electorate known to this node.
 func (n *Node) reconfigure(now vote.Now) {
 	n.rebirth(now)
 	if known := n.elect.Known(); known.Version > n.req.Electorate().Version() {

@@ -325,8 +325,8 @@ func TestANewNodeWaitsAfterARecoveryToo(t *testing.T) {
 	for saves := first; len(saves) > 0; saves = n.Saves() {
 		n.Saved(f.now, saves[0].Writes, "")
 	}
-	if n.Voter().Elected() != 1<<20+1 {
-		t.Fatalf("it applies %d", n.Voter().Elected())
+	if n.Voter().ConfigEpoch() != 1<<20+1 {
+		t.Fatalf("it applies %d", n.Voter().ConfigEpoch())
 	}
 	if _, counting := n.Voter().Top(); counting || n.Quiet() < ttl {
 		t.Fatalf("its votes count: quiet for %v", n.Quiet())
@@ -351,8 +351,8 @@ func TestAVoterCountsOnlyOnceItsElectorateIsStored(t *testing.T) {
 			break
 		}
 	}
-	if f.nodes["b"].Known().Version != 2 || f.nodes["b"].Voter().Elected() != 1 {
-		t.Fatalf("b knows %d and applies %d", f.nodes["b"].Known().Version, f.nodes["b"].Voter().Elected())
+	if f.nodes["b"].Known().Version != 2 || f.nodes["b"].Voter().ConfigEpoch() != 1 {
+		t.Fatalf("b knows %d and applies %d", f.nodes["b"].Known().Version, f.nodes["b"].Voter().ConfigEpoch())
 	}
 	if _, counting := f.nodes["b"].Voter().Top(); counting {
 		t.Fatal("b counts")

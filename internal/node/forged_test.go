@@ -46,11 +46,11 @@ var forgeries = map[string]func(m *vote.Message){
 	},
 	"it bids one": func(m *vote.Message) {
 		if m.Kind == vote.KindRequest || m.Kind == vote.KindRelease {
-			m.Bid = wrong
+			m.TokenHint = wrong
 		}
 	},
 	"it tells one": func(m *vote.Message) {
-		if m.Kind == vote.KindTell {
+		if m.Kind == vote.KindTokenAnswer {
 			m.Token, m.Counting = wrong, true
 		}
 	},
@@ -60,7 +60,7 @@ var forgeries = map[string]func(m *vote.Message){
 		}
 	},
 	"it shows one": func(m *vote.Message) {
-		if m.Kind == vote.KindShow || m.Kind == vote.KindNews {
+		if m.Kind == vote.KindQueryResult || m.Kind == vote.KindNews {
 			m.Views = slices.Clone(m.Views)
 			for i := range m.Views {
 				m.Views[i].Token = wrong

@@ -260,7 +260,7 @@ func (n *Node) deliver(now vote.Now, conn vote.Conn, from vote.SessionID, m *vot
 			return
 		}
 	} else {
-		n.receiveElected(now, conn, m)
+		n.receiveEpoch(now, conn, m)
 	}
 	switch {
 	case m.Kind.IsConsensus() || m.Kind == vote.KindRefused && m.Reason == vote.ReasonOldCopy:
@@ -271,7 +271,7 @@ func (n *Node) deliver(now vote.Now, conn vote.Conn, from vote.SessionID, m *vot
 		n.out = append(n.out, vote.Outbound{Conn: conn, Message: vote.Message{
 			Kind: vote.KindRefused, Stream: m.Stream, Reason: vote.ReasonNotVoter,
 		}})
-	case m.Kind == vote.KindTell:
+	case m.Kind == vote.KindTokenAnswer:
 		if n.voter != nil {
 			n.route(n.voter.Told(now, from.Node, m, n.spare[:0]))
 		}

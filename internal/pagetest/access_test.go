@@ -64,7 +64,7 @@ func TestALookWithoutAToken(t *testing.T) {
 		"there is no action",
 		`document.querySelector("#revoke").hidden && document.querySelectorAll(".holders button").length === 0`,
 	)
-	b.press(kb.Escape)
+	b.inquireOrNotify(kb.Escape)
 	b.click("#token-open")
 	b.reads("#sign-in", "With the token you can also act")
 	b.until(

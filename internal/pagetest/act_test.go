@@ -58,7 +58,7 @@ func TestEvict(t *testing.T) {
 	)
 
 	eval[bool](b, button+".focus(), true")
-	b.press("\r")
+	b.inquireOrNotify("\r")
 	b.until("the page asks", `document.querySelector("#evict-dialog").open`)
 	for _, text := range []string{"This ends the lease of b on readers", "is told that the lease is lost", "If the node is dead or cut off, nothing ends sooner"} {
 		b.reads("#evict-text", text)
@@ -67,7 +67,7 @@ func TestEvict(t *testing.T) {
 	b.until("the dialog behind is drawn anew",
 		`document.querySelector(".holders li:first-child .facts").innerText !== `+quote(seconds))
 	b.until("the harmless button has the focus", `document.activeElement.id === "evict-cancel"`)
-	b.press("\r")
+	b.inquireOrNotify("\r")
 	b.until("the question is gone", `!document.querySelector("#evict-dialog").open`)
 	b.until(
 		"the focus is back, though the dialog was drawn anew",
@@ -77,7 +77,7 @@ func TestEvict(t *testing.T) {
 		t.Errorf("the lease has ended though it was cancelled: %v", err)
 	}
 
-	b.press("\r")
+	b.inquireOrNotify("\r")
 	b.enter("#evict-reason", "it hangs")
 	b.click("#evict-go")
 	b.reads("#key-done", "The lease of b has ended.")

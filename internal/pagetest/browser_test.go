@@ -314,7 +314,7 @@ func (b *tab) enter(selector, text string) {
 }
 
 // press presses keys in the element with the focus.
-func (b *tab) press(keys string) {
+func (b *tab) inquireOrNotify(keys string) {
 	b.t.Helper()
 	b.do("pressing keys", chromedp.KeyEvent(keys))
 }

@@ -87,7 +87,7 @@ func TestTextIsLegible(t *testing.T) {
 		b.reads("#key-body", "Who waits, in the order")
 	})
 	each("a search without a result", 60, func(b *tab) {
-		b.press(kb.Escape)
+		b.inquireOrNotify(kb.Escape)
 		b.enter("#prefix", "nothing\r")
 		b.reads("#none", "No key in use begins with")
 	})
@@ -109,8 +109,8 @@ func TestTextIsLegible(t *testing.T) {
 	})
 	must(t, m.nodes["b"].Close())
 	each("a voter that doesn't answer", 60, func(b *tab) {
-		b.press(kb.Escape)
-		b.press(kb.Escape)
+		b.inquireOrNotify(kb.Escape)
+		b.inquireOrNotify(kb.Escape)
 		b.reads("#sentence", "the next failure may stop them")
 		b.until("b is gone", `how("b").startsWith("doesn't answer")`)
 	})

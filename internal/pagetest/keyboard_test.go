@@ -44,7 +44,7 @@ func TestEverythingIsReachedByKeyboard(t *testing.T) {
 	}
 	var got []string
 	for range 40 {
-		b.press(kb.Tab)
+		b.inquireOrNotify(kb.Tab)
 		at := eval[string](b, focused)
 		if at == "the page" || slices.Contains(got, at) {
 			break
@@ -70,15 +70,15 @@ func TestEverythingIsReachedByKeyboard(t *testing.T) {
 		{kb.ArrowDown, "button jobs/01"}, {kb.ArrowDown, "button jobs/02"}, {kb.ArrowUp, "button jobs/01"}, {kb.End, "button jobs/49"},
 		{kb.ArrowDown, "button jobs/49"}, {kb.Home, "button jobs/00"}, {kb.ArrowUp, "button jobs/00"}, {kb.ArrowDown, "button jobs/01"},
 	} {
-		b.press(step.key)
+		b.inquireOrNotify(step.key)
 		at(step.to)
 	}
-	b.press("\r")
+	b.inquireOrNotify("\r")
 	b.reads("#key-body", "b has held the key for")
 	at("key-close")
 	var inside []string
 	for range 12 {
-		b.press(kb.Tab)
+		b.inquireOrNotify(kb.Tab)
 		inside = append(inside, eval[string](b, focused))
 	}
 	for _, what := range []string{"button Evict …", "revoke-reason", "button Revoke", "key-close"} {
@@ -91,16 +91,16 @@ func TestEverythingIsReachedByKeyboard(t *testing.T) {
 			t.Errorf("Tab leads from the dialog to %q", what)
 		}
 	}
-	b.press(kb.Escape)
+	b.inquireOrNotify(kb.Escape)
 	b.until("the dialog is closed", `!document.querySelector("#key-dialog").open`)
 	at("button jobs/01")
 	// The last row reached is where Tab comes back to.
-	b.press(kb.Tab)
+	b.inquireOrNotify(kb.Tab)
 	at("next")
 	b.do("pressing Shift+Tab", shiftTab())
 	at("button jobs/01")
-	b.press(kb.Tab)
-	b.press("\r")
+	b.inquireOrNotify(kb.Tab)
+	b.inquireOrNotify("\r")
 	b.reads("#where", "Page 2")
 	b.until("the focus isn't lost on the last page", `document.activeElement.id === "previous"`)
 }
@@ -110,13 +110,13 @@ func TestTheSkipLink(t *testing.T) {
 	m := quick(t)
 	m.lock("b", "jobs/1")
 	b := open(t, m.serveOwner("a").address, phone).live()
-	b.press(kb.Tab)
+	b.inquireOrNotify(kb.Tab)
 	if got := eval[string](b, focused); got != "a To the keys" {
 		t.Errorf("the first Tab leads to %s", got)
 	}
-	b.press("\r")
+	b.inquireOrNotify("\r")
 	b.until("the keys are on the screen", `document.activeElement.id === "keys"`)
-	b.press(kb.Tab)
+	b.inquireOrNotify(kb.Tab)
 	if got := eval[string](b, focused); got != "prefix" {
 		t.Errorf("the next Tab leads to %s", got)
 	}

@@ -36,7 +36,7 @@ func TestPictures(t *testing.T) {
 	picture(t, light, "page-light.png")
 	dark.explain("billing/nightly")
 	dark.reads("#key-body", "Who waits, in the order")
-	dark.press(kb.Tab)
+	dark.inquireOrNotify(kb.Tab)
 	picture(t, dark, "page-dark.png")
 	m.join("edge-4")
 	m.join("edge-5")

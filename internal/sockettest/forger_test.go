@@ -29,16 +29,16 @@ func (f forger) Queue(c vote.Conn, m *vote.Message) {
 	switch m.Kind {
 	case vote.KindConfirm, vote.KindPromise, vote.KindConfirmed, vote.KindTaken:
 		forged.Token = absurd
-	case vote.KindTell:
+	case vote.KindTokenAnswer:
 		forged.Token, forged.Counting = absurd, true
 	case vote.KindRequest, vote.KindRelease:
-		forged.Bid = absurd
+		forged.TokenHint = absurd
 	case vote.KindAnswer, vote.KindSync:
 		forged.Entries = slices.Clone(m.Entries)
 		for i := range forged.Entries {
 			forged.Entries[i].Token = absurd
 		}
-	case vote.KindShow, vote.KindNews:
+	case vote.KindQueryResult, vote.KindNews:
 		forged.Views = slices.Clone(m.Views)
 		for i := range forged.Views {
 			forged.Views[i].Token = absurd

@@ -23,7 +23,7 @@ const (
 	// KindYield gives back a vote of a request that has not won, or a vote for the wrong slot:
 	// Number, Serial, and Slot if no other slot is of use.
 	KindYield
-	// KindRelease ends a request in any state: Number, Lost, and a Bid for the next waiting
+	// KindRelease ends a request in any state: Number, Lost, and a TokenHint for the next waiting
 	// requests.
 	KindRelease
 	// KindExtend makes a vote last for its request's length from now: Number, Serial, Sent; TTL is
@@ -36,17 +36,17 @@ const (
 	// VersionReleased or VersionEnded, the lease is over, and the request keeps the key for the
 	// rest of a minimum hold.
 	KindSet
-	// KindUrge asks the holders of the key to give it back, as long as the request waits: Number,
-	// Text.
-	KindUrge
+	// KindRevokeForRequest asks the holders of the key to give it back, as long as the request
+	// waits: Number, Text.
+	KindRevokeForRequest
 	// KindRefresh extends the session: Sent, Received, RTT, Epoch, Heard, Void. Refresh lane.
 	KindRefresh
 	// KindAlive answers a probe. Refresh lane.
 	KindAlive
-	// KindLook queries who holds a key and who waits for it, or does so for all keys with a prefix:
-	// Nonce, Key, Prefix; with a prefix, only keys after Value by name, and at most Count keys
-	// unless Count is zero. Bound to no stream.
-	KindLook
+	// KindQuery queries who holds a key and who waits for it, or does so for all keys with a
+	// prefix: Nonce, Key, Prefix; with a prefix, only keys after Value by name, and at most Count
+	// keys unless Count is zero. Bound to no stream.
+	KindQuery
 	// KindWatch asks for the events of a key, or of all keys with a prefix, since the point named
 	// by an earlier answer: Nonce, Key, Prefix, Incarnation, Seq. The voter answers as soon as
 	// there is an event; End ends the watch. Bound to no stream.
@@ -55,9 +55,9 @@ const (
 	// that holds the lease with this token is to end the lease, and no other lease is concerned.
 	// Bound to no stream.
 	KindRevoke
-	// KindAsk asks a voter for the highest token known to it: Nonce. Refresh lane, bound to no
-	// stream.
-	KindAsk
+	// KindTokenQuery asks a voter for the highest token known to it: Nonce. Refresh lane, bound to
+	// no stream.
+	KindTokenQuery
 
 	// KindAnswer is a chunk of the answer to a sync: Entries (Number, Serial, Slot, Token of each
 	// vote that stands), End; with End also Sent (echo), Incarnation, Generation, Quiet, Wall,
@@ -90,15 +90,15 @@ const (
 	KindLapsed
 	// KindNoted reports that a value was stored: Number, Version.
 	KindNoted
-	// KindWanted tells a holder that another request waits for the key: Number, Who, Text, Revoke,
-	// Token. With Revoke the holder is asked to give the key back; with Token the holder's node is
-	// to end the lease (see KindRevoke), or to say how often the lease was handed off
+	// KindContended tells a holder that another request waits for the key: Number, Who, Text,
+	// Revoke, Token. With Revoke the holder is asked to give the key back; with Token the holder's
+	// node is to end the lease (see KindRevoke), or to say how often the lease was handed off
 	// (AskHandOffs).
-	KindWanted
-	// KindShow is a chunk of the answer to a query: Nonce, Views, End; with End also Permits, Gap
-	// if there is more than shown, and TTL, the time since the voter last lost a vote without a
-	// message from the vote's owner.
-	KindShow
+	KindContended
+	// KindQueryResult is a chunk of the answer to a query: Nonce, Views, End; with End also
+	// Permits, Gap if there is more than shown, and TTL, the time since the voter last lost a vote
+	// without a message from the vote's owner.
+	KindQueryResult
 	// KindNews answers a watch: Nonce, Incarnation, Seq, Gap, Views.
 	KindNews
 	// KindPassed reports to how many holders a revoke request was passed on: Nonce, Count.
@@ -113,8 +113,9 @@ const (
 	KindProbe
 	// KindRefused refuses an incarnation: Reason, Epoch. Refresh lane.
 	KindRefused
-	// KindTell answers an Ask: Nonce, Token, Counting. Refresh lane, bound to no stream.
-	KindTell
+	// KindTokenAnswer answers a KindTokenQuery: Nonce, Token, Counting. Refresh lane, bound to no
+	// stream.
+	KindTokenAnswer
 
 	// Messages between nodes about a dynamic electorate, over any connection between two nodes, in
 	// both directions. All are in the refresh lane and bound to no stream.
@@ -151,14 +152,14 @@ func (k Kind) IsConsensus() bool { return k >= KindElectorate && k <= KindAccept
 
 // ToVoter reports whether messages of the kind go from a requester to a voter. All others go from a
 // voter to a requester, except messages about electorates.
-func (k Kind) ToVoter() bool { return k >= KindOpen && k <= KindAsk }
+func (k Kind) ToVoter() bool { return k >= KindOpen && k <= KindTokenQuery }
 
 // Urgent reports whether the kind travels in the refresh lane, which no lock traffic may delay.
 // Messages in the refresh lane may overtake the others of their stream, and are not counted in the
 // stream.
 func (k Kind) Urgent() bool {
 	switch k {
-	case KindRefresh, KindAlive, KindAsk, KindUnknown, KindAck, KindProbe, KindRefused, KindTell:
+	case KindRefresh, KindAlive, KindTokenQuery, KindUnknown, KindAck, KindProbe, KindRefused, KindTokenAnswer:
 		return true
 	}
 	return k.IsConsensus()
@@ -166,12 +167,12 @@ func (k Kind) Urgent() bool {
 
 var kindNames = [...]string{
 	KindNone: "none", KindOpen: "open", KindSync: "sync", KindRequest: "request", KindConfirm: "confirm",
-	KindYield: "yield", KindRelease: "release", KindExtend: "extend", KindShare: "share", KindSet: "set", KindUrge: "urge",
-	KindLook: "look", KindWatch: "watch", KindRevoke: "revoke", KindRefresh: "refresh", KindAlive: "alive", KindAsk: "ask",
+	KindYield: "yield", KindRelease: "release", KindExtend: "extend", KindShare: "share", KindSet: "set", KindRevokeForRequest: "revoke-for-request",
+	KindQuery: "query", KindWatch: "watch", KindRevoke: "revoke", KindRefresh: "refresh", KindAlive: "alive", KindTokenQuery: "token-query",
 	KindAnswer: "answer", KindPromise: "promise", KindConfirmed: "confirmed", KindInquire: "inquire", KindTaken: "taken",
 	KindReleased: "released", KindBusy: "busy", KindUnfit: "unfit", KindClash: "clash", KindExtended: "extended", KindLapsed: "lapsed",
-	KindNoted: "noted", KindWanted: "wanted", KindShow: "show", KindNews: "news", KindPassed: "passed", KindUnknown: "unknown", KindAck: "ack", KindProbe: "probe",
-	KindRefused: "refused", KindTell: "tell", KindElectorate: "electorate", KindPoll: "poll", KindReport: "report",
+	KindNoted: "noted", KindContended: "contended", KindQueryResult: "query-result", KindNews: "news", KindPassed: "passed", KindUnknown: "unknown", KindAck: "ack", KindProbe: "probe",
+	KindRefused: "refused", KindTokenAnswer: "token-answer", KindElectorate: "electorate", KindPoll: "poll", KindReport: "report",
 	KindPrepare: "prepare", KindPrepared: "prepared", KindAccept: "accept", KindAccepted: "accepted",
 }
 
@@ -202,14 +203,14 @@ type Message struct {
 
 	Counting bool // the voter that reports a token isn't quiet
 
-	Slot   Slot
-	Stream Stream
-	Number Number
-	Serial Serial
-	Time   Micros // of the request's stamp
-	Bid    Token
-	Token  Token
-	Nonce  uint64
+	Slot      Slot
+	Stream    Stream
+	Number    Number
+	Serial    Serial
+	Time      Micros // of the request's stamp
+	TokenHint Token
+	Token     Token
+	Nonce     uint64
 
 	// When the refresh or sync was sent, on the requester's clock; the voter only echoes Sent
 	Sent Instant
@@ -257,9 +258,9 @@ type Message struct {
 // Entry is a request in a sync, or a vote in the answer to a sync.
 type Entry struct {
 	Spec
-	Number Number
-	Time   Micros
-	Bid    Token
+	Number    Number
+	Time      Micros
+	TokenHint Token
 	// The vote that the requester counts; zero for none. In an answer: the vote that stands
 	Serial Serial
 	// The newest vote that the requester has given back; all votes up to Yielded are void

@@ -53,8 +53,8 @@ const (
 const (
 	// VersionCounted is the smallest version with a number of hand-offs.
 	VersionCounted uint64 = 1 << 63
-	// AskHandOffs is the Token of a KindWanted that asks for the number of hand-offs. No block of
-	// tokens begins with it.
+	// AskHandOffs is the Token of a KindContended that asks for the number of hand-offs. No block
+	// of tokens begins with it.
 	AskHandOffs = MaxToken
 )
 

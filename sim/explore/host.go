@@ -159,7 +159,7 @@ func (x *explorer) settle(h *host, now vote.Now, o occasion, out *outcome) {
 			case s.Close:
 				h.m.Unlink(now, s.Conn)
 				out.sends = append(out.sends, send{conn: s.Conn, closed: true})
-			case dials(s.Conn) == dialedByIdle && s.Message.Kind != vote.KindAsk:
+			case dials(s.Conn) == dialedByIdle && s.Message.Kind != vote.KindTokenQuery:
 				// The idle voter has nothing to ask for, so no message to its session changes
 				// anything.
 			default:

@@ -25,7 +25,7 @@ func init() {
 		"node.Node.self": skip, "node.Node.out": skip, "node.Node.local": skip, "node.Node.batch": skip, "node.Node.delivered": skip, "node.Node.began": skip, "node.Node.spare": skip, "node.Node.spareSaid": skip, "node.Node.spareLocal": skip,
 		"quorum.Requester.cfg": skip, "quorum.effects.out": skip, "quorum.effects.events": skip, "quorum.effects.count": skip,
 		"quorum.peerList.self": skip, "quorum.peerList.places": skip,
-		"lease.Voter.cfg": skip, "lease.Voter.elected": skip, "lease.outbox.out": skip, "lease.outbox.alarms": skip, "lease.Voter.count": skip,
+		"lease.Voter.cfg": skip, "lease.Voter.electorate": skip, "lease.outbox.out": skip, "lease.outbox.alarms": skip, "lease.Voter.count": skip,
 		"quorum.peer.place": skip, "quorum.peer.name": skip, "quorum.peer.dir": skip, "quorum.peer.ackEpoch": skip, "quorum.Requester.electorates": skip,
 
 		// All nodes have one configuration and one process for each name, so no voter is kept from
@@ -125,7 +125,7 @@ func init() {
 	// that matters.
 	forms = map[string]rule{
 		"lease.keyTable.byName": elements, "lease.session.entries": elements, "lease.keyTable.idle": resting,
-		"lease.key.votes": entries, "lease.key.queue": entries, "lease.key.spent": spent, "lease.entry.extras": extras,
+		"lease.key.votes": entries, "lease.key.queue": entries, "lease.key.endedShared": spent, "lease.entry.extras": extras,
 		"lease.keyTable.every": skip, "lease.key.at": skip, "lease.session.all": skip, "lease.entry.at": skip,
 		"lease.sessionTable.due": skip, "lease.sessionTable.moved": skip, "lease.sessionTable.recent": skip, "lease.outbox.unsent": skip,
 		"lease.Voter.spares": skip,

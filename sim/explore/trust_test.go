@@ -95,13 +95,13 @@ func newEarly(cfg node.Config, now vote.Now) (Machine, error) {
 func (e *early) Link(now vote.Now, conn vote.Conn, voter vote.SessionID) {
 	if e.Voter() != nil && !e.asked[conn] {
 		e.asked[conn] = true
-		e.out = append(e.out, vote.Outbound{Conn: conn, Message: vote.Message{Kind: vote.KindAsk, Nonce: uint64(e.life)}})
+		e.out = append(e.out, vote.Outbound{Conn: conn, Message: vote.Message{Kind: vote.KindTokenQuery, Nonce: uint64(e.life)}})
 	}
 	e.Machine.Link(now, conn, voter)
 }
 
 func (e *early) Deliver(now vote.Now, conn vote.Conn, from vote.SessionID, m *vote.Message) {
-	if m.Kind == vote.KindTell && m.Counting && !slices.ContainsFunc(e.told, func(t told) bool { return t.from.Node == from.Node }) {
+	if m.Kind == vote.KindTokenAnswer && m.Counting && !slices.ContainsFunc(e.told, func(t told) bool { return t.from.Node == from.Node }) {
 		e.told = append(e.told, told{conn, from, *m})
 	}
 	e.Machine.Deliver(now, conn, from, m) // not asking yet, or answered already
@@ -112,7 +112,7 @@ func (e *early) Tick(now vote.Now) {
 	out, ev := e.Machine.Drain(nil, nil)
 	e.ev = append(e.ev, ev...)
 	for _, o := range out {
-		if o.Message.Kind == vote.KindAsk && len(e.told) >= 2 {
+		if o.Message.Kind == vote.KindTokenQuery && len(e.told) >= 2 {
 			continue
 		}
 		e.out = append(e.out, o)

@@ -126,7 +126,7 @@ func (s *Result) simplifyAsk(ctx context.Context, i int) {
 	s.changeAll(ctx, []func(o *sim.Options){
 		func(o *sim.Options) { ask(o).Try = false },
 		func(o *sim.Options) { ask(o).Value = false },
-		func(o *sim.Options) { ask(o).Urge = false },
+		func(o *sim.Options) { ask(o).Revoke = false },
 		func(o *sim.Options) { ask(o).Fixed = false },
 		func(o *sim.Options) { a := ask(o); a.Length, a.Fixed = 0, false },
 		func(o *sim.Options) { a := ask(o); a.Mode, a.Permits = 0, 0 },

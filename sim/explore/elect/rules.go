@@ -37,7 +37,7 @@ func init() {
 		// A report counts as a report from before or from after the drain; see
 		// electorate.Machine.applies.
 		"electorate.Machine.nonce": skip, "electorate.drain.fresh": func(e *encoder, _, v reflect.Value) { e.flag(v.Uint() > 0) },
-		"electorate.other.told": told, "electorate.other.heard": skip, "electorate.other.confirmed": skip,
+		"electorate.other.report": told, "electorate.other.heard": skip, "electorate.other.confirmed": skip,
 		"electorate.other.since": skip, // gossip says nothing new
 		// A connection is given up after ten polls. An incarnation never sends so many here, since
 		// each poll takes time or an electorate. If there were ten, explorer.finish would complain.
@@ -159,7 +159,7 @@ func told(e *encoder, in, v reflect.Value) {
 	fresh := field(field(e.core, "drain"), "fresh").Uint()
 	e.flag(fresh > 0 && field(v, "nonce").Uint() >= fresh)
 	e.flag(int64(e.now)-field(in, "heard").Int() <= int64(3*ttl/10)) // electorate.Machine.recent
-	for _, name := range []string{"dir", "elected", "top", "counting", "stuck"} {
+	for _, name := range []string{"dir", "version", "top", "counting", "stuck"} {
 		e.value(field(v, name))
 	}
 }

@@ -97,7 +97,7 @@ func (f *forger) Drain(out []vote.Outbound, ev []quorum.Event) ([]vote.Outbound,
 	out, ev = f.Node.Drain(out, ev)
 	for i := first; i < len(out); i++ {
 		m := &out[i].Message
-		if out[i].Close || !m.Kind.ToVoter() || m.Kind == vote.KindAsk {
+		if out[i].Close || !m.Kind.ToVoter() || m.Kind == vote.KindTokenQuery {
 			continue
 		}
 		s := f.streams[out[i].Conn]

@@ -101,7 +101,7 @@ func Revokes(cfg node.Config, now vote.Now) (Machine, error) {
 // SharesWanted makes a lease shared where the voter may only tell the owner that another node
 // waits.
 func SharesWanted(cfg node.Config, now vote.Now) (Machine, error) {
-	return speaksInstead(cfg, now, vote.KindWanted, func(m *vote.Message) vote.Message {
+	return speaksInstead(cfg, now, vote.KindContended, func(m *vote.Message) vote.Message {
 		return vote.Message{Kind: vote.KindShare, Number: m.Number}
 	})
 }

@@ -31,7 +31,7 @@ func (s *Unasked) Tick(now vote.Now) {
 // Deliver drops what other voters answer.
 func (s *Unasked) Deliver(now vote.Now, conn vote.Conn, from vote.SessionID, m *vote.Message) {
 	s.now = now
-	if m.Kind != vote.KindTell {
+	if m.Kind != vote.KindTokenAnswer {
 		s.Node.Deliver(now, conn, from, m)
 	}
 }
@@ -40,13 +40,13 @@ func (s *Unasked) Deliver(now vote.Now, conn vote.Conn, from vote.SessionID, m *
 func (s *Unasked) Drain(out []vote.Outbound, ev []quorum.Event) ([]vote.Outbound, []quorum.Event) {
 	first := len(out)
 	out, ev = s.Node.Drain(out, ev)
-	asks := func(o vote.Outbound) bool { return o.Message.Kind == vote.KindAsk }
+	asks := func(o vote.Outbound) bool { return o.Message.Kind == vote.KindTokenQuery }
 	i := first + slices.IndexFunc(out[first:], asks)
 	if i < first {
 		return out, ev
 	}
 	for _, v := range s.voters {
-		s.Node.Deliver(s.now, 0, vote.SessionID{Node: v}, &vote.Message{Kind: vote.KindTell, Nonce: out[i].Message.Nonce, Counting: true})
+		s.Node.Deliver(s.now, 0, vote.SessionID{Node: v}, &vote.Message{Kind: vote.KindTokenAnswer, Nonce: out[i].Message.Nonce, Counting: true})
 	}
 	kept := slices.DeleteFunc(slices.Clone(out[first:]), asks)
 	return s.Node.Drain(append(out[:first], kept...), ev)

@@ -8,10 +8,10 @@ import (
 	"github.com/lockmesh/lockmesh/internal/vote"
 )
 
-// elected is the electorate that a voter applies. With dynamic membership, elected is the newest
-// electorate in the voter's state directory: a voter that has acknowledged messages under a version
-// must still know the version after a restart.
-type elected struct {
+// appliedElectorate is the electorate that a voter applies. With dynamic membership, this is the
+// newest electorate in the voter's state directory: a voter that has acknowledged messages under a
+// version must still know the version after a restart.
+type appliedElectorate struct {
 	vote.Electorate
 	member bool // this voter belongs to the electorate
 	// unraised : the electorate's minimum token was refused, and votes that haven't won may have
@@ -19,32 +19,32 @@ type elected struct {
 	unraised bool
 }
 
-// Elect makes the voter apply another electorate. The voter becomes a member if the electorate
-// lists the voter and member is true. Votes and queues persist.
+// Reconfigure makes the voter apply another electorate. The voter becomes a member if the
+// electorate lists the voter and member is true. Votes and queues persist.
 //
 // A voter that is voted out refuses its sessions: its messages no longer count. A voter that is
 // voted in takes part at once, unless quiet: while the electorate is joint, a majority of the old
 // voters knows all leases and the highest tokens; afterwards the minimum token of the electorate
 // covers the highest tokens.
-func (v *Voter) Elect(now vote.Now, e vote.Electorate, member bool, out []vote.Outbound) []vote.Outbound {
+func (v *Voter) Reconfigure(now vote.Now, e vote.Electorate, member bool, out []vote.Outbound) []vote.Outbound {
 	v.begin(now, out)
-	before, minToken := v.elected, v.tokens.min
+	before, minToken := v.electorate, v.tokens.min
 	was := before.member
 	v.setElectorate(e)
 	// The voter's own minimum token may be as large as the electorate's already, by a forgotten
 	// key, which bound no vote for another key.
 	if v.tokens.min > minToken || e.MinToken > before.MinToken || before.unraised {
-		v.proposeAnew()
+		v.proposeAgain()
 	}
-	v.elected.member = v.elected.member && member
+	v.electorate.member = v.electorate.member && member
 	switch {
-	case was && !v.elected.member:
+	case was && !v.electorate.member:
 		v.dismiss()
 	case !was && v.counting():
 		v.wake()
 	}
 	v.advanceQuiet()
-	if !was && v.elected.member && v.elected.Joint() && v.quiet.over {
+	if !was && v.electorate.member && v.electorate.Joint() && v.quiet.over {
 		// The old voters may know tokens that no clock here shows, and soon there may be no old
 		// voters left to ask.
 		v.askForTrust()
@@ -67,24 +67,24 @@ func (v *Voter) dismiss() {
 
 // grantLimit returns the longest time for which this voter extends a session or a vote. A requester
 // computes the same from the version in each acknowledgement.
-func (v *Voter) grantLimit() time.Duration { return v.elected.GrantLimit(v.cfg.MaxTTL) }
+func (v *Voter) grantLimit() time.Duration { return v.electorate.GrantLimit(v.cfg.MaxTTL) }
 
 // quietTime returns how long this voter is quiet when it may have forgotten promises, or has to let
 // its promises end.
-func (v *Voter) quietTime() time.Duration { return v.elected.QuietTime(v.cfg.MaxTTL) }
+func (v *Voter) quietTime() time.Duration { return v.electorate.QuietTime(v.cfg.MaxTTL) }
 
 // mayAsk returns the longest TTL or length that a requester may ask for. While the voters decide on
 // the maximum TTL, a requester may be configured for more than they grant; it knows what they
 // grant.
 func (v *Voter) mayAsk() time.Duration {
-	if v.elected.MaxTTL > 0 {
+	if v.electorate.MaxTTL > 0 {
 		return vote.LongestTTL
 	}
 	return v.cfg.MaxTTL
 }
 
 func (v *Voter) setElectorate(e vote.Electorate) {
-	v.elected = elected{Electorate: e, member: e.Has(vote.Elector{Name: v.cfg.Self.Node, Dir: v.cfg.Dir})}
+	v.electorate = appliedElectorate{Electorate: e, member: e.Has(vote.Elector{Name: v.cfg.Self.Node, Dir: v.cfg.Dir})}
 	for _, s := range v.sessions.listed {
 		s.ttl = min(s.asked, v.grantLimit())
 	}
@@ -92,45 +92,45 @@ func (v *Voter) setElectorate(e vote.Electorate) {
 		v.tokens.raiseMin(e.MinToken)
 		return
 	}
-	v.elected.unraised = true
+	v.electorate.unraised = true
 	v.tokens.raiseMin(vote.TokenAt(v.now.Wall))
 	v.distrust(v.cfg.Self.Node, e.MinToken, fmt.Sprintf("as the minimum token of electorate %d",
 		e.Version))
 }
 
-// proposeAnew gives larger tokens to the votes that are below the minimum token and haven't won, as
-// far as this voter knows. The voter proposed their tokens from its knowledge at the time. While
+// proposeAgain gives larger tokens to the votes that are below the minimum token and haven't won,
+// as far as this voter knows. The voter proposed their tokens from its knowledge at the time. While
 // the electorate was joint, a majority of the old voters made up for missing knowledge; from now on
 // perhaps no voter does. Requesters receive the new tokens before any acknowledgement under this
 // electorate, and so before a vote with an old token can win under this electorate alone.
-func (v *Voter) proposeAnew() {
+func (v *Voter) proposeAgain() {
 	v.stateAnew()
 	for _, s := range v.sessions.listed {
 		tentative := func(e *entry) bool { return e.serial != 0 && !e.held && e.token < v.tokens.min.Above() }
 		for _, e := range s.sorted(tentative) {
-			e.token, e.raised = v.propose(e.key, e.bid), true
+			e.token, e.raised = v.propose(e.key, e.tokenHint), true
 			v.raise(e.key, e.token)
 			v.confirmed(e)
 		}
 	}
 }
 
-// Elected returns the version of the electorate that the voter applies.
-func (v *Voter) Elected() uint64 { return v.elected.Version }
+// ConfigEpoch returns the version of the electorate that the voter applies.
+func (v *Voter) ConfigEpoch() uint64 { return v.electorate.Version }
 
 // Top returns the largest token of any key known to the voter, and whether the voter's votes count,
 // so that the voter remembers its promises.
 func (v *Voter) Top() (top vote.Token, counting bool) { return v.tokens.top, v.counting() }
 
 // names reports whether a voter of the electorate, old or new, has the name n.
-func (e *elected) names(n vote.NodeID) bool {
+func (e *appliedElectorate) names(n vote.NodeID) bool {
 	named := func(v vote.Elector) bool { return v.Name == n }
 	return slices.ContainsFunc(e.Voters, named) || slices.ContainsFunc(e.Old, named)
 }
 
 // halves reports whether f returns true for each set of voters in which a majority is needed. The
 // calls of f stop at the first false.
-func (e *elected) halves(f func(voters []vote.Elector) bool) bool {
+func (e *appliedElectorate) halves(f func(voters []vote.Elector) bool) bool {
 	return f(e.Voters) && (!e.Joint() || f(e.Old))
 }
 
@@ -147,7 +147,7 @@ func count(answers []answer, voters []vote.Elector, remember bool) (n int) {
 
 // remember reports whether the answers of voters that remember include a member of every majority
 // that an earlier incarnation of this voter was part of.
-func (e *elected) remember(answers []answer) bool {
+func (e *appliedElectorate) remember(answers []answer) bool {
 	return e.halves(func(voters []vote.Elector) bool {
 		n := len(voters)
 		return count(answers, voters, true) >= n-(n/2+1)+1
@@ -155,7 +155,7 @@ func (e *elected) remember(answers []answer) bool {
 }
 
 // enough reports whether this voter and the voters that have answered form a majority.
-func (e *elected) enough(answers []answer, self vote.NodeID) bool {
+func (e *appliedElectorate) enough(answers []answer, self vote.NodeID) bool {
 	return e.halves(func(voters []vote.Elector) bool {
 		need := len(voters)/2 + 1
 		if slices.ContainsFunc(voters, func(v vote.Elector) bool { return v.Name == self }) {
@@ -166,6 +166,6 @@ func (e *elected) enough(answers []answer, self vote.NodeID) bool {
 }
 
 // alone reports whether there is no other voter to ask.
-func (e *elected) alone(self vote.NodeID) bool {
+func (e *appliedElectorate) alone(self vote.NodeID) bool {
 	return e.halves(func(voters []vote.Elector) bool { return len(voters) == 1 && voters[0].Name == self })
 }

@@ -44,7 +44,7 @@ func withoutMaxTTL(m *vote.Message) (*vote.Message, error) {
 }
 
 func appendElecting(b []byte, e *vote.Consensus) []byte {
-	words := electingWords
+	words := consensusFields
 	switch {
 	case e.MaxTTL != 0:
 	case len(e.Contacts) > 0:
@@ -63,23 +63,23 @@ func appendElecting(b []byte, e *vote.Consensus) []byte {
 	b = appendBool(b, e.Founding)
 	b = appendBool(b, e.Stuck)
 	b = appendBool(b, e.Leaving)
-	if words >= electingWords-1 {
+	if words >= consensusFields-1 {
 		b = appendElectors(b, e.Contacts)
 	}
-	if words == electingWords {
+	if words == consensusFields {
 		b = appendUint(b, uint64(e.MaxTTL))
 	}
 	return b
 }
 
 func appendBallot(b []byte, a vote.Ballot) []byte {
-	b = appendArray(b, ballotWords)
+	b = appendArray(b, ballotFields)
 	b = appendUint(b, a.Counter)
 	return appendUint(b, uint64(a.By))
 }
 
 func appendElectorate(b []byte, e *vote.Electorate) []byte {
-	words := electorateWords
+	words := electorateFields
 	switch {
 	case e.MaxTTL != 0:
 	case e.Most != 0:
@@ -93,10 +93,10 @@ func appendElectorate(b []byte, e *vote.Electorate) []byte {
 	b = appendUint(b, uint64(e.MinToken))
 	b = appendElectors(b, e.Voters)
 	b = appendElectors(b, e.Old)
-	if words >= electorateWords-2 {
+	if words >= electorateFields-2 {
 		b = appendUint(b, uint64(e.Most))
 	}
-	if words == electorateWords {
+	if words == electorateFields {
 		b = appendUint(b, uint64(e.MaxTTL))
 		b = appendUint(b, uint64(e.OldMaxTTL))
 	}
@@ -106,15 +106,15 @@ func appendElectorate(b []byte, e *vote.Electorate) []byte {
 func appendElectors(b []byte, all []vote.Elector) []byte {
 	b = appendArray(b, len(all))
 	for _, v := range all {
-		b = appendArray(b, electorWords)
+		b = appendArray(b, electorFields)
 		b = appendString(b, string(v.Name))
 		b = appendUint(b, uint64(v.Dir))
 	}
 	return b
 }
 
-func (p *parser) electing() *vote.Consensus {
-	words := p.lastMayLack(electingWords, 2)
+func (p *parser) consensus() *vote.Consensus {
+	words := p.lastMayLack(consensusFields, 2)
 	e := &vote.Consensus{Ballot: p.ballot(), Promised: p.ballot(), Accepted: p.ballot(), Electorate: p.electorate()}
 	e.Dir = vote.Dir(p.uint())
 	e.Writes = p.uint()
@@ -122,12 +122,12 @@ func (p *parser) electing() *vote.Consensus {
 	e.Founding = p.bool()
 	e.Stuck = p.bool()
 	e.Leaving = p.bool()
-	if words >= electingWords-1 {
-		if e.Contacts = p.electors(); p.err == nil && e.Contacts == nil && words < electingWords {
+	if words >= consensusFields-1 {
+		if e.Contacts = p.electors(); p.err == nil && e.Contacts == nil && words < consensusFields {
 			p.fail("a list of contacts without the sender")
 		}
 	}
-	if words == electingWords {
+	if words == consensusFields {
 		e.MaxTTL = p.setTTL()
 	}
 	if p.err != nil {
@@ -137,28 +137,28 @@ func (p *parser) electing() *vote.Consensus {
 }
 
 func (p *parser) ballot() (a vote.Ballot) {
-	p.exactly(ballotWords)
+	p.exactly(ballotFields)
 	a.Counter = p.uint()
 	a.By = vote.Incarnation(p.uint())
 	return a
 }
 
 func (p *parser) electorate() (e vote.Electorate) {
-	words := p.lastMayLack(electorateWords, 3)
+	words := p.lastMayLack(electorateFields, 3)
 	e.Version = p.uint()
 	e.Lineage = p.uint()
 	e.MinToken = p.token()
 	e.Voters = p.electors()
 	e.Old = p.electors()
-	if p.err == nil && words == electorateWords-1 {
+	if p.err == nil && words == electorateFields-1 {
 		p.fail("an electorate of %d elements", words)
 	}
-	if words >= electorateWords-2 {
-		if e.Most = int(p.upTo(vote.MaxVoters, "size of an electorate")); p.err == nil && e.Most == 0 && words < electorateWords {
+	if words >= electorateFields-2 {
+		if e.Most = int(p.upTo(vote.MaxVoters, "size of an electorate")); p.err == nil && e.Most == 0 && words < electorateFields {
 			p.fail("an electorate of up to 0 voters")
 		}
 	}
-	if words == electorateWords {
+	if words == electorateFields {
 		e.MaxTTL, e.OldMaxTTL = p.setTTL(), p.duration()
 	}
 	if p.err == nil {
@@ -185,7 +185,7 @@ func (p *parser) electors() []vote.Elector {
 	}
 	all := make([]vote.Elector, n)
 	for i := range all {
-		p.exactly(electorWords)
+		p.exactly(electorFields)
 		all[i].Name = p.name()
 		all[i].Dir = vote.Dir(p.uint())
 	}

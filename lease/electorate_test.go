@@ -51,7 +51,7 @@ func (f *following) elect(e string, change func(*vote.Electorate)) string {
 		change(&next)
 	}
 	f.buf.Reset()
-	f.hear(f.v.Elect(f.now, next, true, nil))
+	f.hear(f.v.Reconfigure(f.now, next, true, nil))
 	return f.buf.String()
 }
 
@@ -161,7 +161,7 @@ func TestWhoeverIsNotTrustedIsNoVoter(t *testing.T) {
 	f.elect("1: v0 v1 v2", nil)
 	f.all(t, "a opens")
 	f.buf.Reset()
-	f.hear(f.v.Elect(f.now, electorate("1: v0 v1 v2"), false, nil))
+	f.hear(f.v.Reconfigure(f.now, electorate("1: v0 v1 v2"), false, nil))
 	if got := f.buf.String(); got != "    a: refused \"the node asked is not a voter\"\n" {
 		t.Fatal(got)
 	}
@@ -264,7 +264,7 @@ func TestAnswersCountUnderTheElectorateThatIs(t *testing.T) {
 
 func TestWhatIsSaidTellsTheVersion(t *testing.T) {
 	f := follow(t, "0:", true)
-	f.v.Elect(f.now, electorate("7: v0 v1 v2"), true, nil)
+	f.v.Reconfigure(f.now, electorate("7: v0 v1 v2"), true, nil)
 	from := vote.SessionID{Node: "a", Incarnation: 1}
 	versions := map[vote.Kind]uint64{}
 	say := func(m vote.Message) {
@@ -289,14 +289,14 @@ func TestWhatIsSaidTellsTheVersion(t *testing.T) {
 			t.Errorf("%s tells version %d", k, versions[k])
 		}
 	}
-	f.v.Elect(f.now, electorate("9: v1 v2"), true, nil)
+	f.v.Reconfigure(f.now, electorate("9: v1 v2"), true, nil)
 	from.Incarnation = 2
 	hello()
 	if versions[vote.KindRefused] != 9 {
 		t.Errorf("the refusal tells version %d", versions[vote.KindRefused])
 	}
-	if f.v.Elected() != 9 {
-		t.Errorf("%d", f.v.Elected())
+	if f.v.ConfigEpoch() != 9 {
+		t.Errorf("%d", f.v.ConfigEpoch())
 	}
 }
 
@@ -319,7 +319,7 @@ func TestVotesThatHaveNotWonAreRaisedToTheFloor(t *testing.T) {
 	f.elect("2: v0 v1 v2 (v1 v2)", nil)
 	step := f.session()
 	for n, key := range []vote.Key{"waits", "won"} {
-		out := step(vote.Message{Kind: vote.KindRequest, Number: vote.Number(n + 1), Spec: vote.Spec{Key: key, Mode: vote.Exclusive}, Bid: 100})
+		out := step(vote.Message{Kind: vote.KindRequest, Number: vote.Number(n + 1), Spec: vote.Spec{Key: key, Mode: vote.Exclusive}, TokenHint: 100})
 		if m := out[0].Message; m.Kind != vote.KindPromise || m.Token != 100 {
 			t.Fatalf("%+v", m)
 		}
@@ -328,7 +328,7 @@ func TestVotesThatHaveNotWonAreRaisedToTheFloor(t *testing.T) {
 	for i, want := range []vote.Token{0, 0, 0, 5000} {
 		e := electorate(fmt.Sprintf("%d: v0 v1 v2", i+3))
 		e.MinToken = want
-		out := f.v.Elect(f.now, e, true, nil)
+		out := f.v.Reconfigure(f.now, e, true, nil)
 		switch {
 		case want == 0 && len(out) > 0:
 			t.Fatalf("without a minimum token it says %+v", out)
@@ -369,14 +369,14 @@ func TestVotesAreRaisedThoughAForgottenKeyHasRaisedTheMinimum(t *testing.T) {
 	for n, want := range []vote.Token{5000, 5_000_000_000_000_000} { // the second looks wrong at first
 		number := vote.Number(n + 1)
 		key := vote.Key(fmt.Sprint("k", n))
-		out := step(vote.Message{Kind: vote.KindRequest, Number: number, Spec: vote.Spec{Key: key, Mode: vote.Exclusive}, Bid: 100})
+		out := step(vote.Message{Kind: vote.KindRequest, Number: number, Spec: vote.Spec{Key: key, Mode: vote.Exclusive}, TokenHint: 100})
 		if m := out[len(out)-1].Message; m.Kind != vote.KindPromise || m.Token >= want {
 			t.Fatalf("%+v", m)
 		}
 		e := electorate(fmt.Sprintf("%d: v0 v1 v2", n+3))
 		e.MinToken = want
 		if refused := !f.v.trusted(want); refused {
-			f.v.Elect(f.now, e, true, nil)
+			f.v.Reconfigure(f.now, e, true, nil)
 			f.v.tokens.raiseMin(want) // as a forgotten key does
 			f.v.begin(f.now, nil)
 			f.v.now.Wall = vote.Micros(want)
@@ -384,7 +384,7 @@ func TestVotesAreRaisedThoughAForgottenKeyHasRaisedTheMinimum(t *testing.T) {
 			out = f.v.end()
 		} else {
 			f.v.tokens.raiseMin(want)
-			out = f.v.Elect(f.now, e, true, nil)
+			out = f.v.Reconfigure(f.now, e, true, nil)
 		}
 		confirmed := 0
 		for _, o := range out {
@@ -405,7 +405,7 @@ func TestARefusedMinimumTokenAppliesOnceTheClockIsSet(t *testing.T) {
 	f.elect("2: v0 v1 v2 (v1 v2)", nil)
 	e := electorate("3: v0 v1 v2")
 	e.MinToken = 5_000_000_000_000_000
-	f.v.Elect(f.now, e, true, nil)
+	f.v.Reconfigure(f.now, e, true, nil)
 	if m := f.v.MinToken(); m >= e.MinToken {
 		t.Fatalf("the minimum token %d isn't refused: %d", e.MinToken, m)
 	}
