@@ -167,6 +167,53 @@ func TestARegisterInUseByAMeshOutOfReach(t *testing.T) {
 	})
 }
 
+// A rollout with a wrong secret stays shut, however many processes have this secret: the register
+// keeps them from being born while the mesh lives that refuses them. After the end of that mesh and
+// a term they are born.
+func TestARolloutWithAWrongSecretStaysRefused(t *testing.T) {
+	sampled.Unraced(t)
+	inCountedBubble(t, func(t *testing.T, w *living) {
+		m, right, wrong := new(register.Memory), NewSecret(), NewSecret()
+		var peers []string
+		for _, name := range []string{"a", "b", "c", "d", "e", "f"} {
+			peers = append(peers, wireAddr(name))
+		}
+		with := func(secret Secret) func(*Config) {
+			return expect(3, registered(m), func(c *Config) { c.Secret, c.Insecure, c.Peers = secret, false, peers })
+		}
+		for _, name := range []string{"a", "b", "c"} {
+			w.start(name, with(right))
+		}
+		w.ready("a")
+		late := []string{"d", "e", "f"}
+		for _, name := range late {
+			w.start(name, with(wrong))
+		}
+		for range 15 { // at first the record's age is unknown, and later its renewals are seen
+			time.Sleep(time.Minute)
+			for _, name := range late {
+				for _, wait := range []func(context.Context) error{w.nodes[name].Ready, w.nodes[name].Settled} {
+					err := wait(within(t, time.Second))
+					wantIs(t, err, ErrRefused, context.DeadlineExceeded)
+					if !contains(fmt.Sprint(err), "refuses this node", "the secrets differ", "the register names") {
+						t.Fatal(err)
+					}
+				}
+			}
+		}
+		w.unlock(w.lock("a", "k"))
+		for _, name := range []string{"a", "b", "c"} {
+			w.crash(name)
+		}
+		time.Sleep(overATerm)
+		for _, name := range late {
+			check(t, w.nodes[name].Ready(within(t, time.Minute)))
+		}
+		w.untilVoters("d", late...)
+		w.unlock(w.lock("d", "k"))
+	})
+}
+
 // A mesh with a register refuses a process without a register: the process could bootstrap a second
 // mesh.
 func TestARegisterIsPartOfTheTerms(t *testing.T) {

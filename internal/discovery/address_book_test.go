@@ -98,7 +98,7 @@ func TestARefusalEndsWhenGossipMeetsANode(t *testing.T) {
 	// Of three processes that wait for their birth, two may have the same wrong secret.
 	f = &Finder{alive: make(map[vote.NodeID]string), at: make(map[string]vote.NodeID), book: newAddressBook(nil), peers: &peerProber{wake: make(chan struct{}, 1)}}
 	f.cfg.Terms.Birth.Expect = 3
-	f.SetUnborn(true)
+	f.SetUnborn(true, false)
 	f.book.setRefusal(&refusal{text: "another secret", addr: "a:1"})
 	for n, name := range []vote.NodeID{"s", "t"} {
 		if !f.IsRefused() {
@@ -108,6 +108,17 @@ func TestARefusalEndsWhenGossipMeetsANode(t *testing.T) {
 	}
 	if f.IsRefused() {
 		t.Error("the refusal stands, though three processes have met")
+	}
+	// Three processes with the same wrong secret aren't born while the register keeps them waiting.
+	f.SetUnborn(true, true)
+	f.book.setRefusal(&refusal{text: "another secret", addr: "a:1"})
+	f.noteAlive(&member.Member{Name: "u", State: vote.Alive})
+	if !f.IsRefused() {
+		t.Error("the refusal is withdrawn, though the register lets no mesh be born")
+	}
+	f.SetUnborn(true, false)
+	if f.IsRefused() {
+		t.Error("the refusal stands, though the register lets a mesh be born")
 	}
 }
 

@@ -3,6 +3,7 @@ package discovery
 import (
 	"context"
 	"log/slog"
+	"math"
 	"net/netip"
 	"strings"
 	"sync"
@@ -71,6 +72,7 @@ type Finder struct {
 	feed     *membershipFeed // nil unless membership is dynamic
 	work     sync.WaitGroup  // the finder's goroutines
 	unborn   atomic.Bool     // the node knows no electorate
+	barred   atomic.Bool     // and the register lets no mesh be born
 
 	mu      sync.Mutex
 	dialers map[vote.NodeID]*dialer // by the name of the wanted node
@@ -144,9 +146,13 @@ func (f *Finder) Known(addr netip.AddrPort) bool {
 
 // needed is how many other nodes show, by accepting this node, that this node isn't the one with a
 // wrong secret or name of the mesh. A single node does, but for a birth by count: two processes
-// with the same wrong secret accept each other, and are still too few to be born.
+// with the same wrong secret accept each other, and are still too few to be born. No number is
+// enough while the register lets no mesh be born: a whole rollout may have the same wrong secret.
 func (f *Finder) needed() int {
-	if f.unborn.Load() {
+	switch {
+	case f.barred.Load():
+		return math.MaxInt
+	case f.unborn.Load():
 		return max(f.cfg.Terms.Birth.Expect-1, 1)
 	}
 	return 1
@@ -160,9 +166,11 @@ func (f *Finder) isAccepted() bool {
 }
 
 // SetUnborn says whether the node knows no electorate yet. Such a node may want no link, and looks
-// for other nodes until gossip knows as many as needed.
-func (f *Finder) SetUnborn(unborn bool) {
-	if f.unborn.Swap(unborn) != unborn {
+// for other nodes until gossip knows as many as needed. Barred says that the register lets no mesh
+// be born.
+func (f *Finder) SetUnborn(unborn, barred bool) {
+	isNews := f.barred.Swap(barred) != barred
+	if f.unborn.Swap(unborn) != unborn || isNews {
 		wakeup.Send(f.peers.wake)
 	}
 }
@@ -184,9 +192,9 @@ func (f *Finder) Trouble() string {
 }
 
 // IsRefused reports whether nodes found by the configured peers refuse this node, and too few
-// others accept it: one, or before a birth by count as many as the birth needs. The refusal stands
-// until enough nodes accept this node or gossip has met them, or until no configured peer leads to
-// the node that refuses.
+// others accept it: one, or before a birth by count as many as the birth needs (no number is enough
+// while the register lets no mesh be born). The refusal stands until enough nodes accept this node
+// or gossip has met them, or until no configured peer leads to the node that refuses.
 func (f *Finder) IsRefused() bool { return !f.isAccepted() && f.book.isRefused() }
 
 // noteAlive records which other members are alive.

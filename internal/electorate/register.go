@@ -119,6 +119,13 @@ func (m *Machine) standsFor() time.Duration {
 	return max(stands+vote.Drift(stands)+time.Millisecond-m.now.Slow.Sub(r.since), 0)
 }
 
+// IsBarred reports whether this process knows no electorate, and the register lets no mesh be born:
+// its record names another mesh that may be alive, or the record isn't known. Other such processes
+// that accept this process are no evidence of a birth to come.
+func (m *Machine) IsBarred() bool {
+	return m.state.Electorate.Version == 0 && !m.mayFound()
+}
+
 // mayFound reports whether the register allows a founding, as far as this process knows: there is
 // no record, or the named mesh has ended.
 func (m *Machine) mayFound() bool {

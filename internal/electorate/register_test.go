@@ -715,3 +715,34 @@ func TestAProcessWithoutAMajorityDoesNotKeepTheRegister(t *testing.T) {
 		t.Fatal("the process has given up its electorate, so the test shows nothing")
 	}
 }
+
+// TestAProcessIsBarredWhileTheRegisterLetsNoMeshBeBorn : other processes that accept such a process
+// are no evidence that it has the right secret.
+func TestAProcessIsBarredWhileTheRegisterLetsNoMeshBeBorn(t *testing.T) {
+	l := registerLab(t, 3)
+	l.register.record = vote.RegisterRecord{
+		Mesh: "m", Lineage: 77, Term: registerTerm, MaxTTL: maxTTL, Renewal: 5, Writer: vote.Elector{Name: "x", Dir: 9},
+	}
+	l.fresh("a b c")
+	wantBarred := func(want bool) {
+		t.Helper()
+		if is := l.units["a"].m.IsBarred(); is != want {
+			t.Fatalf("barred: %t; a waits for %q", is, l.units["a"].m.Status(l.now).Change)
+		}
+	}
+	wantBarred(true) // the register has not answered yet
+	l.pass(aMoment)
+	wantBarred(true) // the record may be old, or in use
+	for range 4 {
+		l.pass(registerTerm / 2)
+		l.register.record.Renewal++
+		wantBarred(true)
+	}
+	l.want("a b c", "none")
+	l.pass(2 * registerTerm)
+	l.want("a b c", "1: a, b, c")
+	wantBarred(false)
+	l.register.down = "the server is gone"
+	l.pass(registerTerm / 2)
+	wantBarred(false) // a voter isn't unborn
+}

@@ -213,7 +213,7 @@ func (l *loop) saveAndDial() {
 // start of the node before the loop runs.
 func (eng *Engine) seek() {
 	node := eng.loop.node
-	eng.finder.SetUnborn(node.IsUnborn())
+	eng.finder.SetUnborn(node.IsUnborn(), node.IsBarred())
 	eng.finder.Want(node.Wanted())
 }
 
