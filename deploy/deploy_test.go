@@ -40,6 +40,17 @@ func graceOf(t *testing.T, env map[string]string) time.Duration {
 	return d
 }
 
+// readyLimit returns the time after which the gate of a rollout opens in any case: the default of
+// lockmeshhttp.ReadyLimit.
+func readyLimit(t *testing.T) time.Duration {
+	t.Helper()
+	const name = "DefaultReadyLimit = 5 * time.Minute"
+	if !strings.Contains(read(t, "../lockmeshhttp/probes.go"), name) {
+		t.Fatalf("lockmeshhttp doesn't say %q any more", name)
+	}
+	return 5 * time.Minute
+}
+
 // service builds examples/service, and returns the program.
 var service = func() func(t *testing.T) string {
 	var program string

@@ -26,7 +26,7 @@ func TestTheJobOfNomad(t *testing.T) {
 	if len(body.Blocks) != 1 || body.Blocks[0].Type != "job" || len(body.Attributes) != 0 {
 		t.Fatalf("%d blocks", len(body.Blocks))
 	}
-	w := &walk{t: t, env: make(map[string]string), healthy: make(map[string]time.Duration)}
+	w := &walk{t: t, env: make(map[string]string), times: make(map[string]time.Duration)}
 	w.body(body.Blocks[0].Body, reflect.TypeFor[api.Job](), "job")
 	if w.blocks < 12 {
 		t.Errorf("only %d blocks were read", w.blocks)
@@ -34,13 +34,23 @@ func TestTheJobOfNomad(t *testing.T) {
 	w.secrets()
 	w.env["LOCKMESH_PEERS"] = strings.ReplaceAll(w.env["LOCKMESH_PEERS"], "${NOMAD_TASK_DIR}", "/local")
 	accepts(t, w.env)
-	if needs := graceOf(t, w.env); w.kill <= needs {
-		t.Errorf("the service needs %v to end, and is killed after %v", needs, w.kill)
+	kill := w.times["task kill_timeout"]
+	if needs := graceOf(t, w.env); kill <= needs {
+		t.Errorf("the service needs %v to end, and is killed after %v", needs, kill)
 	}
+	opens := readyLimit(t)
 	for _, block := range []string{"update", "migrate"} {
-		if w.healthy[block] <= w.kill {
-			t.Errorf("%s ends the next allocation %v after a start: the one before may run for %v", block, w.healthy[block], w.kill)
+		healthy, deadline := w.times[block+" min_healthy_time"], w.times[block+" healthy_deadline"]
+		if healthy <= kill {
+			t.Errorf("%s ends the next allocation %v after a start: the one before may run for %v", block, healthy, kill)
 		}
+		// Nomad starts the clock of the deadline before the image is loaded.
+		if least := opens + healthy + time.Minute; deadline < least {
+			t.Errorf("%s gives an allocation up after %v: its gate may open after %v, so it takes %v to be healthy", block, deadline, opens, least)
+		}
+	}
+	if deadline, progress := w.times["update healthy_deadline"], w.times["update progress_deadline"]; progress <= deadline {
+		t.Errorf("an update fails after %v without progress, and an allocation has %v", progress, deadline)
 	}
 }
 
@@ -48,10 +58,8 @@ type walk struct {
 	t      *testing.T
 	blocks int
 	env    map[string]string
-	kill   time.Duration
-	// healthy has the min_healthy_time of each block that ends one allocation after the other.
-	healthy map[string]time.Duration
-	files   []map[string]string // the attributes of each template
+	times  map[string]time.Duration // by block and attribute
+	files  []map[string]string      // the attributes of each template
 }
 
 // secrets holds the templates to a change of the secret, in which the variable has a line for each
@@ -101,16 +109,12 @@ func (w *walk) body(b *hclsyntax.Body, of reflect.Type, where string) {
 			w.t.Errorf("%s: Nomad knows no %s in %s", a.Range(), name, where)
 			continue
 		}
-		if value, diags := a.Expr.Value(nil); !diags.HasErrors() && (name == "kill_timeout" || name == "min_healthy_time") {
+		if value, diags := a.Expr.Value(nil); !diags.HasErrors() && base(f.Type) == reflect.TypeFor[time.Duration]() {
 			d, err := time.ParseDuration(value.AsString())
 			if err != nil {
 				w.t.Error(err)
 			}
-			if name == "kill_timeout" {
-				w.kill = d
-			} else {
-				w.healthy[where] = d
-			}
+			w.times[where+" "+name] = d
 		}
 		if k := base(f.Type).Kind(); k == reflect.Struct && base(f.Type) != reflect.TypeFor[time.Duration]() {
 			w.t.Errorf("%s: %s is a block in Nomad", a.Range(), name)

@@ -14,8 +14,10 @@ job "locks" {
     health_check      = "checks"
     # Until the allocation before has ended: it counts as long as it runs.
     min_healthy_time  = "65s"
-    healthy_deadline  = "5m"
-    progress_deadline = "10m"
+    # The gate opens after five minutes in any case, so that an update can mend a mesh without a
+    # majority: then an allocation is healthy after six minutes and the load of its image.
+    healthy_deadline  = "8m"
+    progress_deadline = "15m"
     auto_revert       = true
   }
 
@@ -24,7 +26,7 @@ job "locks" {
     max_parallel     = 1
     health_check     = "checks"
     min_healthy_time = "65s"
-    healthy_deadline = "5m"
+    healthy_deadline = "8m"
   }
 
   group "locks" {
