@@ -3,7 +3,8 @@
 # LOCKMESH_REGISTER to the URL of an object with conditional writes.
 #
 # Promise: no lock has two holders as long as no more than four allocations run at once. Survives:
-# the loss of one of three voters at a time, and the loss of all (a new mesh after 7 MaxTTL).
+# the loss of one of three voters at a time, and the loss of all (a new mesh after 7 MaxTTL). The
+# allocation of a dead machine is replaced after an hour, or once you stop it (see disconnect).
 #
 # Before: nomad var put nomad/jobs/locks secret="$(openssl rand -hex 32)"
 job "locks" {
@@ -32,8 +33,9 @@ job "locks" {
   group "locks" {
     count = 3
 
-    # An allocation that is cut off may still run. It isn't replaced for an hour: by then make sure
-    # that its machine is off, or back.
+    # An allocation that is cut off may still run, and Nomad can't tell a dead machine from a machine
+    # that is cut off. The allocation isn't replaced for an hour: by then make sure that its machine
+    # is off, or back. With the machine off for sure, "nomad alloc stop" has it replaced at once.
     disconnect {
       lost_after = "1h"
       replace    = false
