@@ -32,7 +32,10 @@ func TestTheJobOfNomad(t *testing.T) {
 		t.Errorf("only %d blocks were read", w.blocks)
 	}
 	w.secrets()
+	lines := w.peers()
 	w.env["LOCKMESH_PEERS"] = strings.ReplaceAll(w.env["LOCKMESH_PEERS"], "${NOMAD_TASK_DIR}", "/local")
+	accepts(t, w.env)
+	w.env["LOCKMESH_PEERS"] = strings.Join(lines, ",") // the same form as in the file
 	accepts(t, w.env)
 	kill := w.times["task kill_timeout"]
 	if needs := graceOf(t, w.env); kill <= needs {
@@ -98,6 +101,36 @@ func (w *walk) secrets() {
 	if variables != 1 {
 		w.t.Errorf("%d templates have variables", variables)
 	}
+}
+
+// peers renders the file of the addresses, and returns its lines. Nomad reports addresses without
+// brackets.
+func (w *walk) peers() []string {
+	w.t.Helper()
+	type allocation struct {
+		Address string
+		Port    int
+	}
+	var text strings.Builder
+	for _, f := range w.files {
+		if !strings.Contains(f["data"], "nomadService") {
+			continue
+		}
+		if in := strings.ReplaceAll(w.env["LOCKMESH_PEERS"], "file:${NOMAD_TASK_DIR}", "local"); in != f["destination"] {
+			w.t.Errorf("the service reads %q, and the template is %q", in, f["destination"])
+		}
+		if err := template.Must(template.New("").Funcs(template.FuncMap{
+			"nomadService": func(string) []allocation { return []allocation{{"10.1.2.3", 7950}, {"fd00::1", 7950}} },
+			"contains":     func(part, text string) bool { return strings.Contains(text, part) }, // as in consul-template
+		}).Parse(f["data"])).Execute(&text, nil); err != nil {
+			w.t.Fatal(err)
+		}
+	}
+	lines := strings.Fields(text.String())
+	if len(lines) != 2 {
+		w.t.Errorf("two allocations have the addresses %q", lines)
+	}
+	return lines
 }
 
 // body compares a block with a type.

@@ -81,12 +81,13 @@ job "locks" {
         network_mode = "host"
       }
 
-      # The addresses of all allocations, from Nomad's own service discovery.
+      # The addresses of all allocations, from Nomad's own service discovery: an IPv6 address needs
+      # brackets beside a port.
       template {
         destination = "local/peers"
         change_mode = "noop"
         data        = <<EOT
-{{ range nomadService "locks" }}{{ .Address }}:{{ .Port }}
+{{ range nomadService "locks" }}{{ if .Address | contains ":" }}[{{ .Address }}]{{ else }}{{ .Address }}{{ end }}:{{ .Port }}
 {{ end }}
 EOT
       }
