@@ -145,6 +145,9 @@ func (o *objects) checkPod(t *testing.T) {
 	if want := map[bool]string{true: "/readyz?settled=1", false: "/readyz"}[votes]; c.ReadinessProbe.HTTPGet.Path != want {
 		t.Errorf("the gate of a rollout is %s, want %s", c.ReadinessProbe.HTTPGet.Path, want)
 	}
+	if votes {
+		checkSpread(t, &w.pod)
+	}
 	env := o.env()
 	needs := graceOf(t, env)
 	if g := w.pod.Spec.TerminationGracePeriodSeconds; g == nil || time.Duration(*g)*time.Second <= needs {
@@ -154,6 +157,28 @@ func (o *objects) checkPod(t *testing.T) {
 		env["LOCKMESH_NAME"] = o.sets[0].Name + "-0" // the pod's host name
 	}
 	accepts(t, env)
+}
+
+// checkSpread checks that voters are spread over zones and machines, and that pods are started in
+// any case: a lost machine or zone must not take two of three voters.
+func checkSpread(t *testing.T, pod *corev1.PodTemplateSpec) {
+	t.Helper()
+	var keys []string
+	for _, s := range pod.Spec.TopologySpreadConstraints {
+		keys = append(keys, s.TopologyKey)
+		if s.MaxSkew != 1 || s.WhenUnsatisfiable != corev1.ScheduleAnyway || s.LabelSelector == nil || len(s.LabelSelector.MatchLabels) == 0 {
+			t.Errorf("%+v", s)
+			continue
+		}
+		for name, value := range s.LabelSelector.MatchLabels {
+			if pod.Labels[name] != value {
+				t.Errorf("pods with %s=%s are spread, and the pods have %v", name, value, pod.Labels)
+			}
+		}
+	}
+	if want := []string{corev1.LabelTopologyZone, corev1.LabelHostname}; !slices.Equal(keys, want) {
+		t.Errorf("voters are spread over %v, want %v", keys, want)
+	}
 }
 
 // checkNetwork checks that pods look for each other by the name of a headless service with all
