@@ -149,8 +149,12 @@ func TestEachManifestSaysWhatItPromises(t *testing.T) {
 // If systemd is installed, systemd itself reads the unit.
 func TestTheUnitOfSystemd(t *testing.T) {
 	unit := read(t, "systemd/locks.service")
-	env := map[string]string{"LOCKMESH_VOTERS": "alpha,beta,gamma", "LOCKMESH_PEERS": "alpha:7950,beta:7950,gamma:7950", "LOCKMESH_NAME": "alpha"}
+	env := map[string]string{"LOCKMESH_NAME": "alpha"}
 	for line := range strings.SplitSeq(unit, "\n") {
+		if setting, ok := strings.CutPrefix(line, "#\tLOCKMESH_"); ok { // of the file beside, as in the head
+			name, value, _ := strings.Cut(setting, "=")
+			env["LOCKMESH_"+name] = value
+		}
 		if setting, ok := strings.CutPrefix(line, "Environment="); ok {
 			name, value, _ := strings.Cut(setting, "=")
 			env[name] = value
@@ -160,6 +164,10 @@ func TestTheUnitOfSystemd(t *testing.T) {
 				t.Errorf("the service needs %v to end, and is killed after %s s", grace, limit)
 			}
 		}
+	}
+	// A machine may have several addresses, and one for containers alone is the same on all machines.
+	if env["LOCKMESH_ADVERTISE"] == "" || env["LOCKMESH_VOTERS"] == "" {
+		t.Errorf("the head doesn't set the address of the machine, or not the voters: %v", env)
 	}
 	accepts(t, env)
 	systemd, err := exec.LookPath("systemd-analyze")
