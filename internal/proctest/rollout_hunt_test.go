@@ -122,12 +122,16 @@ type deployment struct {
 	register string        // its address; empty for none
 	secrets  string        // of the pods started from now on, a line each
 	maxTTL   time.Duration // of the pods started from now on
+	env      []string      // more variables of all pods
 	machine  *machine
 	pods     []*pod
 	every    []*pod // the client and dead pods included
 	started  int
 	measure  time.Time // waits from this time on are judged
 	most     int       // the largest number of processes at a time
+	// meanwhile is called in each turn of a rollout, once the states of the pods are known; may be
+	// nil.
+	meanwhile func()
 }
 
 func newDeployment(t *testing.T, program string, s strategy) *deployment {
@@ -148,6 +152,8 @@ type pod struct {
 	view  podView
 	cmd   *exec.Cmd
 	ended chan struct{}
+	// killed is when the test killed the process; zero if it didn't.
+	killed time.Time
 
 	mu     sync.Mutex
 	events []serviceEvent
@@ -172,7 +178,7 @@ func (d *deployment) start(name string, env ...string) *pod {
 	if d.register != "" {
 		env = append(env, "LOCKMESH_REGISTER="+d.register)
 	}
-	p.cmd.Env = append(p.cmd.Env, env...)
+	p.cmd.Env = append(append(p.cmd.Env, d.env...), env...)
 	stdout, err := p.cmd.StdoutPipe()
 	p.must(err)
 	stderr, err := p.cmd.StderrPipe()
@@ -325,7 +331,6 @@ func (d *deployment) roll(what string) {
 	began := time.Now()
 	d.until(what, func() bool {
 		running := 0
-		var views []podView
 		for _, p := range d.pods {
 			switch {
 			case p.hasEnded():
@@ -339,9 +344,15 @@ func (d *deployment) roll(what string) {
 			if p.view.state != podEnded {
 				running++
 			}
-			views = append(views, p.view)
 		}
 		d.most = max(d.most, running)
+		if d.meanwhile != nil {
+			d.meanwhile()
+		}
+		var views []podView
+		for _, p := range d.pods {
+			views = append(views, p.view)
+		}
 		start, end := d.next(views)
 		for _, i := range end {
 			d.pods[i].view.state = podTerminating
@@ -384,7 +395,7 @@ func (d *deployment) judge() {
 	longest, count := time.Duration(0), 0
 	for _, p := range d.every {
 		d.until(p.name+" ends", p.hasEnded)
-		if code := p.cmd.ProcessState.ExitCode(); code != 0 {
+		if code := p.cmd.ProcessState.ExitCode(); code != 0 && p.killed.IsZero() {
 			t.Errorf("%s ends with code %d", p.name, code)
 		}
 		held := make(map[string]span)
@@ -411,18 +422,34 @@ func (d *deployment) judge() {
 				spans = append(spans, s)
 				delete(held, e.Key)
 			case "lost", "error", "unreadable":
-				t.Errorf("%s prints %+v", p.name, e)
+				if p.killed.IsZero() || e.Event != "unreadable" { // the last line may be cut short
+					t.Errorf("%s prints %+v", p.name, e)
+				}
+			}
+		}
+		if !p.killed.IsZero() {
+			for _, s := range held {
+				s.to = p.killed
+				spans = append(spans, s)
 			}
 		}
 	}
 	slices.SortFunc(spans, func(a, b span) int { return cmp.Or(cmp.Compare(a.key, b.key), a.from.Compare(b.from)) })
+	unserved := time.Duration(0)
 	for i := range spans[1:] {
 		a, b := spans[i], spans[i+1]
 		if a.key == b.key && (b.from.Before(a.to) || b.token <= a.token) {
 			t.Errorf("two holders: %+v and %+v", a, b)
 		}
+		if a.key == "shared" && b.key == a.key && a.to.After(d.measure) {
+			took, most := b.from.Sub(a.to), d.free(a.to, b.from)
+			if unserved = max(unserved, took); took > most {
+				t.Errorf("a key that is always wanted was free for %v, more than %v, between %+v and %+v", took, most, a, b)
+			}
+		}
 	}
-	t.Logf("%d leases, %d waits of which the longest is %v, at most %d pods at once", len(spans), count, longest.Round(time.Millisecond), d.most)
+	t.Logf("%d leases, %d waits of which the longest is %v, the shared key free for %v, at most %d pods at once",
+		len(spans), count, longest.Round(time.Millisecond), unserved.Round(time.Millisecond), d.most)
 	if count < 1000 {
 		t.Error("it has shown little")
 	}
