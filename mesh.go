@@ -480,8 +480,8 @@ func (m *Mesh) Status() Status {
 // handshakeStatus returns the counters of the transport.
 func (m *Mesh) handshakeStatus() HandshakeStatus {
 	stats := m.eng.LinkStats()
-	d := stats.Door
-	return HandshakeStatus{Open: d.Open, Silent: d.Silent, Unfinished: d.Unfinished, Displaced: d.GaveWay, Compressed: stats.Compressed}
+	d := stats.Admission
+	return HandshakeStatus{Open: d.Open, Silent: d.Silent, Unfinished: d.Unfinished, Displaced: d.Evicted, Compressed: stats.Compressed}
 }
 
 // status returns the status for users of a node's state.

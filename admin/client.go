@@ -141,7 +141,7 @@ func readError(answer *http.Response) error {
 	}
 	e := new(Error)
 	if err := json.Unmarshal(data, e); err != nil || e.Code == "" {
-		return fmt.Errorf("admin: an answer of %q isn't from a lockmesh admin server: check the address", answer.Status)
+		return fmt.Errorf("admin: the answer %q isn't from a lockmesh admin server: check the address", answer.Status)
 	}
 	e.Status = answer.StatusCode
 	return e

@@ -165,7 +165,8 @@ func TestTheUnitOfSystemd(t *testing.T) {
 			}
 		}
 	}
-	// A machine may have several addresses, and one for containers alone is the same on all machines.
+	// A machine may have several addresses, and one for containers alone is the same on all
+	// machines.
 	if env["LOCKMESH_ADVERTISE"] == "" || env["LOCKMESH_VOTERS"] == "" {
 		t.Errorf("the head doesn't set the address of the machine, or not the voters: %v", env)
 	}

@@ -33,7 +33,7 @@ const (
 	acceptPauseMax = time.Second
 )
 
-// accept accepts connections until the port closes. The door limits how many connections may be in
+// accept accepts connections until the port closes. Admission limits how many connections may be in
 // the handshake at once.
 func (p *Port) accept() {
 	defer p.running.Done()
@@ -75,7 +75,7 @@ func (p *Port) sleep(d time.Duration) bool {
 	}
 }
 
-// admit starts the handshake on an incoming connection. door.enter explains crowded.
+// admit starts the handshake on an incoming connection. admission.admit explains crowded.
 func (p *Port) admit(c *net.TCPConn) (crowded bool, err error) {
 	if err := p.begin(); err != nil {
 		_ = c.Close()
@@ -86,7 +86,7 @@ func (p *Port) admit(c *net.TCPConn) (crowded bool, err error) {
 		return false, err
 	}
 	ctx, stop := context.WithTimeout(p.ctx, p.build.handshakeTimeout)
-	v, crowded := p.door.enter(addrOf(c), func() {
+	v, crowded := p.admission.admit(addrOf(c), func() {
 		_ = c.SetLinger(0) // send no farewell, and leave no state behind in the system
 		_ = c.Close()
 		stop()
@@ -94,7 +94,7 @@ func (p *Port) admit(c *net.TCPConn) (crowded bool, err error) {
 	go func() {
 		defer p.running.Done()
 		defer stop()
-		defer p.door.gone(v)
+		defer p.admission.remove(v)
 		if !p.meet(ctx, c, v) {
 			hangUp(c)
 			p.forget(c)
@@ -117,11 +117,11 @@ func addrOf(c *net.TCPConn) netip.Addr {
 func (p *Port) meet(ctx context.Context, c *net.TCPConn, v *visitor) bool {
 	began := time.Now()
 	early := newEarlyConn(c)
-	word, err := p.firstWord(early, v, began.Add(p.build.handshakeTimeout))
+	word, err := p.firstMessage(early, v, began.Add(p.build.handshakeTimeout))
 	if err != nil {
 		switch {
 		case errors.Is(err, os.ErrDeadlineExceeded):
-			p.door.silent(v)
+			p.admission.countSilent(v)
 			_ = c.Close() // close at once, without a farewell
 		case len(word) > 0:
 			p.garbage(c, err)
@@ -129,8 +129,8 @@ func (p *Port) meet(ctx context.Context, c *net.TCPConn, v *visitor) bool {
 		return false // otherwise the peer only checked whether the port is open
 	}
 	_ = c.SetDeadline(began.Add(p.build.handshakeTimeout))
-	if !p.door.prove(ctx, v) {
-		p.door.unfinished(v)
+	if !p.admission.beginHandshake(ctx, v) {
+		p.admission.countUnfinished(v)
 		return false
 	}
 	secured, wantsTLS := p.identity != nil, word[0] == tlsHandshakeRecord
@@ -162,9 +162,9 @@ func (p *Port) meet(ctx context.Context, c *net.TCPConn, v *visitor) bool {
 	return p.answer(s, v)
 }
 
-// firstWord waits for a connection's first message: for firstWordTime, and until the end of the
-// handshake's time while the door has room.
-func (p *Port) firstWord(early *earlyConn, v *visitor, end time.Time) (word []byte, err error) {
+// firstMessage waits for a connection's first message: for firstMessageTimeout, and until the end
+// of the handshake's time while there is room.
+func (p *Port) firstMessage(early *earlyConn, v *visitor, end time.Time) (word []byte, err error) {
 	wait, last := p.build.firstWordTime, false
 	for {
 		until := time.Now().Add(wait)
@@ -172,13 +172,13 @@ func (p *Port) firstWord(early *earlyConn, v *visitor, end time.Time) (word []by
 			until = end
 		}
 		_ = early.SetDeadline(until)
-		word, err = early.firstWord(p.identity != nil)
+		word, err = early.peekFirstMessage(p.identity != nil)
 		if last || !errors.Is(err, os.ErrDeadlineExceeded) {
 			return word, err
 		}
-		wait = max(wait, lastLook)
-		if !time.Now().Before(end) || p.door.scarce(v) {
-			wait, last = lastLook, true
+		wait = max(wait, finalRead)
+		if !time.Now().Before(end) || p.admission.scarce(v) {
+			wait, last = finalRead, true
 		}
 	}
 }
@@ -190,7 +190,7 @@ func (p *Port) meetTLS(ctx context.Context, c *net.TCPConn, v *visitor, early *e
 	otherVersion := false
 	cfg.GetConfigForClient = func(hello *tls.ClientHelloInfo) (*tls.Config, error) {
 		otherVersion = isOtherProto(hello.SupportedProtos)
-		return nil, early.compute(ctx, p.door.proofs)
+		return nil, early.compute(ctx, p.admission.proofs)
 	}
 	defer early.computed()
 	t := tls.Server(early, cfg)
@@ -206,7 +206,7 @@ func (p *Port) meetTLS(ctx context.Context, c *net.TCPConn, v *visitor, early *e
 	if err != nil {
 		switch {
 		case ctx.Err() != nil || errors.Is(err, os.ErrDeadlineExceeded):
-			p.door.unfinished(v)
+			p.admission.countUnfinished(v)
 		case errors.Is(err, errNoSecret):
 			p.rejectSecret(c, "a peer has another secret")
 		case otherVersion:
@@ -217,7 +217,7 @@ func (p *Port) meetTLS(ctx context.Context, c *net.TCPConn, v *visitor, early *e
 		}
 		return false
 	}
-	p.door.know(addrOf(c)) // the peer has proved that it knows a secret
+	p.admission.noteMember(addrOf(c)) // the peer has proved that it knows a secret
 	if proto == protoGossip {
 		return p.gossip.handOver(s, v)
 	}
@@ -230,7 +230,7 @@ func (p *Port) answer(s *session, v *visitor) bool {
 	version, frame, err := s.frames.next(maxHandshake)
 	if err != nil || version != handshakeVersion {
 		if errors.Is(err, os.ErrDeadlineExceeded) {
-			p.door.unfinished(v)
+			p.admission.countUnfinished(v)
 		}
 		p.garbage(s.socket, err)
 		return false

@@ -158,7 +158,7 @@ func (p *Port) connect(ctx context.Context, addr, proto string, then func(*sessi
 		}
 		return nil, refusedBy(s, err)
 	}
-	p.door.know(addrOf(s.socket)) // the peer has completed the handshake, and may dial us
+	p.admission.noteMember(addrOf(s.socket)) // the peer has completed the handshake, and may dial us
 	s.settle()
 	return s, nil
 }

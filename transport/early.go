@@ -91,10 +91,10 @@ func (e *earlyConn) computed() {
 	}
 }
 
-// firstWord peeks at the message that identifies the connection's protocol: for TLS the whole
-// record of the ClientHello, otherwise the magic bytes. With an error, firstWord returns the bytes
-// received so far.
-func (e *earlyConn) firstWord(secured bool) ([]byte, error) {
+// peekFirstMessage peeks at the message that identifies the connection's protocol: for TLS the
+// whole record of the ClientHello, otherwise the magic bytes. With an error, peekFirstMessage
+// returns the bytes received so far.
+func (e *earlyConn) peekFirstMessage(secured bool) ([]byte, error) {
 	word, err := e.look(1)
 	switch {
 	case err != nil:

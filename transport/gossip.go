@@ -234,9 +234,9 @@ func (g *gossip) handOver(s *session, v *visitor) bool {
 
 // admitStream exchanges a visitor's place in the handshake for a place among the gossip streams.
 func (p *Port) admitStream(s *session, v *visitor) *visitor {
-	p.door.gone(v)
+	p.admission.remove(v)
 	place := &visitor{source: v.source, known: v.known, leave: func() { _ = s.socket.Close() }}
-	p.door.stream(place)
+	p.admission.addStream(place)
 	return place
 }
 
@@ -257,7 +257,7 @@ func (g *gossip) wrap(s *session, place *visitor) (net.Conn, error) {
 	if g.isDown {
 		g.port.forget(s.socket)
 		if place != nil {
-			g.port.door.gone(place)
+			g.port.admission.remove(place)
 		}
 		return nil, ErrClosed
 	}
@@ -270,7 +270,7 @@ func (s *gossipStream) Close() error {
 	err := s.Conn.Close()
 	s.owner.port.forget(s.socket)
 	if s.place != nil {
-		s.owner.port.door.gone(s.place)
+		s.owner.port.admission.remove(s.place)
 	}
 	s.owner.mu.Lock()
 	defer s.owner.mu.Unlock()

@@ -336,7 +336,7 @@ func TestAConnectionThatIsResetIsNoStrangers(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			until(t, "it is let in", func() bool { return p.Stats().Door.Open == 1 })
+			until(t, "it is let in", func() bool { return p.Stats().Admission.Open == 1 })
 			if _, err := c.Write([]byte(tt.words)); err != nil {
 				t.Fatal(err)
 			}
@@ -346,7 +346,7 @@ func TestAConnectionThatIsResetIsNoStrangers(t *testing.T) {
 			if err := c.Close(); err != nil {
 				t.Fatal(err)
 			}
-			until(t, "it is over", func() bool { return p.Stats().Door.Open == 0 })
+			until(t, "it is over", func() bool { return p.Stats().Admission.Open == 0 })
 			if p.Stats().Garbage != 0 || p.log.has("level=") {
 				t.Errorf("it counts as a stranger's: %+v", p.Stats())
 			}

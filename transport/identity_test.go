@@ -246,11 +246,11 @@ func TestAnotherVersionOfTheHandshakeIsNamed(t *testing.T) {
 	}
 }
 
-// knows reports whether places at the door are reserved for an address.
+// knows reports whether places are reserved for an address.
 func (s *side) knows(addr netip.Addr) bool {
-	s.door.mu.Lock()
-	defer s.door.mu.Unlock()
-	_, known := s.door.known[addr]
+	s.admission.mu.Lock()
+	defer s.admission.mu.Unlock()
+	_, known := s.admission.known[addr]
 	return known
 }
 
@@ -303,7 +303,7 @@ func TestSecretsAreChangedWhileLinksStay(t *testing.T) {
 	link(a, b, "b")
 	until(t, "b has the link", func() bool { return b.Stats().Links == 1 })
 	if here := netip.MustParseAddr("127.0.0.1"); !b.knows(here) {
-		t.Error("the address of a peer that has proved the secret has no place reserved at the door")
+		t.Error("the address of a peer that has proved the secret has no reserved place")
 	}
 
 	set(a, secretA, secretB)

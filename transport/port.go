@@ -112,7 +112,7 @@ type Port struct {
 	advertise string
 	gossip    *gossip
 
-	door *door
+	admission *admission
 
 	ctx  context.Context // ends when the port closes
 	stop context.CancelFunc
@@ -155,7 +155,7 @@ type build struct {
 
 var thisBuild = build{
 	low: OldestVersion, high: WireVersion, rhoPerMille: vote.RhoPerMille,
-	firstWordTime: firstWordTime, handshakeTimeout: handshakeTimeout, writeTimeout: writeTimeout, flushTime: flushTime,
+	firstWordTime: firstMessageTimeout, handshakeTimeout: handshakeTimeout, writeTimeout: writeTimeout, flushTime: flushTime,
 	idleTime: idleTime, maxQueued: maxQueued,
 }
 
@@ -174,7 +174,7 @@ func listen(ctx context.Context, cfg Config, b build) (*Port, error) {
 		p.logger = slog.New(slog.DiscardHandler)
 	}
 	p.log = newWarner(p.logger)
-	p.door = newDoor(p.logger)
+	p.admission = newAdmission(p.logger)
 	unpacker := new(unpacker)
 	if len(cfg.Secrets) > 0 {
 		var err error
@@ -241,7 +241,7 @@ func (p *Port) AdvertiseAddr() string { return p.advertise }
 
 // Know notes the address of a member: places are reserved for members' addresses when strangers
 // flood the port.
-func (p *Port) Know(a netip.Addr) { p.door.know(a) }
+func (p *Port) Know(a netip.Addr) { p.admission.noteMember(a) }
 
 // Send encodes m, queues it for the connection and flushes the queue. m belongs to the caller again
 // when Send returns. Send never blocks. A message that can't be queued breaks the connection:
@@ -329,7 +329,7 @@ func (p *Port) Close() error {
 		_ = p.gossip.Shutdown()
 	}
 	p.running.Wait()
-	p.door.close()
+	p.admission.close()
 	p.log.flush()
 	return nil
 }

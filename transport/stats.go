@@ -13,7 +13,7 @@ type Stats struct {
 	Dialed   uint64 // dialed streams linked
 	Greeted  uint64 // probes answered
 
-	Door DoorStats // connections with nothing proved
+	Admission AdmissionStats // connections with nothing proved
 
 	// handshakes refused, by either side; without zero counts
 	Refused map[vote.Reason]uint64
@@ -66,7 +66,7 @@ func (p *Port) Stats() Stats {
 			s.Refused[vote.Reason(r)] = n
 		}
 	}
-	s.Door = p.door.read()
+	s.Admission = p.admission.counts()
 	s.Links = uint64(len(*p.links.Load()))
 	return s
 }

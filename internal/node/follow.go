@@ -328,8 +328,8 @@ func (n *Node) ElectorateStatus(now vote.Now) (electorate.Status, bool) {
 // IsUnborn reports whether the electorate is dynamic and this node knows none.
 func (n *Node) IsUnborn() bool { return n.elect != nil && n.elect.Known().Version == 0 }
 
-// IsBarred reports whether this node knows no electorate, and the register lets no mesh be born; see
-// [electorate.Machine.IsBarred].
+// IsBarred reports whether this node knows no electorate, and the register lets no mesh be born;
+// see [electorate.Machine.IsBarred].
 func (n *Node) IsBarred() bool { return n.elect != nil && n.elect.IsBarred() }
 
 // Propose starts one ballot to change the electorate to the given voters, regardless of gossip; see

@@ -84,8 +84,8 @@ func TestStrangersKeepNobodyOut(t *testing.T) {
 	m.procs["c"].lock("of the restarted one")
 	for _, name := range []string{"a", "b"} {
 		m.procs[name].tell("status")
-		if door := m.procs[name].awaitEvent("status", "").Status.Handshakes; door.Displaced == 0 {
-			t.Errorf("%s counts %+v", name, door)
+		if handshakes := m.procs[name].awaitEvent("status", "").Status.Handshakes; handshakes.Displaced == 0 {
+			t.Errorf("%s counts %+v", name, handshakes)
 		}
 	}
 }

@@ -70,16 +70,16 @@ func TestFault78ManyNodesStartAtOnce(t *testing.T) {
 	}()
 	start := time.Now()
 	defer func() {
-		var door lockmesh.HandshakeStatus
+		var handshakes lockmesh.HandshakeStatus
 		for _, m := range all {
 			of := m.Stats().Handshakes
-			door.Silent += of.Silent
-			door.Unfinished += of.Unfinished
-			door.Displaced += of.Displaced
+			handshakes.Silent += of.Silent
+			handshakes.Unfinished += of.Unfinished
+			handshakes.Displaced += of.Displaced
 		}
 		t.Logf("%d nodes took %v, of which the voters are quiet for %v; %d dials, up to %d at once; ended by time: %d; "+
 			"incoming connections that were silent: %d, unfinished: %d, displaced: %d", nodes, time.Since(start).Round(time.Millisecond), maxTTL,
-			dials.count.Load(), dials.most.Load(), dials.late.Load(), door.Silent, door.Unfinished, door.Displaced)
+			dials.count.Load(), dials.most.Load(), dials.late.Load(), handshakes.Silent, handshakes.Unfinished, handshakes.Displaced)
 	}()
 	for i := range nodes {
 		cfg := lockmesh.Config{

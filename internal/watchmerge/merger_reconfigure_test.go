@@ -24,24 +24,24 @@ func electorateOf(version uint64, places, voters, old string) quorum.Electorate 
 // reported.
 func toldAll(t *testing.T) (*Merger, vote.View) {
 	t.Helper()
-	tale := New(electorateOf(1, "abc", "abc", ""))
+	merger := New(electorateOf(1, "abc", "abc", ""))
 	for place := range 3 {
-		tale.AddReports(1, place, true, nil, 0)
+		merger.AddReports(1, place, true, nil, 0)
 	}
-	if !tale.WantsQuery() {
+	if !merger.WantsQuery() {
 		t.Fatal("no look is wanted")
 	}
-	tale.AddResult(1, &quorum.QueryResult{})
+	merger.AddResult(1, &quorum.QueryResult{})
 	s := vote.View{State: vote.Holding, Key: "k", Owner: vote.SessionID{Node: "n", Incarnation: 1}, Number: 1, Token: 16, Mode: vote.Exclusive, Time: 1}
 	for place := range 3 {
-		tale.AddReports(2, place, false, []vote.View{s}, 0)
+		merger.AddReports(2, place, false, []vote.View{s}, 0)
 	}
-	tale.Drain(nil)
-	if tale.WantsQuery() {
-		tale.AddResult(2, &quorum.QueryResult{Views: []vote.View{s}})
-		tale.Drain(nil)
+	merger.Drain(nil)
+	if merger.WantsQuery() {
+		merger.AddResult(2, &quorum.QueryResult{Views: []vote.View{s}})
+		merger.Drain(nil)
 	}
-	return tale, s
+	return merger, s
 }
 
 func kindsOf(told []Event) (kinds []Kind) {
@@ -52,74 +52,74 @@ func kindsOf(told []Event) (kinds []Kind) {
 }
 
 func TestATaleGoesOnWithoutAGapWhileEnoughOfItsVotersStay(t *testing.T) {
-	tale, s := toldAll(t)
+	merger, s := toldAll(t)
 	// d replaces a, and the other voters move: b, c and d are at places 1, 2 and 3 of the joint
 	// electorate, and then at 0, 1 and 2.
-	tale.Reconfigure(electorateOf(2, "abcd", "bcd", "abc"), []int{0, 1, 2})
-	tale.AddReports(3, 3, true, nil, 0)
-	if !tale.WantsQuery() {
+	merger.Reconfigure(electorateOf(2, "abcd", "bcd", "abc"), []int{0, 1, 2})
+	merger.AddReports(3, 3, true, nil, 0)
+	if !merger.WantsQuery() {
 		t.Fatal("no look at what the new voter would have told")
 	}
-	tale.AddResult(3, &quorum.QueryResult{Views: []vote.View{s}})
-	tale.Reconfigure(electorateOf(3, "bcd", "bcd", ""), []int{-1, 0, 1, 2})
-	if told := tale.Drain(nil); len(told) != 0 {
+	merger.AddResult(3, &quorum.QueryResult{Views: []vote.View{s}})
+	merger.Reconfigure(electorateOf(3, "bcd", "bcd", ""), []int{-1, 0, 1, 2})
+	if told := merger.Drain(nil); len(told) != 0 {
 		t.Errorf("told %v of a change of the electorate", kindsOf(told))
 	}
 	freed := s
 	freed.State = vote.Released
-	tale.AddReports(4, 2, false, []vote.View{freed}, 0) // by d, now at place 2
-	if told := tale.Drain(nil); len(told) != 1 || told[0].Kind != Released {
+	merger.AddReports(4, 2, false, []vote.View{freed}, 0) // by d, now at place 2
+	if told := merger.Drain(nil); len(told) != 1 || told[0].Kind != Released {
 		t.Errorf("told %v, want the release", kindsOf(told))
 	}
 }
 
 func TestATaleWhoseVotersAreNoMajorityAnyMoreTellsOfAGapAndLooksAgain(t *testing.T) {
-	tale, s := toldAll(t)
-	if tale.WantsQuery() {
-		tale.AddResult(3, &quorum.QueryResult{Views: []vote.View{s}})
+	merger, s := toldAll(t)
+	if merger.WantsQuery() {
+		merger.AddResult(3, &quorum.QueryResult{Views: []vote.View{s}})
 	}
-	tale.Reconfigure(electorateOf(2, "abcde", "abcde", ""), []int{0, 1, 2})
-	if told := tale.Drain(nil); len(told) != 0 {
+	merger.Reconfigure(electorateOf(2, "abcde", "abcde", ""), []int{0, 1, 2})
+	if told := merger.Drain(nil); len(told) != 0 {
 		t.Errorf("told %v while three of five have told without a gap", kindsOf(told))
 	}
-	tale.Reconfigure(electorateOf(3, "cdefg", "cdefg", ""), []int{-1, -1, 0, 1, 2})
-	if told := tale.Drain(nil); len(told) != 1 || told[0].Kind != Gap {
+	merger.Reconfigure(electorateOf(3, "cdefg", "cdefg", ""), []int{-1, -1, 0, 1, 2})
+	if told := merger.Drain(nil); len(told) != 1 || told[0].Kind != Gap {
 		t.Fatalf("told %v, want a gap", kindsOf(told))
 	}
-	if tale.WantsQuery() {
-		tale.AddResult(4, nil) // this query began before the gap, and is of no use
+	if merger.WantsQuery() {
+		merger.AddResult(4, nil) // this query began before the gap, and is of no use
 	}
 	for place := 1; place < 4; place++ {
-		tale.AddReports(4, place, true, nil, 0)
+		merger.AddReports(4, place, true, nil, 0)
 	}
-	if !tale.WantsQuery() {
+	if !merger.WantsQuery() {
 		t.Fatal("no look is wanted though a majority tells")
 	}
-	tale.AddResult(5, &quorum.QueryResult{Views: []vote.View{s}})
-	told := tale.Drain(nil)
+	merger.AddResult(5, &quorum.QueryResult{Views: []vote.View{s}})
+	told := merger.Drain(nil)
 	if len(told) == 0 || told[len(told)-1].Kind != Synced || told[0].Kind != Granted || !told[0].Current {
 		t.Errorf("told %v, want the lease and that all is told", kindsOf(told))
 	}
 }
 
 func TestWhoHasToldOfALeaseMovesWithTheVoters(t *testing.T) {
-	tale := New(electorateOf(1, "abc", "abc", ""))
+	merger := New(electorateOf(1, "abc", "abc", ""))
 	for place := range 3 {
-		tale.AddReports(1, place, true, nil, 0)
+		merger.AddReports(1, place, true, nil, 0)
 	}
-	tale.WantsQuery()
-	tale.AddResult(1, &quorum.QueryResult{})
+	merger.WantsQuery()
+	merger.AddResult(1, &quorum.QueryResult{})
 	s := vote.View{State: vote.Holding, Key: "k", Owner: vote.SessionID{Node: "n", Incarnation: 1}, Number: 1, Token: 16, Mode: vote.Exclusive, Time: 1}
-	tale.AddReports(2, 0, false, []vote.View{s}, 0) // by a, which then leaves
-	tale.Reconfigure(electorateOf(2, "abcd", "bcd", "abc"), []int{0, 1, 2})
-	tale.Reconfigure(electorateOf(3, "bcd", "bcd", ""), []int{-1, 0, 1, 2})
-	tale.Drain(nil)
-	tale.AddReports(3, 1, false, []vote.View{s}, 0) // by c alone
-	if told := tale.Drain(nil); len(told) != 0 {
+	merger.AddReports(2, 0, false, []vote.View{s}, 0) // by a, which then leaves
+	merger.Reconfigure(electorateOf(2, "abcd", "bcd", "abc"), []int{0, 1, 2})
+	merger.Reconfigure(electorateOf(3, "bcd", "bcd", ""), []int{-1, 0, 1, 2})
+	merger.Drain(nil)
+	merger.AddReports(3, 1, false, []vote.View{s}, 0) // by c alone
+	if told := merger.Drain(nil); len(told) != 0 {
 		t.Errorf("told %v by the word of one voter of three", kindsOf(told))
 	}
-	tale.AddReports(3, 0, false, []vote.View{s}, 0)
-	if told := tale.Drain(nil); !slices.Equal(kindsOf(told), []Kind{Granted, Confirmed}) {
+	merger.AddReports(3, 0, false, []vote.View{s}, 0)
+	if told := merger.Drain(nil); !slices.Equal(kindsOf(told), []Kind{Granted, Confirmed}) {
 		t.Errorf("told %v by the words of two voters of three, want that the lease is granted, and firm", kindsOf(told))
 	}
 }
@@ -127,14 +127,14 @@ func TestWhoHasToldOfALeaseMovesWithTheVoters(t *testing.T) {
 // A lease granted under the previous electorate may go on by a majority of the previous electorate:
 // reports of a majority of the newer electorate don't end the lease.
 func TestALeaseOfTheElectorateBeforeIsNotLostByWordsAlone(t *testing.T) {
-	tale, s := toldAll(t)
-	tale.Reconfigure(electorateOf(2, "abc", "ab", ""), []int{0, 1, 2})
-	tale.Drain(nil)
+	merger, s := toldAll(t)
+	merger.Reconfigure(electorateOf(2, "abc", "ab", ""), []int{0, 1, 2})
+	merger.Drain(nil)
 	ended := s
 	ended.State = vote.Ended
-	tale.AddReports(3, 0, false, []vote.View{ended}, 0)
-	tale.AddReports(3, 1, false, []vote.View{ended}, 0)
-	if told := tale.Drain(nil); len(told) != 0 || !tale.InDoubt() {
-		t.Errorf("told %v, in doubt: %t", kindsOf(told), tale.InDoubt())
+	merger.AddReports(3, 0, false, []vote.View{ended}, 0)
+	merger.AddReports(3, 1, false, []vote.View{ended}, 0)
+	if told := merger.Drain(nil); len(told) != 0 || !merger.InDoubt() {
+		t.Errorf("told %v, in doubt: %t", kindsOf(told), merger.InDoubt())
 	}
 }

@@ -100,8 +100,8 @@ func TestStrangersDontShutHonestOnesOut(t *testing.T) {
 				}
 				until(t, "its gossip is let in", func() bool { return stream() == nil })
 				until(t, "it is logged", func() bool { return b.log.has("did not complete the handshake", "127.0.0.1 (", "displaced=") })
-				d := b.Stats().Door
-				if most := lobbyKnown + lobbyStrangers; d.GaveWay == 0 || d.Open > most {
+				d := b.Stats().Admission
+				if most := waitingKnown + waitingStrangers; d.Evicted == 0 || d.Open > most {
 					t.Errorf("%+v; at most %d may be open", d, most)
 				}
 			})
@@ -134,17 +134,17 @@ func TestWhatComesByDropsIsCutOffBeforeTheHandshakesEnd(t *testing.T) {
 				_, err := c.Read(make([]byte, 1))
 				return !errors.Is(err, os.ErrDeadlineExceeded)
 			})
-			until(t, "it is counted", func() bool { return b.Stats().Door.Silent == 1 })
+			until(t, "it is counted", func() bool { return b.Stats().Admission.Silent == 1 })
 		})
 	}
 }
 
 // narrow makes the places before the first message scarce for each connection.
 func narrow(p *Port) {
-	p.door.mu.Lock()
-	defer p.door.mu.Unlock()
-	for i := range p.door.lobby {
-		p.door.lobby[i].perSource = 1
+	p.admission.mu.Lock()
+	defer p.admission.mu.Unlock()
+	for i := range p.admission.waiting {
+		p.admission.waiting[i].perSource = 1
 	}
 }
 
@@ -159,7 +159,7 @@ func TestALateFirstMessageIsReadWhileThereIsRoom(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer c.Close()
-	until(t, "the connection is admitted", func() bool { return b.Stats().Door.Open == 1 })
+	until(t, "the connection is admitted", func() bool { return b.Stats().Admission.Open == 1 })
 	for i := range magicLocks { // byte by byte, however slowly the machine runs
 		if _, err := io.WriteString(c, magicLocks[i:i+1]); err != nil {
 			t.Fatal(err)
@@ -170,7 +170,7 @@ func TestALateFirstMessageIsReadWhileThereIsRoom(t *testing.T) {
 	if _, err := io.ReadFull(c, answer); err != nil || string(answer) != magicLocks {
 		t.Errorf("the answer: %q, %v", answer, err)
 	}
-	if d := b.Stats().Door; d.Silent != 0 {
+	if d := b.Stats().Admission; d.Silent != 0 {
 		t.Errorf("%+v", d)
 	}
 }
@@ -185,7 +185,7 @@ func TestAFirstMessageThatHasArrivedIsReadHoweverLate(t *testing.T) {
 			b := openBuild(t, config("b", m.secret), starved)
 			narrow(b.Port)
 			a := open(t, config("a", m.secret))
-			// the first message may come later than lastLook
+			// the first message may come later than finalRead
 			until(t, "an honest node is linked", func() bool {
 				_, err := a.Dial(t.Context(), b.at, "b")
 				return err == nil
@@ -195,10 +195,10 @@ func TestAFirstMessageThatHasArrivedIsReadHoweverLate(t *testing.T) {
 }
 
 func TestPlacesAreScarceWhenHalfAreTaken(t *testing.T) {
-	d := newDoor(discard())
+	d := newAdmission(discard())
 	defer d.close()
 	var first *visitor
-	for range lobbyStrangersEach / 2 {
+	for range waitingStrangersEach / 2 {
 		v, _ := visit(d, "10.0.0.1")
 		if first == nil {
 			first = v
@@ -215,35 +215,35 @@ func TestPlacesAreScarceWhenHalfAreTaken(t *testing.T) {
 	if d.scarce(other) {
 		t.Error("one source makes the places scarce for another")
 	}
-	for i := len(d.lobby[0].visitors); i <= lobbyStrangers/2; i++ {
+	for i := len(d.waiting[0].visitors); i <= waitingStrangers/2; i++ {
 		visit(d, fmt.Sprintf("10.1.0.%d", i))
 	}
 	if !d.scarce(other) {
 		t.Error("more than half of all places are taken, and they aren't scarce")
 	}
-	d.know(netip.MustParseAddr("10.0.0.7"))
+	d.noteMember(netip.MustParseAddr("10.0.0.7"))
 	if member, _ := visit(d, "10.0.0.7"); d.scarce(member) {
 		t.Error("strangers make the places of members scarce")
 	}
-	d.gone(other)
+	d.remove(other)
 	if !d.scarce(other) {
 		t.Error("a visitor without a place may wait")
 	}
 }
 
-// visit lets a visitor into a door; left is set when the visitor has to leave.
-func visit(d *door, from string) (v *visitor, left *bool) {
+// visit lets a visitor into an admission; left is set when the visitor has to leave.
+func visit(d *admission, from string) (v *visitor, left *bool) {
 	left = new(bool)
-	v, _ = d.enter(netip.MustParseAddr(from), func() { *left = true })
+	v, _ = d.admit(netip.MustParseAddr(from), func() { *left = true })
 	return v, left
 }
 
 func TestTheOldestOfTheHeaviestSourceGivesWay(t *testing.T) {
-	d := newDoor(discard())
+	d := newAdmission(discard())
 	defer d.close()
 	_, lone := visit(d, "10.0.0.9")
 	_, oldest := visit(d, "10.0.0.1")
-	for range lobbyStrangersEach - 1 {
+	for range waitingStrangersEach - 1 {
 		visit(d, "10.0.0.1")
 	}
 	if *oldest {
@@ -253,13 +253,13 @@ func TestTheOldestOfTheHeaviestSourceGivesWay(t *testing.T) {
 	if !*oldest {
 		t.Fatal("a source has more places than it may have")
 	}
-	for i := range 2 * lobbyStrangers { // each from an address of its own
+	for i := range 2 * waitingStrangers { // each from an address of its own
 		visit(d, fmt.Sprintf("10.1.%d.%d", i/200, i%200))
 	}
-	if n := len(d.lobby[0].visitors); n != lobbyStrangers {
-		t.Errorf("%d strangers are in a room for %d", n, lobbyStrangers)
+	if n := len(d.waiting[0].visitors); n != waitingStrangers {
+		t.Errorf("%d strangers are in a room for %d", n, waitingStrangers)
 	}
-	if n := d.lobby[0].bySource[netip.MustParseAddr("10.0.0.1")]; n > 1 {
+	if n := d.waiting[0].bySource[netip.MustParseAddr("10.0.0.1")]; n > 1 {
 		t.Errorf("the source that had most has %d places still", n)
 	}
 	if !*lone {
@@ -268,78 +268,78 @@ func TestTheOldestOfTheHeaviestSourceGivesWay(t *testing.T) {
 }
 
 func TestANetworkOfIPv6IsOneSourceToStrangers(t *testing.T) {
-	d := newDoor(discard())
+	d := newAdmission(discard())
 	defer d.close()
-	for i := range 2 * lobbyStrangersEach {
+	for i := range 2 * waitingStrangersEach {
 		visit(d, fmt.Sprintf("2001:db8::%x", i+1))
 	}
-	if n := len(d.lobby[0].visitors); n != lobbyStrangersEach {
-		t.Errorf("one network has %d places, instead of %d", n, lobbyStrangersEach)
+	if n := len(d.waiting[0].visitors); n != waitingStrangersEach {
+		t.Errorf("one network has %d places, instead of %d", n, waitingStrangersEach)
 	}
 }
 
 // However many strangers come, from however many addresses: a member's address keeps its place,
 // before and after the member's first message.
 func TestPlacesAreKeptForMembers(t *testing.T) {
-	d := newDoor(discard())
+	d := newAdmission(discard())
 	defer d.close()
-	d.know(netip.MustParseAddr("::ffff:10.0.0.7"))
+	d.noteMember(netip.MustParseAddr("::ffff:10.0.0.7"))
 	v, left := visit(d, "10.0.0.7")
 	for i := range 1000 {
 		visit(d, fmt.Sprintf("10.2.%d.%d", i/200, i%200))
 	}
-	if *left || !d.prove(t.Context(), v) {
+	if *left || !d.beginHandshake(t.Context(), v) {
 		t.Fatal("a member had to give way before its first word")
 	}
 	for i := range 1000 {
 		s, _ := visit(d, fmt.Sprintf("10.3.%d.%d", i/200, i%200))
-		d.tryProve(s)
+		d.tryHandshake(s)
 	}
 	if *left {
 		t.Error("a member had to give way in its handshake")
 	}
-	if n := len(d.proving[0].visitors); n != provingStrangers {
-		t.Errorf("%d strangers are in a room for %d", n, provingStrangers)
+	if n := len(d.handshaking[0].visitors); n != handshakingStrangers {
+		t.Errorf("%d strangers are in a room for %d", n, handshakingStrangers)
 	}
 }
 
 // Visitors with a first message wait for a place, instead of pushing each other out.
 func TestAHandshakeThatHasBegunIsGivenTime(t *testing.T) {
-	d := newDoor(discard())
+	d := newAdmission(discard())
 	defer d.close()
 	var all []*visitor
-	for range provingStrangersEach {
+	for range handshakingStrangersEach {
 		v, _ := visit(d, "10.0.0.1")
-		if !d.prove(t.Context(), v) {
+		if !d.beginHandshake(t.Context(), v) {
 			t.Fatal("there is no place")
 		}
 		all = append(all, v)
 	}
 	late, _ := visit(d, "10.0.0.1")
-	wait, freed, ok := d.tryProve(late)
+	wait, freed, ok := d.tryHandshake(late)
 	if ok || freed == nil || wait <= 0 || wait > unfinishedFor {
 		t.Fatalf("the one too many: wait %v, goes on %t", wait, ok)
 	}
-	if d.read().GaveWay != 0 {
+	if d.counts().Evicted != 0 {
 		t.Fatal("a young handshake had to give way")
 	}
-	d.gone(all[3])
+	d.remove(all[3])
 	get(t, freed, "a place")
-	if _, freed, ok = d.tryProve(late); freed != nil || !ok {
+	if _, freed, ok = d.tryHandshake(late); freed != nil || !ok {
 		t.Fatal("the place that was left isn't given to the one that waits")
 	}
 	older, _ := visit(d, "10.0.0.1")
 	all[0].since = all[0].since.Add(-unfinishedFor)
-	if !d.prove(t.Context(), older) || all[0].in != nil {
+	if !d.beginHandshake(t.Context(), older) || all[0].in != nil {
 		t.Error("a handshake that takes too long doesn't give way")
 	}
 }
 
 func TestOnlySoManyAddressesAreRemembered(t *testing.T) {
-	d := newDoor(discard())
+	d := newAdmission(discard())
 	defer d.close()
 	for i := range knownMost + 10 {
-		d.know(netip.AddrFrom4([4]byte{10, byte(i >> 16), byte(i >> 8), byte(i)}))
+		d.noteMember(netip.AddrFrom4([4]byte{10, byte(i >> 16), byte(i >> 8), byte(i)}))
 	}
 	if _, first := d.known[netip.AddrFrom4([4]byte{10, 0, 0, 0})]; first || len(d.known) != knownMost {
 		t.Errorf("%d addresses are remembered, the first among them: %t", len(d.known), first)
@@ -348,17 +348,17 @@ func TestOnlySoManyAddressesAreRemembered(t *testing.T) {
 
 func TestStrangersAreALineAMinute(t *testing.T) {
 	book := new(logbook)
-	d := newDoor(logTo(book))
+	d := newAdmission(logTo(book))
 	for range 3 {
 		for range 500 {
 			visit(d, "10.0.0.1")
 		}
 	}
-	d.tale.tell() // as the timer does
+	d.log.write() // as the timer does
 	for range 500 {
 		visit(d, "10.0.0.2")
 	}
-	if next := time.Until(d.tale.told.Add(tellEvery)); next < tellEvery-patience {
+	if next := time.Until(d.log.last.Add(logEvery)); next < logEvery-patience {
 		t.Errorf("the next line may come in %v", next)
 	}
 	if !book.has("did not complete the handshake", "10.0.0.1 (1468)") || book.has("10.0.0.2") {
