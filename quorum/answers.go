@@ -19,7 +19,7 @@ import (
 
 // silentAfter is how long a voter may leave refreshes unanswered before new locks no longer count
 // on the voter: a fifth of the TTL until the refresh is sent, and half as long again for its
-// answer. Leases under the voter's cover aren't affected.
+// answer. Leases under the voter's validity aren't affected.
 func silentAfter(ttl time.Duration) time.Duration { return ttl * 3 / (2 * vote.RefreshesPerTTL) }
 
 // silent reports whether a voter that seems connected has stopped answering.

@@ -203,7 +203,7 @@ func (q *Requester) evaluate(r *request) {
 			if t, agreed := q.agreedToken(r); agreed && q.winsWith(r, t, slot) {
 				return
 			}
-			// A majority in agreement is of no use while it isn't covered: one of its voters may be
+			// A majority in agreement is of no use while it isn't valid: one of its voters may be
 			// gone for good. So the other voters are asked to confirm in any case.
 			largest := q.largest(r, slot)
 			q.confirm(r, largest)
@@ -216,7 +216,7 @@ func (q *Requester) evaluate(r *request) {
 	}
 }
 
-// winsWith grants a request if a majority has voted for the token and is covered, and reports
+// winsWith grants a request if a majority has voted for the token and is valid, and reports
 // whether the request was granted.
 func (q *Requester) winsWith(r *request, t vote.Token, slot vote.Slot) bool {
 	set := r.tally.confirmed(t, slot)
@@ -255,8 +255,8 @@ func (q *Requester) agreedToken(r *request) (vote.Token, bool) {
 	return 0, false
 }
 
-// ensureValid reports whether a majority of a set's voters is covered and will keep the key for the
-// minimum hold. If not, covers takes the steps to get there.
+// ensureValid reports whether a majority of a set's voters is valid and will keep the key for the
+// minimum hold. If not, ensureValid takes the steps to get there.
 func (q *Requester) ensureValid(r *request, set Set) bool {
 	if q.isValid(r, set) && q.isKept(r, set) {
 		return true
@@ -304,7 +304,7 @@ func (q *Requester) confirm(r *request, t vote.Token) {
 	}
 }
 
-// win grants a request: a majority has voted for its token and is covered.
+// win grants a request: a majority has voted for its token and is valid.
 func (q *Requester) win(r *request, t vote.Token, slot vote.Slot) {
 	q.beforeChange(r)
 	q.leavePending(r)

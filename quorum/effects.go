@@ -110,7 +110,8 @@ func (x *effects) NameTaken() bool {
 // Counters returns the counters of the requester's activity since its creation.
 func (x *effects) Counters() Counters { return x.count }
 
-// later allows the ordered message sent last to a voter to linger, since no request waits for it.
+// later delays the ordered message sent last to a voter, to go with the next, since no request
+// waits for it.
 func (x *effects) later(p *peer) {
 	out := x.out
 	if p.making != nil {

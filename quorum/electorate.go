@@ -160,10 +160,10 @@ func (e Electorate) Witness(s Set) bool {
 	return len(e.halves) > 0 && (e.halves[0].voters&^s).Len() < e.halves[0].majority
 }
 
-// Until returns the latest instant at which a majority, out of the voters of s, is still covered,
-// given the end of each voter's cover; zero if s is no majority. The result is the q-th largest
-// cover; in a joint electorate, the smaller of two such results.
-func (e Electorate) Until(s Set, covered func(i int) vote.Instant) vote.Instant {
+// Until returns the latest instant at which a majority, out of the voters of s, is still valid,
+// given the end of each voter's validity; zero if s is no majority. The result is the q-th largest
+// end; in a joint electorate, the smaller of two such results.
+func (e Electorate) Until(s Set, ends func(i int) vote.Instant) vote.Instant {
 	if !e.Decides(s) {
 		return 0
 	}
@@ -176,7 +176,7 @@ func (e Electorate) Until(s Set, covered func(i int) vote.Instant) vote.Instant 
 			until = make([]vote.Instant, 0, vote.MaxVoters)
 		}
 		for rest := in; rest != 0; rest &= rest - 1 {
-			until = append(until, covered(bits.TrailingZeros64(uint64(rest))))
+			until = append(until, ends(bits.TrailingZeros64(uint64(rest))))
 		}
 		slices.Sort(until)
 		least = min(least, until[len(until)-h.majority])

@@ -14,12 +14,12 @@ type group struct {
 	set      Set
 	own      *request     // the only member, if a lease with a length of its own; else nil
 	minUntil vote.Instant // the validity before a voter lost its votes; zero if none did
-	until    vote.Instant // the later of minUntil, and the end of the set's cover less the margin
+	until    vote.Instant // the later of minUntil, and the end of the set's validity less the margin
 	members  []*request   // in any order
 }
 
 // deadline returns the end of the validity of a lease with the votes of s: the latest instant at
-// which a majority of s is still covered, less the margin in which the holder learns of the loss.
+// which a majority of s is still valid, less the margin in which the holder learns of the loss.
 // The votes of r may have a length of their own; r is nil for most leases.
 func (q *Requester) deadline(r *request, s Set) vote.Instant { return q.deadlines(r, s).last() }
 
@@ -119,7 +119,7 @@ func (q *Requester) emitValidity(g *group) {
 }
 
 // updateValidity recomputes the validity of each group, and grants the requests that waited for
-// cover.
+// validity.
 func (q *Requester) updateValidity() {
 	q.toil(len(q.groups)/scanned + costEvaluated*len(q.awaitingValidity))
 	for _, g := range q.groups {

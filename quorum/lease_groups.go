@@ -86,7 +86,7 @@ func (l *leaseGroups) held() (numbers []vote.Number) {
 	return numbers
 }
 
-// awaitValidity schedules another evaluation of a request whenever the cover of the sessions is
+// awaitValidity schedules another evaluation of a request whenever the validity of the sessions is
 // recomputed.
 func (l *leaseGroups) awaitValidity(r *request) {
 	if !r.awaitingValidity {
@@ -103,7 +103,7 @@ func (l *leaseGroups) takeAwaiting() []vote.Number {
 }
 
 // keepValidity makes the leases supported by the voter at a place keep the validity that they have,
-// whatever the voter's cover is from now on.
+// whatever the voter's validity is from now on.
 func (l *leaseGroups) keepValidity(place int) {
 	for _, g := range l.groups {
 		if g.own == nil && g.set.Has(place) {

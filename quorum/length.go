@@ -7,7 +7,7 @@ import (
 )
 
 // A lease may have a length of its own, shorter or longer than its node's session. Then each of its
-// votes has its own deadline: the vote is extended separately, and covers the lease separately.
+// votes has its own deadline: the vote is extended separately, and supports the lease separately.
 // This costs a message for each lease and voter, so it is for few leases; all others rest on the
 // session.
 

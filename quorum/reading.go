@@ -170,7 +170,7 @@ func (q *Requester) read(p *peer, t *answerReading) {
 	if t.again {
 		p.validity = validity{}
 	}
-	q.beginCover(p, t)
+	q.beginPeerValidity(p, t)
 	all := q.sorted(nil)
 	q.toil(costRead * len(all))
 	for _, r := range all {
@@ -182,14 +182,15 @@ func (q *Requester) read(p *peer, t *answerReading) {
 	q.endReading(p, t)
 }
 
-// beginCover begins the cover by the session at the voter, and learns whether its votes count.
-func (q *Requester) beginCover(p *peer, t *answerReading) {
+// beginPeerValidity begins the validity of the session at the voter, and learns whether its votes
+// count.
+func (q *Requester) beginPeerValidity(p *peer, t *answerReading) {
 	p.gen = t.end.Generation
-	q.extendCover(p, &t.end)
+	q.extendPeerValidity(p, &t.end)
 	q.setQuiet(p, &t.end)
 }
 
-// endReading puts the cover of the answer into effect for the leases.
+// endReading puts the validity of the answer into effect for the leases.
 func (q *Requester) endReading(p *peer, t *answerReading) {
 	q.renewals.begin()
 	q.updateValidity()
@@ -280,7 +281,7 @@ func (q *Requester) goOnReading(p *peer) {
 func (q *Requester) finishReading(p *peer, t *answerReading) {
 	t.done, p.answered = true, true
 	p.lastReceived = q.now.Fast // so long this node didn't listen
-	q.beginCover(p, t)
+	q.beginPeerValidity(p, t)
 	q.resendWatches(p)
 	q.resendQueries(p)
 	if !p.counting {

@@ -100,7 +100,7 @@ func (q *Requester) provesHeld(s Set) bool {
 	return q.newest.Witness(s) && (!q.before.Known() || q.before.Witness(s))
 }
 
-// validUntil returns the latest instants at which a majority out of s is still covered, one for
+// validUntil returns the latest instants at which a majority out of s is still valid, one for
 // each electorate: by the sessions or, if own isn't nil, by the votes of a request with a length of
 // its own.
 func (q *Requester) validUntil(s Set, own *request) validity {
@@ -136,7 +136,7 @@ func (q *Requester) Reconfigure(now vote.Now, e *vote.Electorate) {
 	}
 	var before vote.Electorate
 	if e.Version == q.decided.Version+1 {
-		before = q.decided // the covers of an older electorate are over; see electorates
+		before = q.decided // the validity under an older electorate is over; see electorates
 	}
 	kept := before.Version > 0
 	shift := func(c *validity) {

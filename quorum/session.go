@@ -8,7 +8,7 @@ import (
 )
 
 // silence is how long a voter may leave refreshes unanswered before its stream is closed and
-// reopened: two refreshes in a row are lost, and half the cover is left for another attempt.
+// reopened: two refreshes in a row are lost, and half the validity is left for another attempt.
 func silence(ttl time.Duration) time.Duration { return ttl / 2 }
 
 // maxEarlyAcks is how many acknowledgements may wait for the messages that they overtook. Fewer

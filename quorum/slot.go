@@ -19,7 +19,7 @@ func (q *Requester) agreedSlot(r *request) (vote.Slot, bool) {
 	}
 	if living := q.stillValid(r, votes); living != votes {
 		q.awaitValidity(r)
-		// The votes left out may never be covered again.
+		// The votes left out may never be valid again.
 		votes = living
 	}
 	if !q.decides(votes) {
@@ -53,8 +53,8 @@ func (q *Requester) agreedSlot(r *request) (vote.Slot, bool) {
 	return 0, false
 }
 
-// stillValid returns the voters out of a set with votes for a request under cover, now or possibly
-// later.
+// stillValid returns the voters out of a set with votes for a request that are valid, now or
+// possibly later.
 func (q *Requester) stillValid(r *request, set Set) Set {
 	var own *request
 	if r.length() > 0 {

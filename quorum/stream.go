@@ -21,7 +21,7 @@ func (q *Requester) Link(now vote.Now, conn vote.Conn, voter vote.SessionID) {
 	if p.incarnation != voter.Incarnation {
 		// Serials of an incarnation say nothing about another incarnation: see list.
 		p.reborn = true
-		// Nor do generations: zero is none, so the answer resets the cover.
+		// Nor do generations: zero is none, so the answer resets the validity.
 		p.incarnation, p.gen, p.receipts = voter.Incarnation, 0, receipts{}
 		p.suspect.top = 0 // nor do the tokens known to the earlier incarnation
 	}
@@ -29,7 +29,7 @@ func (q *Requester) Link(now vote.Now, conn vote.Conn, voter vote.SessionID) {
 	q.resync(p)
 }
 
-// Unlink reports a closed connection. The votes hold as long as their session is covered.
+// Unlink reports a closed connection. The votes hold as long as their session is valid.
 func (q *Requester) Unlink(now vote.Now, conn vote.Conn) {
 	q.begin(now)
 	for _, p := range q.peers {
@@ -255,14 +255,14 @@ func (q *Requester) receiveAck(p *peer, m *vote.Message) {
 	}
 }
 
-// renew extends the cover of a session after the answer to a sync or a refresh, and learns the
+// renew extends the validity of a session after the answer to a sync or a refresh, and learns the
 // voter's clock offset and round trip from the answer.
 func (q *Requester) renew(p *peer, m *vote.Message) {
-	q.extendCover(p, m)
+	q.extendPeerValidity(p, m)
 	q.learnClock(p, m)
 }
 
-func (q *Requester) extendCover(p *peer, m *vote.Message) {
+func (q *Requester) extendPeerValidity(p *peer, m *vote.Message) {
 	if p.receipts.counts(m) {
 		q.extendValidity(&p.validity, m.Epoch, m.Sent, q.cfg.TTL)
 	}

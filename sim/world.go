@@ -66,7 +66,7 @@ type Options struct {
 	// Watches has each process watch all keys.
 	Watches bool
 
-	// Linger is how long a message for which no node waits stays in its sender's queue, to travel
+	// Coalesce is how long a message for which no node waits stays in its sender's queue, to travel
 	// with other messages; zero sends every message at once.
 	Coalesce time.Duration
 

@@ -15,11 +15,11 @@ import (
 )
 
 const (
-	// lingering is how long a message may wait in the queue for another message to travel with, if
-	// no node waits for its effect. Half a millisecond is far above the duration of a short
+	// coalesceFor is how long a message may wait in the queue for another message to travel with,
+	// if no node waits for its effect. Half a millisecond is far above the duration of a short
 	// critical section, so the next messages then carry the waiting one along, and far below any
 	// delay that a node turned away meanwhile would notice.
-	lingering = 500 * time.Microsecond
+	coalesceFor = 500 * time.Microsecond
 	// flushBatches is how many batches in a row a sender's goroutine writes before handing over to
 	// the writer.
 	flushBatches = 4
@@ -40,15 +40,15 @@ type link struct {
 	dialed bool
 	key    *key // of the secret by which the link was made; nil for plain text
 
-	socket  *net.TCPConn
-	direct  *direct
-	secured *tls.Conn  // over early; nil for plain text
-	early   *earlyConn // holds the records that TLS wants to write
-	frames  *frameReader
-	out     *sendQueue
-	version uint8
-	linger  *time.Timer // writes the queue after a deferred flush
-	lingers atomic.Bool // the linger timer is running
+	socket         *net.TCPConn
+	direct         *direct
+	secured        *tls.Conn  // over early; nil for plain text
+	early          *earlyConn // holds the records that TLS wants to write
+	frames         *frameReader
+	out            *sendQueue
+	version        uint8
+	flushTimer     *time.Timer // writes the queue after a deferred flush
+	flushScheduled atomic.Bool // flushTimer is running
 
 	// The following fields belong to the goroutine currently writing.
 	batch []byte // taken from out
@@ -79,11 +79,11 @@ func (p *Port) newLink(s *session, dialed bool) (*link, error) {
 	l.out.total = &p.queued
 	l.hear()
 	l.direct = newDirect(s.socket)
-	l.linger = time.AfterFunc(lingering, func() {
-		l.lingers.Store(false)
+	l.flushTimer = time.AfterFunc(coalesceFor, func() {
+		l.flushScheduled.Store(false)
 		l.flush()
 	})
-	l.linger.Stop()
+	l.flushTimer.Stop()
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.isClosed {
@@ -190,10 +190,10 @@ func (l *link) flush() {
 	l.out.handOver()
 }
 
-// flushLater schedules a write of the queue after lingering, unless an earlier write comes first.
+// flushLater schedules a write of the queue after coalesceFor, unless an earlier write comes first.
 func (l *link) flushLater() {
-	if !l.lingers.Swap(true) {
-		l.linger.Reset(lingering)
+	if !l.flushScheduled.Swap(true) {
+		l.flushTimer.Reset(coalesceFor)
 	}
 }
 
@@ -297,7 +297,7 @@ func (l *link) fail(err error) {
 	}
 	l.port.note(l, err) // before the end becomes visible
 	l.out.end()
-	l.linger.Stop()
+	l.flushTimer.Stop()
 	_ = l.socket.Close() // not TLS's Close, which would wait for a peer that doesn't read
 }
 

@@ -21,10 +21,10 @@ const (
 	// received. Go's ClientHello has 1,600 bytes.
 	maxClientHello = 4 << 10
 
-	// lingerTime is how long to wait for a refused peer to hang up after the refusal was sent.
+	// hangUpTimeout is how long to wait for a refused peer to hang up after the refusal was sent.
 	// Closing at once, with bytes of the peer still unread, would reset the connection and could
 	// destroy our answer before the peer reads it.
-	lingerTime = time.Second
+	hangUpTimeout = time.Second
 )
 
 // errTooMuch : a peer sent more than a handshake needs.
@@ -174,7 +174,7 @@ func (e *earlyConn) Read(b []byte) (int, error) {
 
 // hangUp closes a connection after the written data has arrived, as far as a bounded wait can tell.
 func hangUp(c *net.TCPConn) {
-	if c.CloseWrite() == nil && c.SetReadDeadline(time.Now().Add(lingerTime)) == nil {
+	if c.CloseWrite() == nil && c.SetReadDeadline(time.Now().Add(hangUpTimeout)) == nil {
 		_, _ = io.CopyN(io.Discard, c, earlyBytes)
 	}
 	_ = c.Close()

@@ -231,14 +231,14 @@ func TestWordsKeepTheirOrderWhoeverWritesThem(t *testing.T) {
 	}
 }
 
-// linger queues a message for write coalescing, and stops the timer that would have the message
+// coalesce queues a message for write coalescing, and stops the timer that would have the message
 // written.
-func linger(t *testing.T, s *side, c vote.Conn, m *vote.Message) *link {
+func coalesce(t *testing.T, s *side, c vote.Conn, m *vote.Message) *link {
 	t.Helper()
 	l := s.find(c)
 	s.Queue(c, m)
 	s.Flush(c, true)
-	if !l.linger.Stop() {
+	if !l.flushTimer.Stop() {
 		return nil // a slow machine: the message has been written already
 	}
 	return l
@@ -251,7 +251,7 @@ func TestAWordThatMayWaitGoesAlongWithTheNext(t *testing.T) {
 			atA, _ := pair(t, a, b)
 			next, waited := vote.Number(0), 0
 			for range 50 {
-				l := linger(t, a, atA, numbered(int(next)))
+				l := coalesce(t, a, atA, numbered(int(next)))
 				if l != nil {
 					waited++
 					if len(l.out.ordered) != 1 || len(messages(t, l.out.ordered[0])) != 1 {
@@ -266,7 +266,7 @@ func TestAWordThatMayWaitGoesAlongWithTheNext(t *testing.T) {
 					next++
 				}
 				if l != nil {
-					l.lingers.Store(false) // as if the timer had fired and found no message
+					l.flushScheduled.Store(false) // as if the timer had fired and found no message
 				}
 			}
 			if waited == 0 {
@@ -298,7 +298,7 @@ func TestClosingAConnectionWritesWhatWaitsForOthers(t *testing.T) {
 			a, b := open(t, config("a", m.secret)), open(t, config("b", m.secret))
 			atA, _ := pair(t, a, b)
 			l := a.find(atA)
-			linger(t, a, atA, numbered(7))
+			coalesce(t, a, atA, numbered(7))
 			a.CloseConn(atA)
 			if end := get(t, b.closed, "the end"); !errors.Is(end.err, io.EOF) {
 				t.Fatalf("told %v", end.err)
@@ -307,7 +307,7 @@ func TestClosingAConnectionWritesWhatWaitsForOthers(t *testing.T) {
 				t.Fatal("the word that waited is lost")
 			}
 			get(t, a.closed, "the end")
-			if l.linger.Stop() {
+			if l.flushTimer.Stop() {
 				t.Error("a timer runs for a link that has ended")
 			}
 		})
@@ -320,15 +320,15 @@ func TestNothingWaitsForALinkThatIsGone(t *testing.T) {
 	atA, _ := pair(t, a, b)
 	l := a.find(atA)
 	a.Queue(atA, numbered(1))
-	l.lingers.Store(true)
-	l.linger.Reset(patience) // a timer that wouldn't fire in this test
+	l.flushScheduled.Store(true)
+	l.flushTimer.Reset(patience) // a timer that wouldn't fire in this test
 	_ = a.Close()
-	if l.linger.Stop() {
+	if l.flushTimer.Stop() {
 		t.Error("a timer runs for a link that has ended")
 	}
 	a.Flush(atA, true) // to a closed link
 	a.Flush(atA, false)
-	if l.linger.Stop() {
+	if l.flushTimer.Stop() {
 		t.Error("a timer runs for a link that has ended")
 	}
 }

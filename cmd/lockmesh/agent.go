@@ -197,7 +197,7 @@ func (v *agentVerb) open() (_ *doors, err error) {
 	}
 	if d.token == "" && len(v.HTTP) > 0 && !v.OpenReads {
 		return nil, misconfigured("--http needs LOCKMESH_ADMIN_TOKEN or LOCKMESH_ADMIN_TOKEN_FILE, at least %d random "+
-			"characters, such as those of lockmesh keygen; or --open-reads, if all may read and nobody act", admin.MinTokenLen)
+			"characters, such as those of lockmesh keygen; or --open-reads, if every client may read and none may act", admin.MinTokenLen)
 	}
 	d.socket = v.socket()
 	if path := d.socket; path != noSocket {

@@ -121,8 +121,8 @@ func (l *loop) handleEvent(now vote.Now, e *quorum.Event) {
 	}
 }
 
-// validityOf returns the cover of a group. A new cover is valid for no time until the node reports
-// the validity of the group.
+// validityOf returns the validity of a group. A new validity lasts for no time until the node
+// reports the validity of the group.
 func (l *loop) validityOf(id quorum.GroupID) *groupValidity {
 	c := l.validities[id]
 	if c == nil {

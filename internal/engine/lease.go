@@ -59,7 +59,7 @@ type leaseOptions struct {
 	length time.Duration
 }
 
-// endsAt returns the instant of the fast clock at which the lease is over, whatever its cover;
+// endsAt returns the instant of the fast clock at which the lease is over, whatever its validity;
 // Never for most leases.
 func (a *leaseOptions) endsAt() vote.Instant { return vote.Instant(a.end.Load()) }
 
@@ -73,7 +73,7 @@ type BaseContext struct {
 // loop writes until; any goroutine reads until.
 type groupValidity struct {
 	until atomic.Int64 // on the fast clock
-	// leases is the number of leases with this cover. Owned by the loop.
+	// leases is the number of leases with this validity. Owned by the loop.
 	leases int
 }
 
@@ -149,8 +149,8 @@ func (l *Lease) Context() *BaseContext {
 	return e
 }
 
-// move moves the lease to another cover; to is nil for an ended lease, which is then counted by no
-// cover. The loop calls move.
+// move moves the lease to another validity; to is nil for an ended lease, which is then counted by
+// no validity. The loop calls move.
 func (l *Lease) move(to *groupValidity) {
 	from := l.validity.Load()
 	if from.leases--; from.leases == 0 {

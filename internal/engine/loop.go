@@ -66,7 +66,7 @@ type loop struct {
 	released             table[*Lease] // released by the user, and not confirmed yet
 	kept                 table[*Lease] // ended, while the node keeps the key from others
 	validities           map[quorum.GroupID]*groupValidity
-	unreferenced         bool // some cover may have no lease
+	unreferenced         bool // some validity may have no lease
 	awaiting             map[*readyWait]struct{}
 	queries              map[uint64]chan<- *quorum.Event // queries, by nonce; each channel has room
 	subscriptions        map[Topic]*subscription         // with readers

@@ -27,9 +27,9 @@ func (l *loop) release(now vote.Now, lease *Lease, reason EndReason) {
 }
 
 // keepKey keeps the key of an ended lease from others for longer than voters can promise; the
-// request lasts until then. The lease stays counted in its cover: another lease may join the same
-// group, and the node reports the group's validity again only when it changes. The voters are told
-// that the lease is over; lost says that it wasn't unlocked.
+// request lasts until then. The lease stays counted in its validity: another lease may join the
+// same group, and the node reports the group's validity again only when it changes. The voters are
+// told that the lease is over; lost says that it wasn't unlocked.
 func (l *loop) keepKey(now vote.Now, lease *Lease, left time.Duration, lost bool) {
 	l.kept.put(lease.number, lease)
 	l.node.Rest(now, lease.number, left, lost)
