@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"io"
 	"os"
+	"os/exec"
 	"strings"
 	"sync"
 	"syscall"
@@ -25,9 +26,16 @@ type screen struct {
 // newScreen starts bash in a terminal, with job control.
 func (b *bench) newScreen() *screen {
 	b.t.Helper()
+	return b.newScreenOf("xterm", "bash", "--norc", "--noprofile", "-i")
+}
+
+// newScreenOf starts a shell in a terminal of a type.
+func (b *bench) newScreenOf(terminal, shell string, args ...string) *screen {
+	b.t.Helper()
 	p := b.shell("")
-	p.Args = []string{"bash", "--norc", "--noprofile", "-i"}
-	p.Env = append(p.Env, "PS1=$ ", "TERM=xterm", "HISTFILE=/dev/null")
+	p.Cmd.Path, p.Err = exec.LookPath(shell)
+	p.Args = append([]string{shell}, args...)
+	p.Env = append(p.Env, "PS1=$ ", "TERM="+terminal, "HISTFILE=/dev/null", "HOME="+b.dir)
 	p.Stdout, p.Stderr, p.SysProcAttr = nil, nil, nil
 	tty, err := pty.StartWithAttrs(p.Cmd, &pty.Winsize{Rows: 24, Cols: 200}, &syscall.SysProcAttr{Setsid: true, Setctty: true})
 	if err != nil {
