@@ -129,15 +129,23 @@ func (w *world) redis() *lua.LTable {
 			return 1
 		},
 		"error_reply": func(l *lua.LState) int {
-			text := strings.TrimPrefix(l.CheckString(1), "-")
-			if !strings.Contains(text, " ") {
+			given, is := onlyString(l)
+			text := strings.TrimPrefix(given, "-")
+			switch {
+			case !is:
+				text = noString
+			case !strings.Contains(text, " "):
 				text = w.charged("ERR " + text)
 			}
 			l.Push(w.single("err", text))
 			return 1
 		},
 		"status_reply": func(l *lua.LState) int {
-			l.Push(w.single("ok", l.CheckString(1)))
+			if text, is := onlyString(l); is {
+				l.Push(w.single("ok", text))
+			} else {
+				l.Push(w.single("err", noString))
+			}
 			return 1
 		},
 		"sha1hex": func(l *lua.LState) int {
@@ -165,6 +173,16 @@ func (w *world) redis() *lua.LTable {
 		t.RawSetString(name, lua.LNumber(i))
 	}
 	return t
+}
+
+// noString is Redis's error for a reply made from something else than one string.
+const noString = "ERR wrong number or type of arguments"
+
+// onlyString returns the only argument of a function of Lua, if the argument is a string. Redis
+// takes no number for a string here.
+func onlyString(l *lua.LState) (text string, is bool) {
+	s, is := l.Get(1).(lua.LString)
+	return string(s), is && l.GetTop() == 1
 }
 
 // call runs a command for a script.

@@ -59,6 +59,9 @@ var scripts = []struct {
 	{0, `return {redis.call("echo", ARGV[2] / 7), redis.call("echo", 1e15), redis.sha1hex(1/3)}`},
 	{0, `return redis.error_reply("one two")`},
 	{0, `return redis.error_reply("-one two")`},
+	{0, `return redis.error_reply()`},
+	{0, `return redis.status_reply(1/3)`},
+	{0, `return redis.status_reply("a", "b").err`},
 	{0, `return redis.status_reply("one two")`},
 	{0, `local t = {} for i = 1, 5 do t[#t + 1] = i * ARGV[2] end return table.concat(t, ",")`},
 }
