@@ -38,6 +38,12 @@ type hedgedRequest struct {
 
 func (s *hedgedRequest) over() bool { return s.r.number != s.number || !s.r.hedging }
 
+// hedges has the requests that were deferred to some voters, and for how long.
+type hedges struct {
+	hedged     sliding[hedgedRequest] // by when they are sent
+	releaseRTT rttEstimator           // from a release to its confirmation by a majority
+}
+
 // hedge defers a request to voters that may be needed later. They are asked after a while, unless
 // the request is over by then.
 func (q *Requester) hedge(r *request) {
@@ -47,12 +53,12 @@ func (q *Requester) hedge(r *request) {
 }
 
 // firstHedged returns the first deferred request; nil for none.
-func (q *Requester) firstHedged() *hedgedRequest {
-	for q.hedged.len() > 0 {
-		if s := q.hedged.first(); !s.over() {
+func (h *hedges) firstHedged() *hedgedRequest {
+	for h.hedged.len() > 0 {
+		if s := h.hedged.first(); !s.over() {
 			return s
 		}
-		q.hedged.pop()
+		h.hedged.pop()
 	}
 	return nil
 }

@@ -16,6 +16,7 @@ type leaseGroups struct {
 	endsNext  earliest // of the groups
 	// Requests with votes in agreement, until their sessions are refreshed.
 	awaitingValidity []vote.Number
+	lengths          lengthList // leases with a length of their own
 	renewals         renewals
 	freeGroups       pool[group]
 }

@@ -18,11 +18,22 @@ import (
 // the request was made, so older requests of other nodes are granted first, and no request is
 // overtaken because only one of the queue was known to the voters.
 //
-// Most local queues have nothing but a front: the request known to the voters, in Requester.fronts.
-// There is a localQueue only if requests wait behind the front, or if its lease was handed off.
+// Most local queues have nothing but a front: the request known to the voters, in
+// localQueues.fronts. There is a localQueue only if requests wait behind the front, or if its lease was handed off.
 type localQueue struct {
 	waiting  sliding[*request] // the requests behind the front, in order of their stamps
 	handOffs vote.Token        // how often the front's lease was handed off
+}
+
+// localQueues has the local queues of all keys.
+type localQueues struct {
+	// The request at the front of each key's local queue.
+	fronts map[vote.Key]*request
+	// Local queues with more than a front.
+	queues map[vote.Key]*localQueue
+	// Upper bounds of the sizes of these maps so far; see drop.
+	mostFronts, mostQueues int
+	freeQueues             pool[localQueue]
 }
 
 // queueable reports whether a request may be queued with others of its kind: the voters would be
@@ -54,8 +65,7 @@ func (q *Requester) enqueueLocal(r *request) bool {
 	}
 	if front == nil {
 		r.inLocalQueue = true
-		q.fronts[r.key] = r
-		q.most.fronts = max(q.most.fronts, len(q.fronts))
+		q.addFront(r)
 		return false
 	}
 	if front.state == statePending && r.time < front.time {
@@ -78,25 +88,34 @@ func (l *localQueue) indexOf(r *request) int {
 	return i
 }
 
+// addFront makes a request the front of the local queue of a key without a front.
+func (t *localQueues) addFront(r *request) {
+	t.fronts[r.key] = r
+	t.mostFronts = max(t.mostFronts, len(t.fronts))
+}
+
+// dropFront removes the front of a key's local queue.
+func (t *localQueues) dropFront(k vote.Key) { t.fronts = drop(t.fronts, k, &t.mostFronts) }
+
 // localQueueOf returns the local queue of a key with a front, and makes the queue if missing.
-func (q *Requester) localQueueOf(k vote.Key) *localQueue {
-	l := q.localQueues[k]
+func (t *localQueues) localQueueOf(k vote.Key) *localQueue {
+	l := t.queues[k]
 	if l == nil {
-		if l = q.freeQueues.take(); l == nil {
+		if l = t.freeQueues.take(); l == nil {
 			l = &localQueue{}
 		}
-		q.localQueues[k] = l
-		q.most.localQueues = max(q.most.localQueues, len(q.localQueues))
+		t.queues[k] = l
+		t.mostQueues = max(t.mostQueues, len(t.queues))
 	}
 	return l
 }
 
 // dropLocalQueue forgets a local queue with nothing but a front.
-func (q *Requester) dropLocalQueue(k vote.Key, l *localQueue) {
+func (t *localQueues) dropLocalQueue(k vote.Key, l *localQueue) {
 	if l.waiting.len() == 0 && l.handOffs == 0 {
-		q.localQueues = drop(q.localQueues, k, &q.most.localQueues)
+		t.queues = drop(t.queues, k, &t.mostQueues)
 		if cap(l.waiting.room) <= roomyList {
-			q.freeQueues.give(l)
+			t.freeQueues.give(l)
 		}
 	}
 }
@@ -109,7 +128,7 @@ func (q *Requester) handOff(r *request) bool {
 	if !r.inLocalQueue || r.state != stateWon || r.mode != vote.Exclusive || r.contended || r.version() > 0 {
 		return false
 	}
-	l := q.localQueues[r.key]
+	l := q.queues[r.key]
 	// A queued request that has won is the front.
 	if l == nil || l.waiting.len() == 0 || l.handOffs+1 >= vote.BlockSize {
 		return false
@@ -136,7 +155,7 @@ func (q *Requester) handOffs(r *request) vote.Token {
 		_, handOffs := vote.ReadVersion(v)
 		return handOffs // the local queue forgets the number when the lease becomes a reader
 	}
-	if l := q.localQueues[r.key]; l != nil && r.inLocalQueue && q.fronts[r.key] == r {
+	if l := q.queues[r.key]; l != nil && r.inLocalQueue && q.fronts[r.key] == r {
 		return l.handOffs
 	}
 	return 0
@@ -162,7 +181,7 @@ func (q *Requester) leaveLocalQueue(r *request) {
 		return
 	}
 	r.inLocalQueue = false
-	l := q.localQueues[r.key]
+	l := q.queues[r.key]
 	if q.fronts[r.key] != r {
 		l.waiting.remove(l.indexOf(r))
 		q.dropLocalQueue(r.key, l)
@@ -172,7 +191,7 @@ func (q *Requester) leaveLocalQueue(r *request) {
 		l.handOffs = 0
 	}
 	if l == nil || l.waiting.len() == 0 {
-		q.fronts = drop(q.fronts, r.key, &q.most.fronts)
+		q.dropFront(r.key)
 		if l != nil {
 			q.dropLocalQueue(r.key, l)
 		}

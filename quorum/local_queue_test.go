@@ -163,8 +163,8 @@ func TestALeaseThatWasPassedOnIsItsNewHoldersInEveryWord(t *testing.T) {
 		t.Fatalf("lost: %+v", e)
 	}
 	b.pass(2 * ttl)
-	if b.q.Open() != 0 || len(b.q.aliases) != 0 || len(b.q.localQueues) != 0 {
-		t.Fatalf("left behind: %d requests, %d aliases, %d local queues", b.q.Open(), len(b.q.aliases), len(b.q.localQueues))
+	if b.q.Open() != 0 || len(b.q.aliases) != 0 || len(b.q.queues) != 0 {
+		t.Fatalf("left behind: %d requests, %d aliases, %d local queues", b.q.Open(), len(b.q.aliases), len(b.q.queues))
 	}
 }
 

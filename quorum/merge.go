@@ -137,7 +137,7 @@ func (m *merging) addKey(answers [][]vote.View) {
 		unsure = m.conclude(from)
 	}
 	m.supersede(from)
-	if line := m.q.localQueues[m.l.question.Key]; line != nil && !m.l.question.Prefix {
+	if line := m.q.queues[m.l.question.Key]; line != nil && !m.l.question.Prefix {
 		m.addLocalQueue(line)
 	}
 	key := m.result.Views[from:]

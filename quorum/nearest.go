@@ -92,5 +92,5 @@ func (q *Requester) counting() (s Set) {
 // isUncontended reports whether no other request for the key is known, neither on another node nor
 // on this node.
 func (q *Requester) isUncontended(r *request) bool {
-	return !r.contended && q.localQueues[r.key] == nil
+	return !r.contended && q.queues[r.key] == nil
 }

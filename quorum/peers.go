@@ -15,7 +15,8 @@ type peerList struct {
 	places []vote.Elector
 	peers  []*peer
 	distances
-	streams vote.Stream // the newest stream to any removed voter, which may come back
+	refreshAt vote.Instant // when all sessions are refreshed next
+	streams   vote.Stream  // the newest stream to any removed voter, which may come back
 }
 
 // movePeers gives the voters new places, and returns for each earlier place the new place of its

@@ -2,8 +2,6 @@ package quorum
 
 import (
 	"slices"
-
-	"github.com/lockmesh/lockmesh/internal/vote"
 )
 
 // The objects of a lock are reused, so that locking and unlocking allocate nothing. The object
@@ -108,14 +106,4 @@ func (s *sliding[T]) pop() {
 	if cap(s.room) > roomyMap {
 		s.room = nil
 	}
-}
-
-// expect adds a request to a list of requests with a time limit. Entries at the front are dropped
-// if over, unless their time limit comes before the next refresh: then the refresh drops them in
-// any case.
-func (q *Requester) expect(list *sliding[timed], r *request, over func(vote.Number) bool) {
-	for list.len() > 0 && list.first().at > q.refreshAt && over(list.first().number) {
-		list.pop()
-	}
-	list.push(timed{q.now.Fast.Add(q.cfg.TTL), r.number})
 }

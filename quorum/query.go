@@ -118,10 +118,41 @@ func (q *Requester) Evict(now vote.Now, key vote.Key, token vote.Token, reason s
 // have a TTL from then on.
 const maxPrefixQueries = 4
 
+// inquiries has the queries and the watches of a node. Both are in order of their nonces.
+type inquiries struct {
+	queries    []*query     // queries under way, or waiting for their turn
+	queriesDue vote.Instant // no query times out or is repeated before then
+	watches    []*watch
+	nonce      uint64 // the newest
+}
+
+// nextNonce returns a new nonce.
+func (i *inquiries) nextNonce() uint64 {
+	i.nonce++
+	return i.nonce
+}
+
+// queryByNonce returns the query of a nonce; nil if the query is over.
+func (i *inquiries) queryByNonce(nonce uint64) *query {
+	at, ok := slices.BinarySearchFunc(i.queries, nonce, func(l *query, n uint64) int { return cmp.Compare(l.nonce, n) })
+	if !ok {
+		return nil
+	}
+	return i.queries[at]
+}
+
+// watchByNonce returns the watch of a nonce; nil if the watch is over.
+func (i *inquiries) watchByNonce(nonce uint64) *watch {
+	at, ok := slices.BinarySearchFunc(i.watches, nonce, func(w *watch, n uint64) int { return cmp.Compare(w.nonce, n) })
+	if !ok {
+		return nil
+	}
+	return i.watches[at]
+}
+
 func (q *Requester) addQuery(now vote.Now, kind EventKind, m vote.Message, in *inspection) uint64 {
 	q.begin(now)
-	q.nonce++
-	l := &query{nonce: q.nonce, question: m, kind: kind, deadline: vote.Never, queued: true, inspection: in, began: q.now.Fast}
+	l := &query{nonce: q.nextNonce(), question: m, kind: kind, deadline: vote.Never, queued: true, inspection: in, began: q.now.Fast}
 	l.answers, l.nonces, l.spans = make([]vote.Message, len(q.peers)), make([]uint64, len(q.peers)), make([]span, len(q.peers))
 	if in != nil && in.heard {
 		l.watch, l.reports = q.watchOf(m.Key, m.Prefix), make([]uint64, len(q.peers))
@@ -162,8 +193,7 @@ func (q *Requester) sendQuery(l *query, p *peer) {
 	// Parts of the earlier answer may still arrive, or have arrived already, so a new nonce is
 	// needed.
 	if (l.question.Prefix || l.inspection != nil) && l.asked.Has(p.place) {
-		q.nonce++
-		nonce = q.nonce
+		nonce = q.nextNonce()
 	}
 	l.asked = l.asked.With(p.place)
 	l.answers[p.place], l.nonces[p.place] = vote.Message{}, nonce
@@ -248,11 +278,10 @@ func (q *Requester) receiveLateResult(p *peer, m *vote.Message) {
 // that, but not for want of voters.
 func (q *Requester) Unanswered(now vote.Now, nonce uint64) string {
 	q.begin(now)
-	i, ok := slices.BinarySearchFunc(q.queries, nonce, func(l *query, n uint64) int { return cmp.Compare(l.nonce, n) })
-	if !ok || q.queries[i].decided {
+	l := q.queryByNonce(nonce)
+	if l == nil || l.decided {
 		return ""
 	}
-	l := q.queries[i]
 	var silent []string
 	for _, p := range q.voters() {
 		if q.newest.Committee(l.question.Key).Has(p.place) && !l.complete.Has(p.place) {
@@ -266,12 +295,12 @@ func (q *Requester) Unanswered(now vote.Now, nonce uint64) string {
 // queryOf returns the query by the nonce of its newest question to a voter; nil if the query is
 // over.
 func (q *Requester) queryOf(p *peer, nonce uint64) *query {
-	i, ok := slices.BinarySearchFunc(q.queries, nonce, func(l *query, n uint64) int { return cmp.Compare(l.nonce, n) })
-	if ok && q.queries[i].nonces[p.place] == nonce {
-		return q.queries[i]
+	if l := q.queryByNonce(nonce); l != nil && l.nonces[p.place] == nonce {
+		return l
 	}
 	// The voter was asked again, under another nonce.
-	if i = slices.IndexFunc(q.queries, func(l *query) bool { return l.nonces[p.place] == nonce }); i < 0 {
+	i := slices.IndexFunc(q.queries, func(l *query) bool { return l.nonces[p.place] == nonce })
+	if i < 0 {
 		return nil
 	}
 	return q.queries[i]
@@ -351,8 +380,7 @@ const unclearReports = 2
 // voter that reported nothing before, or forgot the events in between.
 func (q *Requester) Watch(now vote.Now, key vote.Key, prefix bool) uint64 {
 	q.begin(now)
-	q.nonce++
-	w := &watch{nonce: q.nonce, key: key, prefix: prefix, positions: make([]watchPosition, len(q.peers))}
+	w := &watch{nonce: q.nextNonce(), key: key, prefix: prefix, positions: make([]watchPosition, len(q.peers))}
 	q.watches = append(q.watches, w)
 	for _, p := range q.peers {
 		q.sendWatch(w, p)
@@ -363,12 +391,11 @@ func (q *Requester) Watch(now vote.Now, key vote.Key, prefix bool) uint64 {
 // Unwatch ends a watch. A voter that misses the end sends one more event, for no watch.
 func (q *Requester) Unwatch(now vote.Now, nonce uint64) {
 	q.begin(now)
-	i, ok := slices.BinarySearchFunc(q.watches, nonce, func(w *watch, n uint64) int { return cmp.Compare(w.nonce, n) })
-	if !ok {
+	w := q.watchByNonce(nonce)
+	if w == nil {
 		return
 	}
-	w := q.watches[i]
-	q.watches = slices.Delete(q.watches, i, i+1)
+	q.watches = slices.DeleteFunc(q.watches, func(o *watch) bool { return o == w })
 	for _, l := range q.queries {
 		if l.watch == w {
 			l.watch = nil
@@ -403,11 +430,10 @@ func (q *Requester) resendWatches(p *peer) {
 
 // receiveNews takes in a voter's events, and asks for the next events.
 func (q *Requester) receiveNews(p *peer, m *vote.Message) {
-	i, ok := slices.BinarySearchFunc(q.watches, m.Nonce, func(w *watch, n uint64) int { return cmp.Compare(w.nonce, n) })
-	if !ok {
+	w := q.watchByNonce(m.Nonce)
+	if w == nil {
 		return
 	}
-	w := q.watches[i]
 	at := &w.positions[p.place]
 	if at.incarnation == m.Incarnation && m.Seq <= at.seq && !m.Gap {
 		at.retry = at.retry || len(m.Views) == 0

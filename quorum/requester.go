@@ -45,34 +45,14 @@ type Requester struct {
 	electorates
 	peerList
 	requestTable
-	// The request at the front of each key's local queue.
-	fronts map[vote.Key]*request
-	// Local queues with more than a front.
-	localQueues map[vote.Key]*localQueue
-	// Upper bounds of the sizes of these maps so far; see drop.
-	most      struct{ fronts, localQueues int }
-	stamps    stamps
-	refreshAt vote.Instant // when all sessions are refreshed next
-	proving   proving
+	localQueues
+	stamps  stamps
+	proving proving
 	leaseGroups
-	trying     sliding[timed]         // TryLocks, by their time limits
-	ending     sliding[timed]         // releases, by when they are given up
-	hedged     sliding[hedgedRequest] // requests deferred to some voters, by when they are sent
-	releaseRTT rttEstimator           // from a release to its confirmation by a majority
-	lengths    lengthList
-	queries    []*query     // queries under way, or waiting for their turn
-	queriesDue vote.Instant // no query times out or is repeated before then
-	watches    []*watch
-	nonce      uint64
+	timeLimits
+	hedges
+	inquiries
 	meter
-	freeQueues pool[localQueue]
-}
-
-// timed is a request with a time limit. All limits of a kind are equally long, so their lists are
-// in order of time.
-type timed struct {
-	at     vote.Instant
-	number vote.Number
 }
 
 // New returns a requester without a connection to any voter yet.
@@ -81,9 +61,12 @@ func New(cfg Config, now vote.Now) *Requester {
 		cfg: cfg, now: now, meter: meter{perTurn: cfg.Turn},
 		peerList:     peerList{self: cfg.Self.Node, distances: distances{keepsOrder: cfg.BroadcastAll}},
 		requestTable: newRequestTable(),
-		fronts:       make(map[vote.Key]*request), localQueues: make(map[vote.Key]*localQueue),
-		queriesDue: vote.Never, lengths: lengthList{next: earliest{at: vote.Never}},
-		leaseGroups: leaseGroups{endsNext: earliest{at: vote.Never}, renewals: renewals{report: cfg.ReportRenewals}},
+		localQueues:  localQueues{fronts: make(map[vote.Key]*request), queues: make(map[vote.Key]*localQueue)},
+		leaseGroups: leaseGroups{
+			endsNext: earliest{at: vote.Never}, lengths: lengthList{next: earliest{at: vote.Never}},
+			renewals: renewals{report: cfg.ReportRenewals},
+		},
+		inquiries: inquiries{queriesDue: vote.Never},
 	}
 	q.setConfig(cfg.Electorate, vote.Electorate{})
 	q.refreshAt = now.Fast.Add(q.every())
@@ -376,13 +359,7 @@ func (q *Requester) Next() vote.Instant {
 	if s := q.firstHedged(); s != nil {
 		next = min(next, s.at)
 	}
-	if q.trying.len() > 0 {
-		next = min(next, q.trying.first().at)
-	}
-	if q.ending.len() > 0 {
-		next = min(next, q.ending.first().at)
-	}
-	return next
+	return min(next, q.firstLimit())
 }
 
 // PendingReason returns the reason why a pending request isn't granted.

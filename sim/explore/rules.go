@@ -40,13 +40,13 @@ func init() {
 
 		// Memory for reuse, and values derived from the states of requests and from their groups.
 		"quorum.requestTable.free": skip, "quorum.requestTable.mostRequests": skip, "quorum.requestTable.mostAliases": skip,
-		"quorum.Requester.freeQueues": skip, "quorum.Requester.most": skip, "quorum.leaseGroups.freeGroups": skip,
+		"quorum.localQueues.freeQueues": skip, "quorum.localQueues.mostFronts": skip, "quorum.localQueues.mostQueues": skip, "quorum.leaseGroups.freeGroups": skip,
 		"quorum.requestTable.pending": skip, "quorum.request.at": skip,
 		"quorum.requestTable.roll": skip, "quorum.request.prev": skip, "quorum.request.next": skip,
 		"quorum.leaseGroups.endsNext": skip, "quorum.lengthList.next": skip,
 
 		// Messages go to all voters here, without hedging; see quorum.Config.BroadcastAll.
-		"quorum.Requester.hedged": skip, "quorum.Requester.releaseRTT": skip, "quorum.distances.order": skip, "quorum.peer.slow": skip,
+		"quorum.hedges.hedged": skip, "quorum.hedges.releaseRTT": skip, "quorum.distances.order": skip, "quorum.peer.slow": skip,
 
 		// Text for people.
 		"quorum.peer.text": skip, "quorum.peer.quiet": skip, "quorum.peer.drift": skip,
@@ -90,8 +90,8 @@ func init() {
 
 		"quorum.localQueue.waiting": func(e *encoder, _, v reflect.Value) { e.value(slid(v)) },
 		// Time limits of finished requests mean nothing.
-		"quorum.Requester.ending": living(func(r reflect.Value) bool { return true }),
-		"quorum.Requester.trying": living(func(r reflect.Value) bool { return get(r.Elem(), "state").Uint() == 0 }),
+		"quorum.timeLimits.ending": living(func(r reflect.Value) bool { return true }),
+		"quorum.timeLimits.trying": living(func(r reflect.Value) bool { return get(r.Elem(), "state").Uint() == 0 }),
 
 		// A voter that isn't a client sends requests only to its own voter, and requests no keys
 		// there.
@@ -107,8 +107,8 @@ func init() {
 
 		// How long a state has lasted matters only to queries and watches, and there are none here.
 		"lease.extras.from": skip, "lease.Voter.news": none, "lease.keyTable.catalog": none,
-		"lease.Voter.queries": none, "lease.session.applying": none, "quorum.Requester.queries": none, "quorum.Requester.queriesDue": skip,
-		"quorum.Requester.watches": none,
+		"lease.Voter.queries": none, "lease.session.applying": none, "quorum.inquiries.queries": none, "quorum.inquiries.queriesDue": skip,
+		"quorum.inquiries.watches": none,
 		// These matter for leases with a length of their own, or a minimum hold time.
 		"lease.entry.wonAt": ifTimed, "quorum.coldVote.relSerial": ifTimed,
 		// Whether a holder was told of contention decides only whether the holder is told again,
