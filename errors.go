@@ -72,8 +72,9 @@ var (
 	ErrPermits error = errs.Permits
 
 	// ErrClash means the call would wait for itself. Either another reader waits to upgrade, and
-	// thus for the end of this reader; or the context holds the key as a reader. Unlock, then lock
-	// again.
+	// thus for the end of this reader; or the context holds the key as a reader; or an upgrade would
+	// make the key exclusive beside another lease that has re-entered the same lease (see
+	// [Lease.Upgrade]). Unlock, then lock again.
 	ErrClash error = errs.Clash
 
 	// ErrOption means an option's value can't be used, or can't be combined with the others. The

@@ -196,8 +196,14 @@ func (l *Lease) beginUnlock() (over bool, err error) {
 	if !l.end() {
 		return true, l.core().UnlockError(l.cause())
 	}
-	if l.nested != nil && !l.nested.root.reentries().end(l) {
-		return true, nil // other leases hold the key
+	if l.nested != nil {
+		last, shared := l.nested.root.reentries().end(l)
+		switch {
+		case shared:
+			return true, l.unlockShared(l.core().ShareAgain())
+		case !last:
+			return true, nil // other leases hold the key
+		}
 	}
 	l.core().Release()
 	return false, nil

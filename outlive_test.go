@@ -246,9 +246,9 @@ func TestAReaderOutlivesTheOthersAfterADowngrade(t *testing.T) {
 		} {
 			outer := must[*Lease](t)(lock(t.Context(), "k"))
 			reader := must[*Lease](t)(a.RLock(outer.Context(), "k"))
-			upgraded := must[*Lease](t)(a.RLock(outer.Context(), "k"))
+			upgraded := must[*Lease](t)(a.RLock(reader.Context(), "k"))
 			for range 2 {
-				for _, l := range []*Lease{reader, reader, upgraded} {
+				for _, l := range []*Lease{upgraded, reader, reader} {
 					if err := l.Upgrade(t.Context()); err != nil {
 						t.Fatal(err)
 					}

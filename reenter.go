@@ -73,6 +73,9 @@ func (m *Mesh) reenter(ctx context.Context, op string, w *acquireOptions) (*Leas
 		return inner, nil
 	case enteredTooLate:
 		return nil, nil
+	case enteredUpgrading:
+		clash.Text = "the lease of this context is being upgraded; lock the key once Upgrade has returned"
+		return nil, clash
 	default:
 		return nil, clash
 	}
@@ -111,10 +114,11 @@ func (l *Lease) Depth() int {
 // the outermost lease is unlocked while nested readers are open, the readers keep the key, as a
 // shared key. The last reader releases the key.
 type reentries struct {
-	mu      sync.Mutex
-	state   reentriesState
-	open    map[*Lease]struct{}
-	readers int // the open readers
+	mu        sync.Mutex
+	state     reentriesState
+	open      map[*Lease]struct{}
+	readers   int // the open readers
+	upgrading int // the upgrades of the shared key under way
 }
 
 // reentriesState says who holds the key.
@@ -130,9 +134,10 @@ const (
 type reenterResult uint8
 
 const (
-	entered        reenterResult = iota
-	enteredTooLate               // the key isn't held any more
-	enteredShared                // the key is held by readers only
+	entered          reenterResult = iota
+	enteredTooLate                 // the key isn't held any more
+	enteredShared                  // the key is held by readers only
+	enteredUpgrading               // the key is about to become exclusive
 )
 
 // noReentries is what an outermost lease has instead of re-entries if it was unlocked before any.
@@ -190,6 +195,8 @@ func (r *reentries) add(l *Lease) reenterResult {
 		return enteredTooLate
 	case !l.nested.reader && l.Mode() != Exclusive:
 		return enteredShared
+	case l.nested.reader && r.upgrading > 0 && l.Mode() == Shared:
+		return enteredUpgrading
 	}
 	outer := l.nested.outer
 	if _, held := r.open[outer]; !l.nested.reader && outer.nested != nil && !held {
@@ -257,17 +264,29 @@ func (r *reentries) removeWithin(l *Lease) {
 	}
 }
 
-// end removes an unlocked lease, and all nested writers within it. The result reports whether this
-// was the last lease holding the key.
-func (r *reentries) end(l *Lease) (last bool) {
+// end removes an unlocked lease, and all nested writers within it. end reports whether this was the
+// last lease holding the key, and whether the key is shared again: the caller tells the voters.
+func (r *reentries) end(l *Lease) (last, shared bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.remove(l)
 	r.removeWithin(l)
-	if r.state != heldByReaders || r.readers > 0 {
-		return false
+	if r.state != heldByReaders || len(r.open) > 0 {
+		return false, r.shareAgain(l.root())
 	}
 	r.state = heldByNone
+	return true, false
+}
+
+// shareAgain marks the key as shared if readers hold the key without the outermost lease, and none
+// of them has upgraded. It reports whether the key was exclusive until now. The caller holds the
+// lock.
+func (r *reentries) shareAgain(outermost *Lease) bool {
+	needed := r.state != heldByReaders || r.readers < len(r.open)
+	if needed || outermost.own.Mode() != vote.Exclusive {
+		return false
+	}
+	outermost.own.MarkShared()
 	return true
 }
 
@@ -307,29 +326,78 @@ func (r *reentries) EndAll(cause error) (held bool) {
 	return held
 }
 
-// makeWriter makes a reader end like a writer, together with the lease around it, because the
-// reader wants to write. There is no effect once the outermost lease has left: then no other lease
-// ends before the reader. The caller calls done with the result of the upgrade: if the upgrade has
-// failed, the reader is a reader again; other upgrades of the same reader may be under way.
-func (r *reentries) makeWriter(l *Lease) (done func(err error)) {
+// upgradeStart is the result of an attempt to begin an upgrade.
+type upgradeStart uint8
+
+const (
+	upgradeBegun upgradeStart = iota // the caller asks the voters
+	upgradeDone                      // the key is exclusive already
+	upgradeEnded                     // the lease has ended
+	upgradeClash                     // another lease would hold the exclusive key, too
+)
+
+// beginUpgrade begins the upgrade of an outermost lease, or of a lease that has re-entered it. A
+// reader ends like a writer from now on, together with the outermost lease, because the reader
+// wants to write. (Once the outermost lease has left, no other lease ends before the reader.) After
+// upgradeBegun the caller calls finish with the result of the upgrade: if the upgrade has failed,
+// the reader is a reader again; other upgrades of the same reader may be under way.
+func (r *reentries) beginUpgrade(l *Lease) (start upgradeStart, finish func(err error)) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if _, ok := r.open[l]; !ok || r.state != heldByOutermost || !l.nested.reader && l.nested.upgrades == 0 {
-		return func(error) {}
+	if _, ok := r.open[l]; l.nested != nil && !ok {
+		return upgradeEnded, nil
 	}
-	if l.nested.reader {
-		l.nested.reader = false
-		r.readers--
+	exclusive := l.Mode() == Exclusive
+	if !exclusive && r.isBeside(l) {
+		return upgradeClash, nil
 	}
-	l.nested.upgrades++
-	return func(err error) {
-		r.mu.Lock()
-		defer r.mu.Unlock()
+	reader := l.nested != nil && (l.nested.reader || l.nested.upgrades > 0)
+	if reader {
+		if l.nested.reader {
+			l.nested.reader = false
+			r.readers--
+		}
+		l.nested.upgrades++
+	}
+	if exclusive {
+		if reader {
+			l.nested.upgraded++
+		}
+		return upgradeDone, nil
+	}
+	r.upgrading++
+	return upgradeBegun, func(err error) {
+		if r.finishUpgrade(l, reader, err) {
+			_ = l.root().own.ShareAgain() // the node has closed, or else the voters know
+		}
+	}
+}
+
+// finishUpgrade ends an upgrade with its result. It reports whether the key is shared again because
+// the reader has ended meanwhile; then the caller tells the voters.
+func (r *reentries) finishUpgrade(l *Lease, reader bool, err error) (shared bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.upgrading--
+	if reader {
 		l.nested.upgraded++
 		if err != nil {
 			r.undoUpgrades(l, 1)
 		}
 	}
+	return r.shareAgain(l.root())
+}
+
+// isBeside reports whether a lease that has re-entered the same outermost lease is held beside a
+// lease: an open lease other than the lease itself, and not around it. The caller holds the lock.
+func (r *reentries) isBeside(l *Lease) bool {
+	beside := len(r.open)
+	for ; beside > 0 && l.nested != nil; l = l.nested.outer {
+		if _, ok := r.open[l]; ok {
+			beside--
+		}
+	}
+	return beside > 0
 }
 
 // makeReader makes a reader that has upgraded a reader again, since the key is shared now.
@@ -343,7 +411,7 @@ func (r *reentries) makeReader(l *Lease) {
 func (r *reentries) undoUpgrades(l *Lease, n int) {
 	l.nested.upgraded -= n
 	l.nested.upgrades -= n
-	if _, ok := r.open[l]; ok && n > 0 && l.nested.upgrades == 0 && r.state == heldByOutermost {
+	if _, ok := r.open[l]; ok && n > 0 && l.nested.upgrades == 0 {
 		l.nested.reader = true
 		r.readers++
 	}
@@ -358,8 +426,12 @@ func (r *reentries) HoldKey() bool {
 
 // leaveToReaders leaves the key of an ended outermost lease, now shared, to nested readers. It
 // returns once other readers may come in.
-func (l *Lease) leaveToReaders() error {
-	if err := l.own.Share(); err != nil {
+func (l *Lease) leaveToReaders() error { return l.unlockShared(l.own.Share()) }
+
+// unlockShared returns the result of Unlock for a lease that leaves the key to readers; err is the
+// result of the share.
+func (l *Lease) unlockShared(err error) error {
+	if err != nil {
 		return &Error{Op: "unlock", Key: l.Key(), Reason: ErrClosed, Err: ErrLost}
 	}
 	return nil

@@ -56,6 +56,12 @@ func (l *Lease) Downgrade(ctx context.Context) error {
 // A reader that has re-entered a lease outlives that lease; but from the call of Upgrade until
 // Upgrade fails or Downgrade succeeds, the reader ends with the outermost lease, as a writer does.
 //
+// A lease shares its key with all leases that have re-entered the lease. So Upgrade of a shared
+// lease fails with [ErrClash] at once while another lease is held that has re-entered the same
+// lease, unless the other is around the upgrading lease. While an upgrade waits, an RLock that
+// would re-enter the lease fails with ErrClash, too. Once the outermost lease has left the key to
+// readers, Unlock of an upgraded reader shares the key again if other readers remain.
+//
 // Two readers that both want to upgrade would wait for each other, so the later request fails with
 // [ErrClash] at once: its caller should unlock and lock again. If ctx ends first, the error is as
 // with [Mesh.Lock] and the lease stays shared. Other errors are as with Downgrade.
@@ -65,18 +71,30 @@ func (l *Lease) Upgrade(ctx context.Context) error {
 	if err := l.Err(); err != nil {
 		return l.core().EndError("upgrade", err, "")
 	}
-	root, done := l.root(), func(error) {}
-	if l.nested != nil {
-		done = root.reentries().makeWriter(l)
-	}
-	switch root.Mode() {
-	case Exclusive:
-		done(nil)
-		return nil
-	case Permit:
+	root := l.root()
+	switch mode := root.Mode(); {
+	case mode == Permit:
 		return &Error{Op: "upgrade", Key: l.Key(), Reason: ErrOption, Text: "a permit has no modes"}
+	case mode == Exclusive && l.nested == nil:
+		return nil
 	}
-	err := root.own.Upgrade(ctx)
-	done(err) // after an error the lease stays shared, and outlives the leases around it as before
+	r := root.reentries()
+	if r == nil { // Unlock has begun, and found no re-entry
+		return root.own.Upgrade(ctx)
+	}
+	start, finish := r.beginUpgrade(l)
+	switch start {
+	case upgradeDone:
+		return nil
+	case upgradeEnded:
+		return l.core().EndError("upgrade", l.cause(), "")
+	case upgradeClash:
+		return &Error{Op: "upgrade", Key: l.Key(), Reason: ErrClash,
+			Text: "another lease that has re-entered the same lease is held; upgrade once it is unlocked"}
+	}
+	err := ErrClash // in case that ctx panics
+	// After an error the lease stays shared, and outlives the leases around it as before.
+	defer func() { finish(err) }()
+	err = root.own.Upgrade(ctx)
 	return err
 }

@@ -74,15 +74,35 @@ func (l *Lease) EndShared() bool {
 // may come in, or with errs.Closed.
 func (l *Lease) Share() error {
 	_ = l.Cause() // ends the context
+	return l.share(func(now vote.Now) {
+		l.loop.failPending(now, l, errs.Released)
+		l.loop.node.Share(now, l.number)
+		l.mode.Store(uint32(vote.Shared))
+	})
+}
+
+// MarkShared marks the key of a lease as shared: nested leases hold the key, and none of them needs
+// the key alone any more. Their caller then calls ShareAgain.
+func (l *Lease) MarkShared() { l.mode.Store(uint32(vote.Shared)) }
+
+// ShareAgain makes the voters share a key marked by MarkShared. It returns as Share does.
+func (l *Lease) ShareAgain() error {
+	return l.share(func(now vote.Now) {
+		if l.Mode() == vote.Shared { // else a reader has upgraded meanwhile
+			l.loop.node.Share(now, l.number)
+		}
+	})
+}
+
+// share has the loop run f, unless the key is lost, and waits.
+func (l *Lease) share(f func(now vote.Now)) error {
 	done := make(chan struct{})
 	// The loop takes this call however many calls wait: with errs.Busy the voters would keep the
 	// key exclusive until the last reader unlocks.
 	if !l.loop.box.post(false, func(now vote.Now) {
 		defer close(done)
 		if l.loop.held.m[l.number] == l { // else lost, and the readers know
-			l.loop.failPending(now, l, errs.Released)
-			l.loop.node.Share(now, l.number)
-			l.mode.Store(uint32(vote.Shared))
+			f(now)
 		}
 	}) {
 		return errs.Closed

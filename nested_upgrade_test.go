@@ -1,0 +1,178 @@
+package lockmesh
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// left returns readers that have re-entered a writer at a, and hold the key without the writer.
+func left(t *testing.T, a *Mesh, n int) []*Lease {
+	t.Helper()
+	writer := must[*Lease](t)(a.Lock(t.Context(), "k"))
+	var readers []*Lease
+	for range n {
+		readers = append(readers, must[*Lease](t)(a.RLock(writer.Context(), "k")))
+	}
+	unlock(t, writer)
+	return readers
+}
+
+// isShared demands that leases share the key, and that a reader of another node is let in.
+func isShared(t *testing.T, other *Mesh, leases ...*Lease) {
+	t.Helper()
+	for _, l := range leases {
+		if l.Err() != nil || l.Mode() != Shared {
+			t.Errorf("%v, %v", l.Mode(), l.Err())
+		}
+	}
+	synctest.Wait() // until all voters know
+	unlock(t, must[*Lease](t)(other.TryRLock(t.Context(), "k")))
+	wantIs(t, second(other.TryLock(t.Context(), "k")), ErrHeld)
+}
+
+// Of two readers to which a writer has left the key, neither becomes the only holder beside the
+// other.
+func TestAReaderIsNotUpgradedBesideAnotherOfTheSameLease(t *testing.T) {
+	inBubble(t, func(t *testing.T, w *wire) {
+		a, b, _ := w.three()
+		readers := left(t, a, 2)
+		for _, r := range readers {
+			err := r.Upgrade(t.Context())
+			wantIs(t, err, ErrClash)
+			if !contains(fmt.Sprint(err), "re-entered the same lease") {
+				t.Error(err)
+			}
+		}
+		isShared(t, b, readers...)
+		unlock(t, readers[1])
+		if err := readers[0].Upgrade(t.Context()); err != nil || readers[0].Mode() != Exclusive {
+			t.Errorf("%v, %v", readers[0].Mode(), err)
+		}
+		unlock(t, readers[0])
+		unlock(t, must[*Lease](t)(b.TryLock(t.Context(), "k")))
+	})
+}
+
+// The same while the outermost lease is held, if that is a reader; and for the outermost lease.
+func TestAReaderIsNotUpgradedBesideAnotherWithinAReader(t *testing.T) {
+	inBubble(t, func(t *testing.T, w *wire) {
+		a, b, _ := w.three()
+		outer := must[*Lease](t)(a.RLock(t.Context(), "k"))
+		one := must[*Lease](t)(a.RLock(outer.Context(), "k"))
+		two := must[*Lease](t)(a.RLock(outer.Context(), "k"))
+		for _, l := range []*Lease{outer, one, two} {
+			wantIs(t, l.Upgrade(t.Context()), ErrClash)
+		}
+		isShared(t, b, outer, one, two)
+		unlock(t, two)
+		within := must[*Lease](t)(a.RLock(one.Context(), "k"))
+		if err := within.Upgrade(t.Context()); err != nil { // the others are around it
+			t.Fatal(err)
+		}
+		unlock(t, outer) // the upgraded reader ends, and the other reader keeps the key
+		wantIs(t, within.Err(), ErrReleased)
+		isShared(t, b, one)
+		unlock(t, one)
+	})
+}
+
+// While an upgrade waits for a reader of another node, no reader re-enters the lease: the upgraded
+// lease would be exclusive beside this reader.
+func TestNoReaderComesInWhileAnUpgradeWaits(t *testing.T) {
+	inBubble(t, func(t *testing.T, w *wire) {
+		a, b, _ := w.three()
+		outer := must[*Lease](t)(a.RLock(t.Context(), "k"))
+		other := must[*Lease](t)(b.RLock(t.Context(), "k"))
+		upgrade := later(func() (*Lease, error) { return nil, outer.Upgrade(t.Context()) })
+		stillWaits(t, upgrade)
+		_, err := a.RLock(outer.Context(), "k")
+		wantIs(t, err, ErrClash)
+		if !contains(fmt.Sprint(err), "is being upgraded") {
+			t.Error(err)
+		}
+		unlock(t, other)
+		if r := <-upgrade; r.err != nil {
+			t.Fatal(r.err)
+		}
+		unlock(t, must[*Lease](t)(a.RLock(outer.Context(), "k"))) // the exclusive lease again
+		unlock(t, outer)
+		unlock(t, must[*Lease](t)(b.TryLock(t.Context(), "k")))
+	})
+}
+
+// After an upgraded reader other nodes may read beside the remaining readers, unless a remaining
+// lease needs the key alone.
+func TestTheKeyIsSharedAgainAfterAnUpgradedReader(t *testing.T) {
+	inBubble(t, func(t *testing.T, w *wire) {
+		a, b, _ := w.three()
+		upgraded := left(t, a, 1)[0]
+		if err := upgraded.Upgrade(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		reader := must[*Lease](t)(a.RLock(upgraded.Context(), "k"))
+		writer := must[*Lease](t)(a.RLock(upgraded.Context(), "k"))
+		if err := writer.Upgrade(t.Context()); err != nil { // the exclusive lease again
+			t.Fatal(err)
+		}
+		unlock(t, upgraded)
+		if writer.Mode() != Exclusive {
+			t.Error(writer.Mode())
+		}
+		wantIs(t, second(b.TryRLock(t.Context(), "k")), ErrHeld)
+		unlock(t, writer)
+		isShared(t, b, reader)
+		unlock(t, reader)
+		unlock(t, must[*Lease](t)(b.TryLock(t.Context(), "k")))
+	})
+}
+
+// A reader is unlocked while its upgrade waits, and the lease around the reader keeps the key: as a
+// reader.
+func TestAReaderThatEndsInItsUpgradeLeavesASharedKey(t *testing.T) {
+	inBubble(t, func(t *testing.T, w *wire) {
+		a, b, _ := w.three()
+		around := left(t, a, 1)[0]
+		within := must[*Lease](t)(a.RLock(around.Context(), "k"))
+		other := must[*Lease](t)(b.RLock(t.Context(), "k"))
+		upgrade := later(func() (*Lease, error) { return nil, within.Upgrade(t.Context()) })
+		stillWaits(t, upgrade)
+		unlock(t, within)
+		unlock(t, other)
+		<-upgrade
+		isShared(t, b, around)
+		unlock(t, around)
+		unlock(t, must[*Lease](t)(b.TryLock(t.Context(), "k")))
+	})
+}
+
+// Readers that share a key upgrade, downgrade and unlock at once. No reader is exclusive beside
+// another reader, and the key is free at the end.
+func TestReadersOfOneLeaseUpgradeAtOnce(t *testing.T) {
+	inBubble(t, func(t *testing.T, w *wire) {
+		a, b, _ := w.three()
+		for range 100 {
+			readers := left(t, a, 3)
+			done := make(chan error, len(readers))
+			for _, r := range readers {
+				go func() {
+					err := r.Upgrade(t.Context())
+					if errors.Is(err, ErrClash) {
+						err = nil
+					} else if n := r.Depth(); err == nil && n != 1 {
+						t.Errorf("exclusive with depth %d", n)
+					}
+					done <- errors.Join(err, r.Unlock(t.Context()))
+				}()
+			}
+			for range readers {
+				if err := <-done; err != nil {
+					t.Fatal(err)
+				}
+			}
+			unlock(t, must[*Lease](t)(b.Lock(within(t, time.Minute), "k")))
+		}
+	})
+}
