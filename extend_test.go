@@ -243,3 +243,61 @@ func TestAnUpgradedLeaseIsExtended(t *testing.T) {
 		})
 	}
 }
+
+// The voters grant an upgrade for the time that is left of a lease of a set length. An extension by
+// more than this time has the node keep the lease up: the deadline is the new end, and a crash or a
+// loss counts as that of any lease kept up by its node.
+func TestAnUpgradedLeaseIsExtendedByMoreThanWasLeft(t *testing.T) {
+	const atUpgrade, end = 4 * time.Second, 8 * time.Second
+	take := func(t *testing.T, a, b *Mesh) (l *Lease, start time.Time) {
+		start = time.Now()
+		l = must[*Lease](t)(a.RLock(t.Context(), "k", WithTTL(5*time.Second), WithoutRenewal()))
+		time.Sleep(atUpgrade)
+		if err := l.Upgrade(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if err := l.Extend(t.Context(), end-atUpgrade); err != nil {
+			t.Fatal(err)
+		}
+		about(t, "deadline", l.Deadline().Sub(start), end)
+		synctest.Wait()
+		about(t, "what others see", leftAt(t, b, "k")+time.Since(start), end)
+		return l, start
+	}
+	t.Run("to its end", func(t *testing.T) {
+		inBubble(t, func(t *testing.T, w *wire) {
+			a, b, _ := w.short()
+			l, start := take(t, a, b)
+			<-l.Done()
+			about(t, "it ended after", time.Since(start), end)
+			must[*Lease](t)(b.Lock(t.Context(), "k"))
+			about(t, "the next had it after", time.Since(start), end)
+			if got := a.Stats().LeasesEnded; got[EndExpired] != 1 {
+				t.Error(got)
+			}
+		})
+	})
+	t.Run("its node crashes", func(t *testing.T) {
+		inBubble(t, func(t *testing.T, w *wire) {
+			a, b, _ := w.short()
+			_, start := take(t, a, b)
+			if err := a.Close(); err != nil {
+				t.Fatal(err)
+			}
+			must[*Lease](t)(b.Lock(t.Context(), "k"))
+			about(t, "the next had it after", time.Since(start), atUpgrade+time.Second)
+		})
+	})
+	t.Run("its node is cut off", func(t *testing.T) {
+		inBubble(t, func(t *testing.T, w *wire) {
+			a, b, _ := w.short()
+			l, _ := take(t, a, b)
+			w.stall("a", true)
+			<-l.Done()
+			wantIs(t, l.Err(), ErrLost)
+			if got := a.Stats().LeasesEnded; got[EndLost] != 1 {
+				t.Errorf("the lease ended before its end, and counts as %v", got)
+			}
+		})
+	})
+}

@@ -57,6 +57,9 @@ type leaseOptions struct {
 	byNode    atomic.Bool  // the node keeps the lease up and ends it; the loop changes byNode
 	// how long after the grant the lease ends by itself; zero if never. Owned by the loop
 	length time.Duration
+	// the length with which the voters have granted the lease, or its last upgrade; zero if the
+	// lease has no length of its own. Owned by the loop
+	grantedLength time.Duration
 }
 
 // endsAt returns the instant of the fast clock at which the lease is over, whatever its validity;
@@ -84,7 +87,7 @@ func (l *Lease) begin(loop *loop, c *call, e *quorum.Event, validity *groupValid
 		l.values = c.Observation
 	}
 	if c.HasOptions {
-		l.options = &leaseOptions{requested: c.Request, granted: now.Slow}
+		l.options = &leaseOptions{requested: c.Request, granted: now.Slow, grantedLength: c.Length}
 		switch {
 		case c.TTLByNode > 0:
 			l.options.length = c.TTLByNode

@@ -227,7 +227,7 @@ func (l *Lease) extend(now vote.Now, d time.Duration, done chan<- error) {
 		done <- l.fail(errs.Failure{Op: "extend", Key: string(l.key), Reason: errs.Lost})
 		return
 	}
-	if a.requested.Fixed && d > min(a.requested.Length, loop.engine.GrantLimit()) {
+	if a.requested.Fixed && d > min(a.grantedLength, loop.engine.GrantLimit()) {
 		a.byNode.Store(true)
 	}
 	a.length = ends

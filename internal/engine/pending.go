@@ -81,6 +81,7 @@ func (l *loop) completeUpgrade(now vote.Now, c *call, token vote.Token, validity
 	lease.move(validity)
 	l.held.put(lease.number, lease)
 	if a := lease.options; a != nil && a.length > 0 {
+		a.grantedLength = c.Length
 		a.length = a.endsAt().Sub(now.Fast) // the voters count it from the new grant
 		l.scheduleEnd(now, lease)
 		if len(lease.pending.extending) > 0 || a.endsAt() > c.endsAt {

@@ -43,7 +43,8 @@ func (l *loop) submit(now vote.Now, c *call) {
 		if lease.isFixed() {
 			// The upgrade gets the remaining time, so that its voters don't keep the key long after
 			// the lease's end.
-			ask.Length = max(lease.options.endsAt().Sub(now.Fast), l.engine.cfg.Limits.MinTTL)
+			c.Length = max(lease.options.endsAt().Sub(now.Fast), l.engine.cfg.Limits.MinTTL)
+			ask.Length = c.Length
 		}
 		if a := lease.options; a != nil {
 			c.endsAt = a.endsAt()
