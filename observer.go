@@ -46,7 +46,8 @@ type Observer struct {
 	// LockRefused is called when a request has failed, or was given up by its caller.
 	LockRefused func(context.Context, LockRefused)
 	// LeaseEnded is called when a granted lease has ended, except for a lease that has re-entered
-	// another: the key stays held then.
+	// another: the key stays held then. If Unlock has left the key to readers, LeaseEnded is called
+	// when the readers no longer hold the key, with the reason and the error of that end.
 	LeaseEnded func(context.Context, LeaseEnded)
 	// LeasesRenewed is called when a voter has answered a refresh: five times per TTL for each
 	// voter, and as often for each lease with a TTL of its own.

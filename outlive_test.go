@@ -271,3 +271,57 @@ func TestAReaderOutlivesTheOthersAfterADowngrade(t *testing.T) {
 		}
 	})
 }
+
+// The end of readers to which a writer has left the key counts as it comes, and not as the writer's
+// Unlock: a loss of the key is a loss.
+func TestTheEndOfReadersThatHaveOutlivedTheirWriterIsCounted(t *testing.T) {
+	for name, row := range map[string]struct {
+		end  func(t *testing.T, w *wire, a, b *Mesh, reader *Lease)
+		want EndReason
+		err  error
+	}{
+		"unlocked": {func(t *testing.T, _ *wire, _, _ *Mesh, reader *Lease) { unlock(t, reader) }, EndUnlocked, ErrReleased},
+		"lost": {func(_ *testing.T, w *wire, _, _ *Mesh, reader *Lease) {
+			w.stall("a", true)
+			<-reader.Done()
+		}, EndLost, ErrLost},
+		"lost while the process was stopped": {func(t *testing.T, w *wire, a, _ *Mesh, reader *Lease) {
+			w.processes[a].Pause()
+			time.Sleep(time.Minute)
+			w.processes[a].Resume()
+			wantIs(t, reader.Err(), ErrLost)
+		}, EndLost, ErrLost},
+		"evicted": {func(t *testing.T, _ *wire, _, b *Mesh, reader *Lease) {
+			if err := b.Evict(t.Context(), "k", reader.Token()); err != nil {
+				t.Error(err)
+			}
+		}, EndEvicted, ErrEvicted},
+		"left": {func(t *testing.T, _ *wire, a, _ *Mesh, _ *Lease) {
+			if err := a.Leave(t.Context()); err != nil {
+				t.Error(err)
+			}
+		}, EndReleased, ErrReleased},
+		"closed": {func(_ *testing.T, _ *wire, a, _ *Mesh, _ *Lease) { _ = a.Close() }, EndClosed, ErrClosed},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, func(t *testing.T, w *wire) {
+				var s told
+				a, b, _ := w.observed(&s)
+				writer := must[*Lease](t)(a.Lock(t.Context(), "k"))
+				reader := must[*Lease](t)(a.RLock(writer.Context(), "k"))
+				unlock(t, writer)
+				row.end(t, w, a, b, reader)
+				wantIs(t, reader.Err(), row.err)
+				wantIs(t, writer.Err(), ErrReleased)
+				got := take[LeaseEnded](&s)
+				if len(got) != 1 || got[0].Reason != row.want {
+					t.Fatalf("told %+v, want %s", got, row.want)
+				}
+				wantIs(t, got[0].Err, row.err)
+				if got := a.Stats().LeasesEnded; got[row.want] != 1 {
+					t.Errorf("counted %v, want one %s", got, row.want)
+				}
+			})
+		})
+	}
+}

@@ -119,6 +119,8 @@ type reentries struct {
 	open      map[*Lease]struct{}
 	readers   int // the open readers
 	upgrading int // the upgrades of the shared key under way
+
+	readersEnd error // see ReadersEnd
 }
 
 // reentriesState says who holds the key.
@@ -145,6 +147,7 @@ type noReentries struct{}
 
 func (noReentries) EndAll(error) bool { return false }
 func (noReentries) HoldKey() bool     { return false }
+func (noReentries) ReadersEnd() error { return nil }
 
 var (
 	_ engine.Nested = (*reentries)(nil)
@@ -274,7 +277,7 @@ func (r *reentries) end(l *Lease) (last, shared bool) {
 	if r.state != heldByReaders || len(r.open) > 0 {
 		return false, r.shareAgain(l.root())
 	}
-	r.state = heldByNone
+	r.state, r.readersEnd = heldByNone, ErrReleased
 	return true, false
 }
 
@@ -317,7 +320,9 @@ func (r *reentries) leaveToReaders(outermost *Lease) bool {
 func (r *reentries) EndAll(cause error) (held bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	held = r.state == heldByReaders
+	if held = r.state == heldByReaders; held {
+		r.readersEnd = cause
+	}
 	r.state = heldByNone
 	for l := range r.open {
 		l.nested.ctx.Cancel(cause)
@@ -422,6 +427,14 @@ func (r *reentries) HoldKey() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.state == heldByReaders
+}
+
+// ReadersEnd returns why the readers to which the outermost lease had left the key hold the key no
+// more; nil if there were no such readers, or while they hold the key.
+func (r *reentries) ReadersEnd() error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.readersEnd
 }
 
 // leaveToReaders leaves the key of an ended outermost lease, now shared, to nested readers. It

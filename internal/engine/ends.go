@@ -1,5 +1,11 @@
 package engine
 
+import (
+	"cmp"
+
+	"github.com/lockmesh/lockmesh/internal/errs"
+)
+
 // EndReason says why a lease has ended at its node.
 type EndReason uint8
 
@@ -25,21 +31,25 @@ const (
 
 // noteEnd counts the end of a lease that was held, and tells the observer. Each held lease has one
 // end. The lease's cause is set; where the lease has ended for another reason just before, that
-// reason counts.
+// reason counts. If the lease has left the key to readers, the end of the readers counts.
 func (l *loop) noteEnd(lease *Lease, reason EndReason) {
-	switch lease.endCause.Load() {
-	case &causeLost:
+	cause := *lease.endCause.Load()
+	if nested := lease.nested.Load(); nested != nil {
+		cause = cmp.Or((*nested).ReadersEnd(), cause)
+	}
+	switch cause {
+	case errs.Lost:
 		if reason != EndExpired {
 			reason = lease.lapsed()
 		}
-	case &causeReleased:
+	case errs.Released:
 		if reason != EndReleased && reason != EndAbandoned {
 			reason = EndUnlocked
 		}
 	}
 	l.ends[reason]++
 	if o, observed := lease.values.(*Observation); observed {
-		o.ended(lease.Token(), reason, *lease.endCause.Load())
+		o.ended(lease.Token(), reason, cause)
 	}
 }
 

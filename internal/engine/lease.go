@@ -43,6 +43,9 @@ type Nested interface {
 	EndAll(cause error) (held bool)
 	// HoldKey reports whether nested leases hold the key although the lease has ended.
 	HoldKey() bool
+	// ReadersEnd returns why readers to which the lease had left the key hold the key no more; nil
+	// if there were no such readers.
+	ReadersEnd() error
 }
 
 // Revocations is a queue for the revoke requests of a lease. The loop calls Add, which must not
