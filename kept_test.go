@@ -109,3 +109,40 @@ func TestAKeyIsKeptWhenItsLeaseHasEndedByItself(t *testing.T) {
 		})
 	}
 }
+
+// An upgrade doesn't begin the least time anew: the key is kept until the time is over that was
+// requested with the reader, and no longer.
+func TestAnUpgradeKeepsTheRestOfAMinimumHold(t *testing.T) {
+	const hold = 5 * time.Second
+	for name, row := range map[string]struct {
+		upgrade, waits, free time.Duration // waits is for another reader; free is after the grant
+	}{
+		"before its end":              {4 * time.Second, 0, hold},
+		"after its end":               {6 * time.Second, 0, 6 * time.Second},
+		"after a wait beyond the end": {4 * time.Second, 2 * time.Second, hold + 2*time.Second},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, func(t *testing.T, w *wire) {
+				a, b, _ := w.short()
+				start := time.Now()
+				l := must[*Lease](t)(a.RLock(t.Context(), "k", WithMinHold(hold)))
+				other := must[*Lease](t)(b.RLock(t.Context(), "k"))
+				time.Sleep(row.upgrade)
+				time.AfterFunc(row.waits, func() {
+					if err := other.Unlock(t.Context()); err != nil {
+						t.Error(err)
+					}
+				})
+				if err := l.Upgrade(t.Context()); err != nil {
+					t.Fatal(err)
+				}
+				unlock(t, l)
+				must[*Lease](t)(b.Lock(t.Context(), "k"))
+				about(t, "the next had it after", time.Since(start), row.free)
+				if took := time.Since(start); took < row.free {
+					t.Errorf("the key was free after %v", took)
+				}
+			})
+		})
+	}
+}

@@ -58,6 +58,8 @@ func WithoutRenewal() Option { return optionFunc(func(w *acquireOptions) { w.Fix
 // A call that fails because its context ends at the moment of the grant may also keep the key, for
 // up to MaxTTL.
 //
+// [Lease.Upgrade] doesn't begin the hold anew.
+//
 // Whatever d is, other nodes see no holder after Unlock has returned: Inspect shows in
 // [Info.Delayed] how long the key still rests. A watch tells of the end of the lease, and of
 // nothing at the end of d.

@@ -51,7 +51,8 @@ func (l *Lease) Downgrade(ctx context.Context) error {
 // theirs; the upgrade goes ahead of all waiting requests. The lease is held all the time, and has a
 // new and larger token when Upgrade returns nil. An exclusive lease stays exclusive, and a lease
 // without renewal keeps its end. [WithWait] and [WithRevoke] given to RLock aren't repeated: ctx
-// alone limits the wait, and an upgrade asks no reader to give up.
+// alone limits the wait, and an upgrade asks no reader to give up. [WithMinHold] counts from the
+// grant of the lease; but if the upgrade has to wait, the hold lasts longer by up to this wait.
 //
 // A reader that has re-entered a lease outlives that lease; but from the call of Upgrade until
 // Upgrade fails or Downgrade succeeds, the reader ends with the outermost lease, as a writer does.

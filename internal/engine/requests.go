@@ -48,6 +48,7 @@ func (l *loop) submit(now vote.Now, c *call) {
 		}
 		if a := lease.options; a != nil {
 			c.endsAt = a.endsAt()
+			ask.MinHold = max(ask.MinHold-now.Slow.Sub(a.granted), 0) // counted from the lease's grant
 			ask.Fixed = ask.Fixed && !a.byNode.Load()
 		}
 		if ask.EndsAfter != 0 {
