@@ -99,6 +99,9 @@ func (x *effects) TakeEvents(empty []Event) []Event {
 // Alarm adds an event with a text for the operator.
 func (x *effects) Alarm(text string) { x.emit(EventAlarm, 0).Text = text }
 
+// Notice adds an event with a warning for the operator.
+func (x *effects) Notice(text string) { x.emit(EventNotice, 0).Text = text }
+
 // NameTaken reports whether a voter has reported a duplicate name, another live process with this
 // node's name, and resets the report.
 func (x *effects) NameTaken() bool {

@@ -60,6 +60,8 @@ const (
 	// EventRenewed : a voter has acknowledged a refresh or an extension. Only with
 	// Config.ReportRenewals. Who is the voter; Renewal.
 	EventRenewed
+	// EventNotice : a warning for the operator that is no alarm. Text.
+	EventNotice
 )
 
 // GroupID names a lease group, the leases supported by the same set of voters. All leases of a

@@ -130,8 +130,8 @@ func (j *judge) told(p *process, e *quorum.Event) {
 	case quorum.EventNoted:
 		j.w.load.noted(p, e)
 		return
-	case quorum.EventContended, quorum.EventPassed:
-		return // contention and revocations decide nothing
+	case quorum.EventContended, quorum.EventPassed, quorum.EventNotice:
+		return // contention, revocations and warnings decide nothing
 	case quorum.EventDrift:
 		j.w.note(p.host, "finds drift: %s", e.Text)
 		j.w.fig.Drifts++

@@ -112,6 +112,8 @@ func (l *loop) handleEvent(now vote.Now, e *quorum.Event) {
 		}
 	case quorum.EventAlarm:
 		l.log.Error("alarm: " + e.Text)
+	case quorum.EventNotice:
+		l.log.Warn("this voter waits for leases of a refused node: " + e.Text)
 	case quorum.EventDrift:
 		l.log.Error("drift: " + e.Text)
 	case quorum.EventRenewed:

@@ -48,7 +48,7 @@ func (eng *Engine) Stats() (s Stats, alive bool) {
 
 func (l *loop) stats(now vote.Now) Stats {
 	s := Stats{
-		At: now.Wall, Electorate: l.electorateView(now), Quiet: l.node.Quiet(), RefusedPeers: len(l.node.RefusedPeers(now)),
+		At: now.Wall, Electorate: l.electorateView(now), Quiet: max(l.node.Quiet(), l.node.HeldFor(now)), RefusedPeers: len(l.node.RefusedPeers(now)),
 		Leases: len(l.held.m), Waiting: len(l.calls.m), Counters: l.counters(),
 	}
 	if since := l.electorate.jointSince; since != 0 {

@@ -93,6 +93,8 @@ type Machine struct {
 	dup    duplicate
 	aged   bool // the grace period is over
 	alarms []string
+	// notices are warnings for the operator that are no alarms.
+	notices []string
 }
 
 // pause is the time for which nodes with another configuration may still hold leases, though that
@@ -105,6 +107,8 @@ type pause struct {
 	// than ours: earlier processes of our own voters may have granted them.
 	leasesEnd vote.Instant
 	longest   time.Duration // the longest such MaxTTL; zero if no such node was met
+	by        *peer         // a copy of what was known of the node with the longest
+	told      bool          // the operator knows of the wait for the leases
 }
 
 // New returns the machine of a voter that starts now.
@@ -198,6 +202,8 @@ func (m *Machine) grace() time.Duration { return min(graceFor, m.terms.MaxTTL) }
 // Next returns the instant of the slow clock before which Tick has nothing to do.
 func (m *Machine) Next() vote.Instant {
 	switch {
+	case m.phase == PhaseSettling && !m.aged:
+		return min(m.pauseEnds(), m.started.Add(m.grace())) // the operator is told then
 	case m.phase == PhaseSettling:
 		return m.pauseEnds()
 	case m.phase == PhaseDuplicate && !m.dup.counted:
@@ -255,7 +261,8 @@ func (m *Machine) See(now vote.Now, s *vote.Sighting) {
 			m.clash(now, p)
 		}
 	} else if ttl := s.Terms.MaxTTL; ttl > max(m.terms.MaxTTL, m.pause.longest) {
-		m.pause.longest, m.pause.leasesEnd = ttl, now.Slow.Add(ttl)
+		by := *p // p may be forgotten during the wait
+		m.pause.longest, m.pause.leasesEnd, m.pause.by, m.pause.told = ttl, now.Slow.Add(ttl), &by, false
 	}
 	m.judge(now)
 }
@@ -421,6 +428,7 @@ func (m *Machine) judge(now vote.Now) {
 	if now.Slow < m.pauseEnds() {
 		m.phase = PhaseSettling
 	}
+	m.tellOfLeases(now)
 }
 
 // weigh returns the worst effect that another configuration has on this voter, the configuration

@@ -1,6 +1,7 @@
 package mismatch
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -333,4 +334,43 @@ func TestAMistakenMaxTTLDelaysNoVoterBesideAMajority(t *testing.T) {
 	w.want(PhaseSettling)
 	w.m.Own(w.at(), Own{Alive: 2, Counting: 2, Decides: true})
 	w.want(PhaseFree)
+}
+
+// The operator is told of the node for whose leases a voter waits, for as long as the wait lasts:
+// also once the node was forgotten, and after a process with its name has the right MaxTTL. Nothing
+// is told to a voter that soon meets a majority that counts.
+func TestTheNodeWhoseLeasesAreWaitedForStaysListed(t *testing.T) {
+	mistaken := list("a b c")
+	mistaken.MaxTTL = 24 * time.Hour
+	w := start(t, "a", "a b c")
+	w.seesTerms("x", mistaken, none, time.Hour)
+	if next := w.m.Next(); next != w.now.Add(graceFor) {
+		t.Errorf("the next tick is %v from now", next.Sub(w.now))
+	}
+	w.pass(graceFor)
+	if n := w.m.Notices(); len(n) != 1 || !strings.Contains(n[0], "MaxTTL is 24h0m0s on x (x:7950) and 10s on a") {
+		t.Errorf("the operator is told %q", n)
+	}
+	w.sees("x", "a b c", none, 0)
+	for i := range maxPeers + 10 {
+		w.pass(time.Second)
+		w.sees(fmt.Sprintf("cli-%d", i), "a b c", none, time.Second)
+	}
+	if all := w.m.Refused(w.at()); len(all) != 1 || all[0].Peer.Node != "x" || all[0].Seen < time.Hour {
+		t.Errorf("refused: %+v", all)
+	}
+	w.pass(w.m.Rest(w.at()))
+	w.want(PhaseFree)
+	if all, n := w.m.Refused(w.at()), w.m.Notices(); len(all)+len(n) != 0 {
+		t.Errorf("refused: %+v; told: %q", all, n)
+	}
+
+	w = start(t, "a", "a b c")
+	w.seesTerms("x", mistaken, none, time.Hour)
+	w.pass(graceFor / 2)
+	w.m.Own(w.at(), Own{Alive: 2, Counting: 2, Decides: true})
+	w.pass(graceFor)
+	if n := w.m.Notices(); len(n) != 0 {
+		t.Errorf("the operator is told %q", n)
+	}
 }

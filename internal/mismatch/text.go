@@ -81,13 +81,31 @@ type Refused struct {
 // the voter waits for.
 func (m *Machine) Refused(now vote.Now) []Refused {
 	var all []Refused
+	by := m.pause.by
+	if !m.waitsForLeases(now) {
+		by = nil
+	}
 	for _, p := range m.peers {
+		waited := by != nil && p.sighting.Peer == by.sighting.Peer
 		ago := now.Slow.Sub(p.at)
-		if p.key == m.key || p.sighting.Standing == vote.StandingLeaving || ago > shownFor && !(m.phase.Holds() && p.votes()) {
+		if p.key == m.key || p.sighting.Standing == vote.StandingLeaving || ago > shownFor && !waited && !(m.phase.Holds() && p.votes()) {
 			continue
 		}
-		all = append(all, Refused{p.sighting.Peer, p.sighting.Addr, m.terms.Differences(&p.sighting.Terms, p.sighting.Peer.Node), ago})
+		all = append(all, m.refused(p, ago))
+		if waited {
+			by = nil
+		}
 	}
-	slices.SortFunc(all, func(a, b Refused) int { return cmp.Compare(a.Peer.Node, b.Peer.Node) })
+	if by != nil {
+		all = append(all, m.refused(by, now.Slow.Sub(by.at)))
+	}
+	slices.SortFunc(all, func(a, b Refused) int {
+		return cmp.Or(cmp.Compare(a.Peer.Node, b.Peer.Node), cmp.Compare(a.Peer.Incarnation, b.Peer.Incarnation))
+	})
 	return all
+}
+
+// refused describes a refused node that was met so long ago.
+func (m *Machine) refused(p *peer, ago time.Duration) Refused {
+	return Refused{p.sighting.Peer, p.sighting.Addr, m.terms.Differences(&p.sighting.Terms, p.sighting.Peer.Node), ago}
 }

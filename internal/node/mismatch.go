@@ -1,6 +1,8 @@
 package node
 
 import (
+	"time"
+
 	"github.com/lockmesh/lockmesh/internal/mismatch"
 	"github.com/lockmesh/lockmesh/internal/vote"
 )
@@ -69,6 +71,15 @@ func (n *Node) RefusedPeers(now vote.Now) []mismatch.Refused {
 		return nil
 	}
 	return n.guard.Refused(now)
+}
+
+// HeldFor returns for how much longer another configuration keeps this node's votes from counting,
+// at least; zero if no end is known.
+func (n *Node) HeldFor(now vote.Now) time.Duration {
+	if n.guard == nil {
+		return 0
+	}
+	return n.guard.Rest(now)
 }
 
 // standsAside reports whether this node takes no part in the mesh, since its voter must not count.

@@ -348,7 +348,15 @@ func (n *Node) Drain(out []vote.Outbound, ev []quorum.Event) ([]vote.Outbound, [
 func (n *Node) Why(now vote.Now, num vote.Number) quorum.Wait { return n.req.PendingReason(now, num) }
 
 // Voters returns every voter as seen from this node, in order of names.
-func (n *Node) Voters(now vote.Now) []quorum.VoterState { return n.req.Voters(now) }
+func (n *Node) Voters(now vote.Now) []quorum.VoterState {
+	voters := n.req.Voters(now)
+	for i := range voters {
+		if v := &voters[i]; v.Name == n.self.Node && v.State == quorum.Quiet {
+			v.Quiet = max(v.Quiet, n.HeldFor(now))
+		}
+	}
+	return voters
+}
 
 // Ready reports whether a majority of the voters answers this node and counts.
 func (n *Node) Ready() bool { return n.req.Ready() && !n.standsAside() }
@@ -445,6 +453,9 @@ func (n *Node) settle(now vote.Now) {
 	if n.guard != nil {
 		for _, text := range n.guard.Alarms() {
 			n.req.Alarm(text)
+		}
+		for _, text := range n.guard.Notices() {
+			n.req.Notice(text)
 		}
 	}
 	if n.elect != nil {
