@@ -245,13 +245,15 @@ func (p *Port) turnedAway(no *refusal, want vote.NodeID) error {
 	case no.reason == vote.ReasonNone && want != "" && no.self.Node != want:
 		return &WrongNodeError{Want: want, Got: no.self.Node}
 	}
-	return &RefusedError{Peer: no.self.Node, Reason: no.reason, Text: no.text}
+	// A node of this mesh tells its terms: see judge.
+	foreign := no.reason == vote.ReasonTerms && !no.tells()
+	return &RefusedError{Peer: no.self.Node, Reason: no.reason, Text: no.text, Foreign: foreign}
 }
 
 // accepts checks on the dialer's side the same conditions as the acceptor has checked.
 func (p *Port) accepts(s *session, want vote.NodeID) error {
 	refuse := func(text string) error {
-		return &RefusedError{Peer: s.peer.self.Node, Reason: vote.ReasonTerms, Text: text}
+		return &RefusedError{Peer: s.peer.self.Node, Reason: vote.ReasonTerms, Text: text, Foreign: s.peer.terms.Mesh != s.own.terms.Mesh}
 	}
 	if s.peer.self == p.own.self {
 		return ErrSelf

@@ -40,6 +40,8 @@ type RefusedError struct {
 	Peer   vote.NodeID
 	Reason vote.Reason
 	Text   string // names the values of both sides
+	// Foreign says that the peer is of another mesh, or doesn't tell a mesh.
+	Foreign bool
 }
 
 func (e *RefusedError) Error() string {

@@ -226,6 +226,22 @@ func TestAGreetingTellsWhoIsThereAndLinksNothing(t *testing.T) {
 	}
 }
 
+// A refusal tells another mesh from other terms of the same mesh.
+func TestARefusalTellsAnotherMesh(t *testing.T) {
+	b := open(t, config("b", nil))
+	for foreign, edit := range map[bool]func(*Terms){
+		true:  func(terms *Terms) { terms.Mesh = "another" },
+		false: func(terms *Terms) { terms.MaxTTL *= 2 },
+	} {
+		cfg := config("a", nil)
+		edit(&cfg.Terms)
+		var no *RefusedError
+		if _, err := open(t, cfg).Greet(t.Context(), b.at); !errors.As(err, &no) || no.Foreign != foreign {
+			t.Errorf("foreign %v is wanted: %v", foreign, err)
+		}
+	}
+}
+
 func TestDialWantsToKnowWhom(t *testing.T) {
 	a := open(t, config("a", nil))
 	if _, err := a.Dial(t.Context(), a.at, ""); err == nil {

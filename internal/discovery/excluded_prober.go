@@ -119,9 +119,18 @@ func (p *excludedProber) probe(ctx context.Context, addrs []string, takeTurn fun
 			defer giveBack()
 			ctx, cancel := context.WithTimeout(ctx, probeEvery)
 			defer cancel()
-			_, err = p.f.links.Greet(ctx, addr) // the links report what they have met
+			who, err := p.f.links.Greet(ctx, addr) // the links report what they have met
 			var refused *transport.RefusedError
-			p.locked(func(s *strangers) { s.probed(addr, err == nil || errors.As(err, &refused)) })
+			p.locked(func(s *strangers) {
+				switch {
+				case err == nil && who.Node != "" && who.Node != p.f.cfg.Self.Node:
+					s.remove(addr) // even if the node calls its address otherwise
+				case errors.As(err, &refused) && (refused.Foreign || refused.Reason == vote.ReasonSecret):
+					s.foreign(addr)
+				default:
+					s.probed(addr, err == nil || refused != nil)
+				}
+			})
 		})
 	}
 	work.Wait()
@@ -137,7 +146,9 @@ func (p *excludedProber) unknownPeers(ctx context.Context) []string {
 			met[a] = true // run probes it
 		}
 	})
-	for _, g := range p.f.group.Members() {
+	members := p.f.group.Members()
+	p.f.noteOwn(members)
+	for _, g := range members {
 		if g.State == vote.Alive {
 			met[g.Addr] = true
 		}

@@ -79,6 +79,9 @@ type Finder struct {
 	// alive has the other live members, with their addresses, and at the members by address.
 	alive map[vote.NodeID]string
 	at    map[string]vote.NodeID
+	// own is the address of this node as known to gossip: an IP address even if the node advertises a
+	// name.
+	own string
 }
 
 // Failure is the reason why a wanted node can't be dialed.
@@ -115,6 +118,7 @@ func (f *Finder) Connect(links world.Links) { f.links = links }
 // reported members before.
 func (f *Finder) Run(group member.Group) {
 	f.group = group
+	f.noteOwn(group.Members())
 	if f.feed != nil {
 		f.work.Go(func() { f.feed.run(f.ctx) })
 	}
@@ -141,7 +145,18 @@ func (f *Finder) Known(addr netip.AddrPort) bool {
 	text := addr.String()
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return f.at[text] != "" || text == f.links.AdvertiseAddr()
+	return f.at[text] != "" || text == f.own || text == f.links.AdvertiseAddr()
+}
+
+// noteOwn records this node's address as known to gossip.
+func (f *Finder) noteOwn(members []member.Member) {
+	for i := range members {
+		if m := &members[i]; m.Name == f.cfg.Self.Node && m.Incarnation == f.cfg.Self.Incarnation {
+			f.mu.Lock()
+			f.own = m.Addr
+			f.mu.Unlock()
+		}
+	}
 }
 
 // needed is how many other nodes show, by accepting this node, that this node isn't the one with a

@@ -13,6 +13,10 @@ const (
 	// answer their last probe: such a probe takes a second, in which the next round should begin.
 	probesMost = 64
 	silentMost = probesAtOnce / 2
+
+	// foreignMost is how many probes in a row find another mesh or another secret until an address
+	// is removed. While a secret is changed, a voter with another list may be refused for a while.
+	foreignMost = 60
 )
 
 // strangers are the addresses of nodes kept apart by gossip, and what is known of each. All of them
@@ -25,10 +29,11 @@ type strangers struct {
 
 // stranger is what is known of a node at an address.
 type stranger struct {
-	addr   string
-	voter  bool   // or not known yet
-	silent int    // how many probes in a row had no answer
-	turn   uint64 // the number of the last probe, among all probes; zero for none
+	addr    string
+	voter   bool   // or not known yet
+	silent  int    // how many probes in a row had no answer
+	foreign int    // how many probes in a row found another mesh or another secret
+	turn    uint64 // the number of the last probe, among all probes; zero for none
 }
 
 func newStrangers() *strangers { return &strangers{m: make(map[string]*stranger)} }
@@ -50,7 +55,7 @@ func (s *strangers) add(addr string) *stranger {
 // met records that a node has answered from an address, or has called from it.
 func (s *strangers) met(addr string, voter bool) {
 	x := s.add(addr)
-	x.voter, x.silent = voter, 0
+	x.voter, x.silent, x.foreign = voter, 0, 0
 }
 
 // probed records whether a probe had an answer. The node there may say that its address is another.
@@ -58,9 +63,21 @@ func (s *strangers) probed(addr string, answered bool) {
 	switch x, ok := s.m[addr]; {
 	case !ok:
 	case answered:
-		x.silent = 0
+		x.silent, x.foreign = 0, 0
 	default:
 		x.silent++
+	}
+}
+
+// foreign records that a probe has found another mesh or another secret.
+func (s *strangers) foreign(addr string) {
+	x, ok := s.m[addr]
+	if !ok {
+		return
+	}
+	x.silent = 0
+	if x.foreign++; x.foreign >= foreignMost {
+		s.remove(addr)
 	}
 }
 

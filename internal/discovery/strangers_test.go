@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/netip"
 	"slices"
 	"sync"
 	"testing"
@@ -13,6 +14,8 @@ import (
 	"github.com/lockmesh/lockmesh/internal/clock"
 	"github.com/lockmesh/lockmesh/internal/vote"
 	"github.com/lockmesh/lockmesh/internal/world"
+	"github.com/lockmesh/lockmesh/member"
+	"github.com/lockmesh/lockmesh/transport"
 )
 
 // addresses returns n addresses that begin with the name, in order.
@@ -160,6 +163,69 @@ func (a *answering) Greet(ctx context.Context, addr string) (vote.SessionID, err
 	}
 	<-ctx.Done()
 	return vote.SessionID{}, errors.New("no answer")
+}
+
+// advertising has a node at each address, which says that it is at another.
+type advertising struct {
+	world.Links
+	f      *Finder
+	who    vote.SessionID
+	terms  vote.Terms
+	err    error
+	probes int
+}
+
+func (a *advertising) AdvertiseAddr() string { return "a.example:7950" }
+
+func (a *advertising) Greet(context.Context, string) (vote.SessionID, error) {
+	a.probes++
+	if a.err != nil {
+		return vote.SessionID{}, a.err
+	}
+	a.f.Met(&vote.Sighting{Peer: a.who, Terms: a.terms, Account: vote.Account{Standing: vote.StandingCounting, Addr: "b.example:7950"}})
+	return a.who, nil
+}
+
+// Gossip refused a node while its terms differed. Its address isn't probed for ever once the terms
+// are the same, or once another mesh has the address.
+func TestAnAddressWithoutAStrangerIsNotProbedForEver(t *testing.T) {
+	for _, row := range []struct {
+		name string
+		err  error
+		want int
+	}{
+		{"a node that advertises a host name", nil, 1},
+		{"another mesh", &transport.RefusedError{Reason: vote.ReasonTerms, Foreign: true}, foreignMost},
+		{"another secret", &transport.RefusedError{Reason: vote.ReasonSecret}, foreignMost},
+		{"another list of this mesh", &transport.RefusedError{Reason: vote.ReasonTerms}, 3600},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				terms := vote.Terms{Voters: []vote.NodeID{"a", "b"}, MaxTTL: time.Second}
+				f := New(t.Context(), Config{Clocks: clock.New(nil), Terms: terms, Self: vote.SessionID{Node: "a", Incarnation: 1}})
+				links := &advertising{f: f, who: vote.SessionID{Node: "b", Incarnation: 7}, terms: terms, err: row.err}
+				f.Connect(links)
+				f.Excluded(member.Member{Name: "b", Addr: "10.0.0.2:7950"})
+				ctx, end := context.WithTimeout(t.Context(), time.Hour-time.Millisecond)
+				defer end()
+				f.excluded.run(ctx)
+				if links.probes != row.want {
+					t.Errorf("%d probes in an hour, want %d", links.probes, row.want)
+				}
+			})
+		})
+	}
+}
+
+// A node that advertises a host name knows its own address, as gossip has looked it up.
+func TestTheOwnAddressBehindANameIsKnown(t *testing.T) {
+	self := vote.SessionID{Node: "a", Incarnation: 1}
+	f := New(t.Context(), Config{Clocks: clock.New(nil), Self: self})
+	f.Connect(&advertising{})
+	f.noteOwn([]member.Member{{Name: "a", Incarnation: 1, Addr: "10.0.0.1:7950"}, {Name: "b", Incarnation: 7, Addr: "10.0.0.2:7950"}})
+	if !f.Known(netip.MustParseAddrPort("10.0.0.1:7950")) || f.Known(netip.MustParseAddrPort("10.0.0.2:7950")) {
+		t.Error("the own address is unknown, or another address is known")
+	}
 }
 
 // The rounds of the prober keep their pace, on which a voter's decision relies, beside 100
