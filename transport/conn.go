@@ -57,7 +57,8 @@ type link struct {
 
 	// replaced by newer connections of the peer, and ending; guarded by the port's mu
 	replaced bool
-	heard    atomic.Int64 // when the last message arrived, as time since the port was opened
+	idle     time.Duration // for how long the peer may send nothing
+	heard    atomic.Int64  // when the last message arrived, as time since the port was opened
 
 	closing atomic.Bool // closed by this side, while queued messages may still be written
 
@@ -72,6 +73,7 @@ func (p *Port) newLink(s *session, dialed bool) (*link, error) {
 	l := &link{
 		port: p, peer: s.peer.self, dialed: dialed, key: s.key,
 		socket: s.socket, early: s.early, frames: s.frames, out: newSendQueue(s.version), version: s.version,
+		idle: p.idleLimit(s.peer.terms.MaxTTL),
 	}
 	if l.secured, _ = s.stream.(*tls.Conn); l.secured != nil {
 		s.early.hold()

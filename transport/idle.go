@@ -1,6 +1,9 @@
 package transport
 
-import "time"
+import (
+	"math"
+	"time"
+)
 
 const (
 	// linksOfOne is how many incoming connections of a process are kept. A process needs only one;
@@ -9,7 +12,7 @@ const (
 
 	// idleTime is the minimum time without a message until an incoming connection is closed. A
 	// process that dials a voter refreshes its session several times per TTL, with or without
-	// leases, so the limit is twice MaxTTL, or idleTime if longer.
+	// leases, so the limit is twice the longer MaxTTL of both sides, or idleTime if longer.
 	idleTime = time.Minute
 )
 
@@ -39,13 +42,19 @@ func (p *Port) oneTooMany(l *link) (oldest *link) {
 	return oldest
 }
 
+// idleLimit returns for how long a peer with a MaxTTL may send nothing.
+func (p *Port) idleLimit(peers time.Duration) time.Duration {
+	longer := min(max(p.own.terms.MaxTTL, peers), math.MaxInt64/2)
+	return max(p.build.idleTime, 2*longer)
+}
+
 // endIdle closes incoming connections without recent messages, until the port closes.
-func (p *Port) endIdle(limit time.Duration) {
+func (p *Port) endIdle() {
 	defer p.running.Done()
-	for p.sleep(limit / 4) {
+	for p.sleep(p.idleLimit(0) / 4) {
 		now := time.Since(p.opened)
 		for _, l := range *p.links.Load() {
-			if !l.dialed && now-time.Duration(l.heard.Load()) > limit {
+			if !l.dialed && now-time.Duration(l.heard.Load()) > l.idle {
 				l.fail(ErrIdle)
 			}
 		}

@@ -59,6 +59,33 @@ func TestALinkThatNothingComesOnEnds(t *testing.T) {
 	}
 }
 
+// Where the voters decide the MaxTTL, that of a peer may be longer than that of this node, and so
+// the pauses between the messages of the peer.
+func TestALinkOfAPeerWithALongerMaxTTLMayBeSilentForLonger(t *testing.T) {
+	hasty := thisBuild
+	hasty.idleTime = 20 * time.Millisecond
+	dynamic := func(name string, ttl time.Duration) Config {
+		cfg := config(name, nil)
+		cfg.Terms.Dynamic, cfg.Terms.MaxTTL = true, ttl
+		return cfg
+	}
+	b := openBuild(t, dynamic("b", time.Millisecond), hasty)
+	a := open(t, dynamic("a", time.Hour))
+	if _, err := a.Dial(t.Context(), b.at, "b"); err != nil {
+		t.Fatal(err)
+	}
+	ofA := get(t, b.linked, "the link of a")
+	for range 2 { // the links were dialed later, and end as idle
+		c := open(t, dynamic("c", time.Millisecond))
+		if _, err := c.Dial(t.Context(), b.at, "b"); err != nil {
+			t.Fatal(err)
+		}
+		if end := get(t, b.closed, "the end of an idle link"); !errors.Is(end.err, ErrIdle) || end.conn == ofA.conn {
+			t.Fatalf("ended %+v; the link of a is %v", end, ofA.conn)
+		}
+	}
+}
+
 // The bytes waiting on all links together are bounded, though no single link has too many; the link
 // with the most is broken, and the other links go on.
 func TestAllLinksTogetherQueueSoMuch(t *testing.T) {

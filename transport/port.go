@@ -196,7 +196,7 @@ func listen(ctx context.Context, cfg Config, b build) (*Port, error) {
 	}
 	p.running.Add(3)
 	go p.accept()
-	go p.endIdle(max(b.idleTime, 2*cfg.Terms.MaxTTL))
+	go p.endIdle()
 	go p.gossip.readPackets()
 	return p, nil
 }
