@@ -72,8 +72,8 @@ var (
 	ErrPermits error = errs.Permits
 
 	// ErrClash means the call would wait for itself. Either another reader waits to upgrade, and
-	// thus for the end of this reader; or the context holds the key as a reader; or an upgrade would
-	// make the key exclusive beside another lease that has re-entered the same lease (see
+	// thus for the end of this reader; or the context holds the key as a reader; or an upgrade
+	// would make the key exclusive beside another lease that has re-entered the same lease (see
 	// [Lease.Upgrade]). Unlock, then lock again.
 	ErrClash error = errs.Clash
 

@@ -19,7 +19,8 @@ import (
 // overtaken because only one of the queue was known to the voters.
 //
 // Most local queues have nothing but a front: the request known to the voters, in
-// localQueues.fronts. There is a localQueue only if requests wait behind the front, or if its lease was handed off.
+// localQueues.fronts. There is a localQueue only if requests wait behind the front, or if its lease
+// was handed off.
 type localQueue struct {
 	waiting  sliding[*request] // the requests behind the front, in order of their stamps
 	handOffs vote.Token        // how often the front's lease was handed off

@@ -79,8 +79,8 @@ type Finder struct {
 	// alive has the other live members, with their addresses, and at the members by address.
 	alive map[vote.NodeID]string
 	at    map[string]vote.NodeID
-	// own is the address of this node as known to gossip: an IP address even if the node advertises a
-	// name.
+	// own is the address of this node as known to gossip: an IP address even if the node advertises
+	// a name.
 	own string
 }
 
