@@ -85,7 +85,8 @@ type Serf struct {
 	direct  chan Event    // events for the Handler that aren't derived from Members
 	events  chan serf.Event
 
-	cancel context.CancelFunc // ends join, look and tell
+	ctx    context.Context    // of join, look and tell, and of the rumours' timers
+	cancel context.CancelFunc // ends ctx
 	down   chan struct{}      // closed when serf has shut down
 	work   sync.WaitGroup
 
@@ -138,7 +139,7 @@ func start(cfg Config, size crowdSize) (*Serf, error) {
 	ctx, cancel := context.WithCancel(context.Background())
 	s := &Serf{
 		cfg: cfg, size: size, log: cfg.Logger, tags: tags, own: own, keys: keys, dir: cfg.Dir, sent: cfg.Keys,
-		gate: newGate(cfg.Transport, dialMax), cancel: cancel,
+		gate: newGate(cfg.Transport, dialMax), ctx: ctx, cancel: cancel,
 		changed: make(chan struct{}, 1), direct: make(chan Event), events: make(chan serf.Event, eventsMax),
 		down: make(chan struct{}), ended: make(chan struct{}), say: make(paces),
 		duplicates: newDuplicateNames(cfg.Self, cfg.Logger),
@@ -268,7 +269,11 @@ func (s *Serf) addRumour(m Member, instead vote.Incarnation) {
 	stands := rumourProbes * s.cfg.Timing.Probe
 	s.rumours.add(m, instead, time.Now().Add(stands))
 	poke(s.changed)
-	time.AfterFunc(stands, func() { poke(s.changed) })
+	ctx, cancel := context.WithTimeout(s.ctx, stands)
+	context.AfterFunc(ctx, func() { // at the end of the rumour, or of the group
+		cancel()
+		poke(s.changed)
+	})
 }
 
 // Refusals returns how many times a member was refused because its terms differ.

@@ -3,6 +3,7 @@ package peers
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"net/netip"
@@ -75,7 +76,8 @@ type Entry struct {
 	// the late call of Discover, or the late reading of the file; nil if none is late
 	pending chan answer
 
-	logged  bool // the log has the line about an entry without an address
+	logged  bool   // the log has the line about an entry without an address
+	bad     string // the texts that the log says are left out
 	failing atomic.Pointer[string]
 }
 
@@ -233,22 +235,43 @@ func (e *Entry) ask(ctx context.Context) ([]netip.AddrPort, error) {
 	select {
 	case a := <-e.pending:
 		e.pending = nil
+		var g group
 		if e.kind == kindFile {
-			return fileAddrs(ctx, e.book.cfg.Resolver, a.texts, a.err)
+			g = fileGroup(a.texts, a.err)
+		} else {
+			g = textGroup(a.texts, a.err)
 		}
-		return e.parsed(ctx, a.texts, a.err)
+		return e.addrsOf(ctx, &g)
 	case <-ctx.Done():
 		return nil, fmt.Errorf("it has not returned in time: %w", ctx.Err())
 	}
 }
 
-// parsed returns the addresses from the application's function. Other texts are an error unless
-// there are addresses, too.
-func (e *Entry) parsed(ctx context.Context, texts []string, err error) ([]netip.AddrPort, error) {
+// textGroup returns the parts in the answer of the application's function.
+func textGroup(texts []string, err error) group {
 	g := group{errs: []error{err}}
 	for _, text := range texts[:min(len(texts), groupAddresses)] {
 		g.addText(text, "")
 	}
-	addrs, err := g.lookUp(ctx, e.book.cfg.Resolver)
-	return found(addrs, err, groupAddresses)
+	return g
 }
+
+// addrsOf returns the addresses of a group. Texts that are no addresses are an error unless there
+// are addresses, too; then the log tells them, once until they change.
+func (e *Entry) addrsOf(ctx context.Context, g *group) ([]netip.AddrPort, error) {
+	addrs, err := g.lookUp(ctx, e.book.cfg.Resolver)
+	if addrs, err = found(addrs, err, groupAddresses); err != nil {
+		return nil, err
+	}
+	bad := errors.Join(g.bad[:min(len(g.bad), badTold)]...)
+	if text := fmt.Sprint(bad); bad == nil {
+		e.bad = ""
+	} else if text != e.bad {
+		e.bad = text
+		e.book.cfg.Log.Warn("some of a peer's texts are no addresses, and are left out", "peer", e.text, "error", bad, "count", len(g.bad))
+	}
+	return addrs, nil
+}
+
+// badTold is how many wrong texts of an entry a log line names.
+const badTold = 8

@@ -187,21 +187,26 @@ func readFile(path string) (lines []string, err error) {
 	return lines, scanner.Err()
 }
 
-// fileAddrs returns the addresses in the lines of a file: an address or a host name with a port in
-// each line. Empty lines, and text after a #, are ignored. err is the error of reading the file.
-func fileAddrs(ctx context.Context, r Resolver, lines []string, err error) ([]netip.AddrPort, error) {
+// byteOrderMark is what some editors write at the beginning of a file.
+const byteOrderMark = "\uFEFF"
+
+// fileGroup returns the parts in the lines of a file: an address or a host name with a port in each
+// line. Empty lines, and text after a #, are ignored. err is the error of reading the file.
+func fileGroup(lines []string, err error) group {
 	g := group{errs: []error{err}}
 	for i, line := range lines {
 		if len(g.addrs) >= groupAddresses {
 			break
+		}
+		if i == 0 {
+			line = strings.TrimPrefix(line, byteOrderMark)
 		}
 		text, _, _ := strings.Cut(line, "#")
 		if text = strings.TrimSpace(text); text != "" {
 			g.addText(text, fmt.Sprintf("line %d: ", i+1))
 		}
 	}
-	addrs, err := g.lookUp(ctx, r)
-	return found(addrs, err, groupAddresses)
+	return g
 }
 
 // found returns at most so many of the found addresses, without duplicates. Errors count only if

@@ -14,6 +14,7 @@ type group struct {
 	addrs []netip.AddrPort
 	names []namedPart
 	errs  []error
+	bad   []error // the errors of texts that no look-up can make right; also in errs
 }
 
 // namedPart is a host name in a group, and its place, such as "line 3: ", for errors.
@@ -34,19 +35,24 @@ func (g *group) addText(text, place string) {
 	s, problem := parse(text)
 	switch {
 	case problem != "":
-		g.fail(place, errors.New(problem))
+		g.reject(place, errors.New(problem))
 	case s.kind > kindName:
-		g.fail(place, fmt.Errorf("%q is not host:port", text))
+		g.reject(place, fmt.Errorf("%q is not host:port", text))
 	case s.kind == kindName:
 		g.add(s, place)
 	default:
 		addr, err := s.addr()
 		if err != nil {
-			g.fail(place, err)
+			g.reject(place, err)
 			return
 		}
 		g.addrs = append(g.addrs, addr)
 	}
+}
+
+func (g *group) reject(place string, err error) {
+	g.fail(place, err)
+	g.bad = append(g.bad, g.errs[len(g.errs)-1])
 }
 
 func (g *group) fail(place string, err error) {

@@ -539,3 +539,45 @@ func TestAFileIsReadAnew(t *testing.T) {
 		}
 	})
 }
+
+// A wrong line is told although other lines are right: else it is found out on the day on which the
+// other nodes are down. The mark with which some editors begin a file belongs to no line.
+func TestTextsThatAreNoAddressesAreTold(t *testing.T) {
+	const told = "some of a peer's texts are no addresses"
+	for name, at := range map[string]string{"file": "line 3: ", "Discover": ""} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				texts := []string{"10.0.0.1:1", "ok:2", "10.0.0.2", "10.0.0.3:3"}
+				path := filepath.Join(t.TempDir(), "peers")
+				f := open(nil, "file:"+path)
+				if name == "Discover" {
+					f = open(func(context.Context) ([]string, error) { return texts, nil })
+				}
+				f.names.set("ok", "10.0.0.9")
+				want := func(lines int, addrs ...string) {
+					t.Helper()
+					if err := os.WriteFile(path, []byte(byteOrderMark+strings.Join(texts, "\n")), 0o600); err != nil {
+						t.Fatal(err)
+					}
+					for range 2 {
+						time.Sleep(joinedFresh)
+						f.want(t, addrs...)
+					}
+					if n := f.log.with(told); n != lines {
+						t.Errorf("%d lines, want %d", n, lines)
+					}
+				}
+				want(1, "10.0.0.1:1", "10.0.0.3:3", "10.0.0.9:2")
+				if f.log.with(at+`\"10.0.0.2\" is not host:port`) != 1 {
+					t.Errorf("the line doesn't name the text: %q", f.log.lines)
+				}
+				f.names.set("ok")
+				want(1, "10.0.0.1:1", "10.0.0.3:3") // a name without an address is no wrong text
+				texts[2] = "10.0.0.2:2"
+				want(1, "10.0.0.1:1", "10.0.0.2:2", "10.0.0.3:3")
+				texts[0], texts[2] = "x", "10.0.0.2"
+				want(2, "10.0.0.3:3")
+			})
+		})
+	}
+}
