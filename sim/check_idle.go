@@ -24,6 +24,7 @@ func (ic *idleCheck) checkIdle(k *lockKey) {
 	if well == never || ic.w.now < well.Add(calmTTLs*ic.w.opt.MaxTTL+servedFixed) {
 		return
 	}
+	ic.w.marks.mark(MarkIdle)
 	ic.waits, ic.leases = ic.waits[:0], ic.leases[:0]
 	for _, r := range k.waits {
 		ic.waits = append(ic.waits, &r.Lease)

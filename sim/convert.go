@@ -295,13 +295,15 @@ func DrawFromFixed(seed uint64) Options {
 	}
 	o.Faults.Every = d.pick("every", o.MaxTTL, 3*o.MaxTTL, 10*o.MaxTTL)
 	o.Convert = &Convert{First: make(map[string]Stage), Unmet: d.intN("unmet", 2) == 0, Finish: d.intN("finish", 2) == 0}
+	o.drawQuiet("converting")
 	o.drawSteps(d.rng("steps"))
 	return o
 }
 
 // drawSteps draws when which node is restarted at which stage. A third of all worlds keeps to the
 // order of the two rolling restarts, with some nodes left behind in every other such world; in the
-// others each node goes its own way.
+// others each node goes its own way. A quiet world keeps to the order and leaves no node behind, at
+// a pace that leaves time to judge the mesh afterwards.
 func (o *Options) drawSteps(r *rand.Rand) {
 	c, names := o.Convert, o.NodeNames()
 	at := fault.Within(r, 4*o.MaxTTL)
@@ -311,17 +313,21 @@ func (o *Options) drawSteps(r *rand.Rand) {
 	for _, name := range names[o.Voters:] {
 		c.First[name] = Stage(r.IntN(3))
 	}
-	if r.IntN(3) == 0 {
+	quiet := o.isQuiet()
+	if r.IntN(3) == 0 || quiet {
 		left := 0
-		if r.IntN(2) == 0 {
+		if !quiet && r.IntN(2) == 0 {
 			left = r.IntN(o.Voters/2 + 2)
 		}
-		pace := 2*o.MaxTTL + fault.Within(r, 2*o.MaxTTL)
+		pace := o.MaxTTL
+		if !quiet {
+			pace = 2*o.MaxTTL + fault.Within(r, 2*o.MaxTTL)
+		}
 		for _, to := range []Stage{StageConverting, StageDynamic} {
 			order := slices.Clone(names)
 			r.Shuffle(len(order), func(i, j int) { order[i], order[j] = order[j], order[i] })
 			for i, name := range order {
-				if to == StageConverting && i < left || r.IntN(20) == 0 {
+				if to == StageConverting && i < left || !quiet && r.IntN(20) == 0 {
 					continue
 				}
 				step(name, to)

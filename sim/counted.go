@@ -296,6 +296,7 @@ func DrawByCount(seed uint64) Options {
 	for _, f := range []fault.Kind{fault.Leave, fault.Accuse, fault.Proposal, fault.Gray, fault.CrashAll, fault.Zone} {
 		w[f] = d.intN("weight/"+f.GoName(), 2)
 	}
+	o.drawQuiet("counted")
 	return o
 }
 

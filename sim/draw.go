@@ -111,6 +111,21 @@ func (o *Options) calm() {
 	o.Load = Load{Clients: 3, Keys: 2, Think: 2 * time.Second, Hold: 300 * time.Millisecond, Try: o.Load.Try / 4, Forever: 100}
 }
 
+// drawQuiet leaves one world in ten of a kind with changing electorates without faults, and has
+// many requests wait there, some of them for long, to judge *idle* and *order*: amid faults such a
+// mesh is hardly ever well for long enough.
+func (o *Options) drawQuiet(of string) {
+	if (draws{o.Seed, of}).intN("quiet", 10) > 0 {
+		return
+	}
+	o.Faults.Every = 0
+	l := &o.Load
+	l.Clients, l.Think, l.Hold, l.Long, l.Forever, l.Try = 4, o.MaxTTL, 3*o.MaxTTL/10, 20, 100, l.Try/4
+}
+
+// isQuiet reports whether drawQuiet has left the world without faults.
+func (o *Options) isQuiet() bool { return o.Faults.Every == 0 }
+
 // draws draws the options of a world. Each option has a generator of its own, by its name: a new
 // option, or a new choice for one, doesn't change what the others are under any seed.
 type draws struct {

@@ -360,6 +360,7 @@ func DrawDynamic(seed uint64) Options {
 	o.hostile()
 	o.drawGray()
 	o.drawMaxTTLChanges()
+	o.drawQuiet("following")
 	return o
 }
 

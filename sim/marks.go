@@ -69,6 +69,8 @@ const (
 	// MarkOrder : the older of two requests was granted first while nothing was wrong; they were
 	// made far enough apart to be told apart.
 	MarkOrder
+	// MarkIdle : the check *idle* judged a key that requests had waited for, while nothing was wrong.
+	MarkIdle
 	// MarkFenced : a resource refused a write that came too late.
 	MarkFenced
 	// MarkUpgraded : a reader's upgrade to an exclusive lease was granted.
@@ -111,7 +113,7 @@ var markNames = [...]string{
 	MarkNoQuorum: "a TryLock met no quorum", MarkSurvivedBreak: "a lease survived a broken connection", MarkUnknown: "a session was unknown",
 	MarkMismatch: "a stream began anew on its connection", MarkWokeUpLost: "a stopped holder woke up to a loss", MarkHolderDied: "a dead holder's key was taken over",
 	MarkUnconfirmed: "a release stayed unconfirmed", MarkProbe: "a process was asked whether it lives", MarkTurnedAway: "a superseded incarnation was turned away",
-	MarkLastResort: "a voter trusted its clock", MarkClosed: "a node closed a connection", MarkFenced: "a late write was fenced off", MarkOrder: "the older of two was served first",
+	MarkLastResort: "a voter trusted its clock", MarkClosed: "a node closed a connection", MarkFenced: "a late write was fenced off", MarkOrder: "the older of two was served first", MarkIdle: "a key in demand was judged for room",
 	MarkUpgraded: "a reader became the writer", MarkClash: "two upgrades clashed", MarkBeside: "a reader came beside another", MarkLetIn: "a writer let a reader in",
 	MarkFull: "all permits were held", MarkMoved: "a vote was moved to another slot", MarkUnfit: "a number of permits was unfit",
 	MarkApart: "tokens of shared leases were told apart", MarkDelayed: "a key was kept after a lapse", MarkHeldLeast: "a key was kept though given back",

@@ -148,7 +148,9 @@ func DrawWithRegister(seed uint64) Options {
 	}
 	w := &o.Faults.Weights
 	w[fault.Apart], w[fault.Register] = max(w[fault.Apart], 4), 1+d.intN("weight/Register", 3)
-	o.drawMaxTTLChanges()
+	if !o.isQuiet() { // each restart costs a voter its vote
+		o.drawMaxTTLChanges()
+	}
 	o.Load.Mix.LengthLeast = o.lengthLeast()
 	return o
 }

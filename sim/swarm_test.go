@@ -107,7 +107,19 @@ func TestSwarmFollowing(t *testing.T) {
 			t.Errorf("%d changes of electorates began, %d strikes met one, and %d nodes died of a word about one: it has shown too little",
 				f.Changes, f.Fired[fault.Strike], f.ElectorateAmbushes)
 		}
+		servingJudged(t, f)
 	}, "-dynamic")
+}
+
+// servingJudged demands that the checks *idle* and *order* had something to judge. Both need a mesh
+// without faults for a while, and without a change of the electorate.
+func servingJudged(t *testing.T, f *Figures) {
+	t.Helper()
+	for _, m := range []Mark{MarkIdle, MarkOrder} {
+		if f.Marks[m] == 0 {
+			t.Errorf("no run reached this: %v", m)
+		}
+	}
 }
 
 func traced(seed uint64, length time.Duration) (string, uint64) {
