@@ -43,6 +43,7 @@ type Figures struct {
 	ToldLost     uint64
 	WatchGaps    uint64 // gaps of watches after their first sync
 	WholeWatches uint64 // watches without a gap to the end
+	WatchedWhole uint64 // leases that such watches had to report, once for each watch
 	WatchStates  uint64 // states of watches, at a beginning or after a gap, with a certain answer
 	WatchedFrom  uint64 // leases that such states had to show
 	Takeovers    uint64 // acquisitions after a loss or a crash of the holder

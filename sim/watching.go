@@ -261,6 +261,7 @@ func (ws *watchers) checkWatches() {
 					// A watch may miss a lease if the lease's node wasn't in touch with a majority.
 					continue
 				}
+				ws.w.fig.WatchedWhole++
 				k := x.told[leaseID{p.id, r.Alias}]
 				if k == 0 {
 					ws.w.judge.violate(checkWatch, "%s's watch has told of no gap, and not of %s's lease #%d of %q, held from %v to %v", h.alias, r.Node, r.Alias, r.Key, r.Had, r.Ended)
