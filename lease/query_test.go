@@ -275,6 +275,12 @@ func TestALookAtAPartOfThePrefix(t *testing.T) {
 		b.ask(c, name)
 		b.win(c)
 	}
+	b.ask(c, "p/0") // an unused key that the voter still knows fills no place of a page
+	b.win(c)
+	b.giveBack(c, c.number)
+	if b.v.keys.find("p/0") == nil {
+		t.Fatal("the unused key is forgotten already")
+	}
 	for _, row := range []struct {
 		after vote.Key
 		most  uint64

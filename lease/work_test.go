@@ -2,6 +2,7 @@ package lease
 
 import (
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -156,6 +157,35 @@ func TestManyReadersAreServedAndLeaveWithinTheBudget(t *testing.T) {
 		if each[1] > 1.5*each[0] {
 			t.Errorf("when they %s, %.2f units for each of %d readers, %.2f for each of ten times as many", what, each[0], size, each[1])
 		}
+	}
+}
+
+// While thousands of readers of an ended session leave a key in pieces, the reader behind them keeps
+// the key.
+func TestAReaderBehindThoseOfAnEndedSessionKeepsTheKey(t *testing.T) {
+	b := newBooth(t, 2)
+	gone, stays := b.sessions[0], b.sessions[1]
+	b.gather(gone, "k", vote.Spec{Mode: vote.Shared}, 5*Budget)
+	b.settle()
+	b.gather(stays, "k", vote.Spec{Mode: vote.Shared}, 1)
+	b.win(stays)
+	pieces := 0
+	for range 11 {
+		b.refresh(stays)
+		b.now.Slow = b.now.Slow.Add(time.Second)
+		for again := true; again; again = b.v.Next() <= b.now.Slow {
+			b.hear(b.v.Tick(b.now, b.out[:0]))
+			votes := b.v.Votes("k")
+			if !slices.ContainsFunc(votes, func(v Vote) bool { return v.Owner == stays.id }) {
+				t.Fatalf("%d votes are left, and none of the reader that stays", len(votes))
+			}
+			if n := len(votes); n > 1 && n <= 5*Budget {
+				pieces++
+			}
+		}
+	}
+	if n := len(b.v.Votes("k")); n != 1 || pieces == 0 {
+		t.Errorf("%d votes are left, after %d pieces", n, pieces)
 	}
 }
 

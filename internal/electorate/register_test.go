@@ -554,6 +554,27 @@ func TestAStaleLoadEndsNoMesh(t *testing.T) {
 	l.wantCounting("d e f")
 }
 
+// A stale load that names another mesh delays nothing: a newer record of another mesh ends this
+// process's mesh at once.
+func TestANewerRecordEndsAMeshAtOnceAfterAStaleLoad(t *testing.T) {
+	l := registerLab(t, 3)
+	l.fresh("a b c")
+	l.pass(2 * aMoment)
+	m, ours := l.units["a"].m, l.register.record
+	other := vote.RegisterRecord{Mesh: "m", Lineage: 77, Term: registerTerm, MaxTTL: maxTTL, Renewal: ours.Renewal - 1, Writer: vote.Elector{Name: "x", Dir: 9}}
+	m.now = l.now
+	m.registerShows(ours)
+	m.registerShows(other)
+	if m.state.Electorate.Version == 0 || m.register.superseded == 0 {
+		t.Fatal("a stale load has ended the mesh, or wasn't noted")
+	}
+	other.Renewal = m.register.newest + 1
+	m.registerShows(other)
+	if m.state.Electorate.Version != 0 {
+		t.Error("the process keeps the electorate of a mesh that the register no longer names")
+	}
+}
+
 // A mesh with a larger maximum TTL has leases for longer after its last term.
 func TestTheWaitCoversTheLeasesOfALargerMaxTTL(t *testing.T) {
 	l := registerLab(t, 3)
