@@ -135,7 +135,7 @@ func (ft *faults) lieInWait(h *host, down time.Duration, r *rand.Rand, did func(
 	}
 	b := &ambush{word: words[r.IntN(len(words))], says: r.IntN(2) == 0, after: r.IntN(2) == 0}
 	b.kill = func() {
-		if h.ambush != b || ft.calm {
+		if h.ambush != b || ft.healed {
 			return
 		}
 		h.ambush = nil

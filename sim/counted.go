@@ -138,7 +138,7 @@ func (po *population) injectInPopulation(h *host, a *Act, r *rand.Rand, did func
 	case fault.Rollout: // each process is replaced by one on another host
 		for i, old := range w.faults.hostsOf(a.Hosts) {
 			w.At(time.Duration(i)*a.By, func() {
-				if w.faults.calm || old.p == nil {
+				if w.faults.healed || old.p == nil {
 					return
 				}
 				// With room for one more, the next process is started before the old one ends.
@@ -202,7 +202,7 @@ func (po *population) loseZone(zone []*host, a *Act, r *rand.Rand, did func(bool
 	}
 	for _, h := range rest {
 		w.At(fault.Within(r, a.For), func() {
-			if !w.faults.calm && h.p == nil && !po.isFull() {
+			if !w.faults.healed && h.p == nil && !po.isFull() {
 				w.start(h)
 			}
 		})
@@ -232,7 +232,7 @@ func (po *population) begins(h *host, a *Act, r *rand.Rand, did func(bool)) {
 // replaced ends a process, and has its host or another take its place some time later.
 func (po *population) replaced(old *host, r *rand.Rand) {
 	w := po.w
-	if w.faults.calm || !w.crash(old, endingMixed, r) {
+	if w.faults.healed || !w.crash(old, endingMixed, r) {
 		return
 	}
 	if next := po.idle(r); next != nil {

@@ -71,7 +71,7 @@ func Draw(seed uint64) Options {
 	case 0, 1:
 		o.careful()
 	case 2:
-		o.calm()
+		o.withoutFaults()
 	}
 	o.drawKinds()
 	return o
@@ -101,9 +101,9 @@ func (o *Options) careful() {
 	o.Faults.Weights = [fault.Kinds]int{fault.Rolling: 6, fault.Break: 1, fault.Refuse: 1}
 }
 
-// calm makes a mesh without faults where many requests wait for long, to judge the order of
+// withoutFaults makes a mesh without faults where many requests wait for long, to judge the order of
 // service: see order.go.
-func (o *Options) calm() {
+func (o *Options) withoutFaults() {
 	o.MaxTTL, o.TTL = time.Second, nil
 	o.Net.Most = min(o.Net.Most, 20*time.Millisecond)
 	o.Net.Least = min(o.Net.Least, o.Net.Most)

@@ -56,13 +56,13 @@ type eyes struct {
 
 // followers is the part of the world used only for dynamic membership.
 type followers struct {
-	w       *World
-	decided map[uint64]vote.Electorate // all electorates known to any node
-	newest  uint64
-	accused map[*host]int // hosts with gossip that reports all others as failed
-	said    map[*host]bool
-	gray    map[[2]*host]int // how many cuts of a link don't affect gossip
-	toDial  []vote.NodeID    // reused at each call of connects
+	w            *World
+	decided      map[uint64]vote.Electorate // all electorates known to any node
+	newest       uint64
+	reportFailed map[*host]int // hosts with gossip that reports all others as failed
+	said         map[*host]bool
+	gray         map[[2]*host]int // how many cuts of a link don't affect gossip
+	toDial       []vote.NodeID    // reused at each call of connects
 }
 
 // Times of gossip, per maximum TTL or in maximum TTLs.
@@ -74,7 +74,7 @@ const (
 
 func (fs *followers) setUpFollowing() {
 	fs.decided = make(map[uint64]vote.Electorate)
-	fs.accused = make(map[*host]int)
+	fs.reportFailed = make(map[*host]int)
 	fs.said = make(map[*host]bool)
 	fs.gray = make(map[[2]*host]int)
 }
@@ -129,7 +129,7 @@ func (fs *followers) save(p *process, s vote.DiskState) {
 	if most == 0 {
 		most = 5 * time.Millisecond
 	}
-	saved := event{at: fs.w.now.Add(fault.Within(h.luck, most)+h.slowDisk) + 1, kind: eventRun, p: p, f: func() {
+	saved := event{at: fs.w.now.Add(fault.Within(h.rng, most)+h.slowDisk) + 1, kind: eventRun, p: p, f: func() {
 		h.disk.saving = nil
 		p.savingSince = 0
 		failed := ""
@@ -160,8 +160,8 @@ func (d *disk) write(s vote.DiskState) {
 }
 
 // powerFails interrupts a save: the new state is stored wholly or not at all.
-func (d *disk) powerFails(luck *rand.Rand) {
-	if d.saving != nil && !d.broken && luck.IntN(2) == 0 {
+func (d *disk) powerFails(rng *rand.Rand) {
+	if d.saving != nil && !d.broken && rng.IntN(2) == 0 {
 		d.write(*d.saving)
 	}
 	d.saving = nil
@@ -175,7 +175,7 @@ func (fs *followers) connects(p *process) (closed bool) {
 		d := &p.dials[i]
 		is := slices.Contains(fs.toDial, name)
 		if is && !d.wanted {
-			fs.w.push(event{at: fs.w.now.Add(fault.Within(p.host.luck, 20*time.Millisecond)), kind: eventDial, p: p, n: uint64(i)})
+			fs.w.push(event{at: fs.w.now.Add(fault.Within(p.host.rng, 20*time.Millisecond)), kind: eventDial, p: p, n: uint64(i)})
 		}
 		d.wanted = is
 		if l := d.l; !is && l != nil && l.state == linkUp && l.ends[0].open {
@@ -229,9 +229,9 @@ func (fs *followers) gossips(p *process) {
 		e := &p.eyes[i]
 		there := o.p != nil && o.hung == pauseNone && fs.w.nemesis.passesGossip(p.host, o) && fs.w.nemesis.passesGossip(o, p.host)
 		switch {
-		case fs.accused[p.host] > 0 && e.state == vote.Alive:
+		case fs.reportFailed[p.host] > 0 && e.state == vote.Alive:
 			e.state = vote.Failed // although the host may be alive
-		case there && fs.accused[p.host] == 0:
+		case there && fs.reportFailed[p.host] == 0:
 			e.last, e.state, e.dir = fs.w.now, vote.Alive, o.p.gossipDir()
 		case fs.said[o] && o.p == nil && e.state != vote.Unseen:
 			e.state = vote.Left
@@ -246,7 +246,7 @@ func (fs *followers) gossips(p *process) {
 	}
 	p.m.Gossip(p.read(fs.w.now), all)
 	fs.w.settle(p)
-	fs.w.push(event{at: fs.w.now.Add(every/2 + fault.Within(p.host.luck, every)), kind: eventRun, p: p, f: func() { fs.gossips(p) }})
+	fs.w.push(event{at: fs.w.now.Add(every/2 + fault.Within(p.host.rng, every)), kind: eventRun, p: p, f: func() { fs.gossips(p) }})
 }
 
 // coveredFollowing reports whether, under one of the last eight electorates, a majority is bound to
@@ -437,7 +437,7 @@ func (o *Options) hostile() {
 	}
 	for f := range fault.Gray { // see drawGray
 		rare := rare
-		if f.IsOfFollowing() || f == fault.Ambush { // they can meet a change
+		if f.IsOfDynamic() || f == fault.Ambush { // they can meet a change
 			rare = 3
 		}
 		if o.Faults.Weights[f] = min(o.Faults.Weights[f], 1); d.intN("weight/"+f.GoName(), rare) > 0 {

@@ -20,7 +20,7 @@ func (ne *nemesis) ambushMinToken(r *rand.Rand) bool {
 	d := 3 * ne.w.opt.MaxTTL
 	ne.ambushedUntil = ne.w.now.Add(d)
 	ne.await(&lurk{step: stepKnows, joint: true, strike: func(*host) {
-		if !ne.w.faults.calm && (r.IntN(2) == 0 || !ne.winsLate(r)) {
+		if !ne.w.faults.healed && (r.IntN(2) == 0 || !ne.winsLate(r)) {
 			ne.partsAtDrain(r)
 		}
 	}}, d)
@@ -46,13 +46,13 @@ func (ne *nemesis) partsAtDrain(r *rand.Rand) {
 	from := ttl/10 + fault.Within(r, ttl*3/4)
 	until := electorate.Drain(ttl) + ttl/20 + fault.Within(r, ttl/2)
 	ne.w.At(from, func() {
-		if !ne.w.faults.calm {
+		if !ne.w.faults.healed {
 			ne.cutBetween(fresh, others, bothWays, until-from)
 		}
 	})
 	if o := oneOf(old, r); o != nil && r.IntN(3) == 0 {
 		ne.w.At(from, func() {
-			if !ne.w.faults.calm {
+			if !ne.w.faults.healed {
 				ne.cutFor(o, ne.w.hosts, bothWays, 2*ttl)
 			}
 		})
@@ -96,7 +96,7 @@ func (ne *nemesis) harassFounding() {
 				if r.IntN(4) > 0 {
 					h.disk.saving = nil
 				}
-				if !ne.w.faults.calm && ne.w.crash(h, endingAtOnce, r) {
+				if !ne.w.faults.healed && ne.w.crash(h, endingAtOnce, r) {
 					ne.w.faults.bringBack(h, fault.Within(r, ttl/5))
 				}
 			}
@@ -121,7 +121,7 @@ func (ne *nemesis) movesOver(founders []*host, heal func(), r *rand.Rand) {
 		}
 	}
 	h := oneOf(in, r)
-	if ne.w.faults.calm || h == nil || !ne.w.dynamic.spares(h) {
+	if ne.w.faults.healed || h == nil || !ne.w.dynamic.spares(h) {
 		return
 	}
 	d := ne.w.opt.MaxTTL + fault.Within(r, 3*ne.w.opt.MaxTTL)

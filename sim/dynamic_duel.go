@@ -16,7 +16,7 @@ import (
 // ambushElection starts an ambush as soon as the newest electorate is final and all its voters run,
 // unless an ambush is under way or the wait takes too long.
 func (ne *nemesis) ambushElection(r *rand.Rand, left time.Duration, did func(bool)) {
-	if ne.w.faults.calm || ne.w.now < ne.ambushedUntil {
+	if ne.w.faults.healed || ne.w.now < ne.ambushedUntil {
 		return
 	}
 	ambush := ne.duel
@@ -123,7 +123,7 @@ var (
 func (ne *nemesis) fallsAt(h *host, b *lurk, then func(), r *rand.Rand) {
 	b.strike = func(*host) {
 		p := h.p
-		if ne.w.faults.calm || p == nil {
+		if ne.w.faults.healed || p == nil {
 			return
 		}
 		ne.w.halt(h, pauseStopped)
@@ -131,7 +131,7 @@ func (ne *nemesis) fallsAt(h *host, b *lurk, then func(), r *rand.Rand) {
 			if h.p != p {
 				return
 			}
-			if ne.w.faults.calm {
+			if ne.w.faults.healed {
 				ne.w.wake(h)
 				return
 			}
@@ -179,7 +179,7 @@ func (ne *nemesis) interrupt(r *rand.Rand) (lasts time.Duration) {
 		trigger.step, trigger.word = stepHears, vote.KindPrepare
 	}
 	trigger.strike = func(*host) {
-		if ne.w.faults.calm {
+		if ne.w.faults.healed {
 			return
 		}
 		if !again {
@@ -203,7 +203,7 @@ func (ne *nemesis) interrupt(r *rand.Rand) (lasts time.Duration) {
 	}
 	ne.await(trigger, d)
 	ne.await(&lurk{step: stepKnows, any: true, strike: func(h *host) {
-		if ne.w.faults.calm {
+		if ne.w.faults.healed {
 			return
 		}
 		ne.cutUntil(h, ne.w.hosts, bothWays, d)
@@ -253,7 +253,7 @@ func (ne *nemesis) await(b *lurk, d time.Duration) {
 // proposesOn makes a node propose again and again, for as long as the node knows no electorate
 // newer than the given version.
 func (ne *nemesis) proposesOn(version uint64, h *host, r *rand.Rand, left time.Duration) {
-	if ne.w.faults.calm || left <= 0 {
+	if ne.w.faults.healed || left <= 0 {
 		return
 	}
 	p := h.p

@@ -43,7 +43,7 @@ func (ne *nemesis) winsLate(r *rand.Rand) bool {
 	}
 	wake := ne.w.Now() + ttl*23/20 + fault.Within(r, ttl/8)
 	ne.w.At(from, func() {
-		if ne.w.faults.calm {
+		if ne.w.faults.healed {
 			return
 		}
 		ne.cutBetween([]*host{u}, fresh, bothWays, 4*ttl)
@@ -78,7 +78,7 @@ func (ne *nemesis) winsLate(r *rand.Rand) bool {
 // hurries makes the idle clients of some hosts ask at once, again and again until enough returns
 // true.
 func (ne *nemesis) hurries(some []*host, left time.Duration, enough func() bool) {
-	if ne.w.faults.calm || ne.w.load.draining || left <= 0 || enough() {
+	if ne.w.faults.healed || ne.w.load.draining || left <= 0 || enough() {
 		return
 	}
 	for _, h := range some {

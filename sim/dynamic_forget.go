@@ -139,7 +139,7 @@ func (t *trio) numbersAnew() {
 // awaits calls then as soon as the step of b is taken.
 func (t *trio) awaits(b *lurk, then func()) {
 	b.strike = func(*host) {
-		if !t.faults.calm {
+		if !t.faults.healed {
 			then()
 		}
 	}
@@ -175,7 +175,7 @@ func (t *trio) diesUnsaved(h *host, then func()) {
 		if h.p != p {
 			return
 		}
-		if t.faults.calm {
+		if t.faults.healed {
 			t.wake(h)
 			return
 		}
@@ -193,7 +193,7 @@ func (t *trio) onceLinked(some []*host, to *host, then func()) {
 	every := t.opt.MaxTTL / 100
 	var look func()
 	look = func() {
-		if left -= every; t.faults.calm || left < 0 {
+		if left -= every; t.faults.healed || left < 0 {
 			return
 		}
 		for _, h := range some {
@@ -209,4 +209,18 @@ func (t *trio) onceLinked(some []*host, to *host, then func()) {
 		then()
 	}
 	look()
+}
+
+// FreezeDisk makes new saves on a node's disk neither end nor fail, until ThawDisk. A save under
+// way isn't affected.
+func (fs *followers) FreezeDisk(node string) { fs.w.host(node).disk.frozen = true }
+
+// ThawDisk ends FreezeDisk, and completes the waiting saves.
+func (fs *followers) ThawDisk(node string) {
+	d := &fs.w.host(node).disk
+	for _, saved := range d.waits {
+		saved.at = fs.w.now + 1
+		fs.w.push(saved)
+	}
+	d.frozen, d.waits = false, nil
 }

@@ -75,9 +75,9 @@ func (ne *nemesis) injectDynamic(h *host, a *Act, r *rand.Rand, did func(bool)) 
 		})
 		did(true)
 	case fault.Accuse:
-		ne.w.dynamic.accused[h]++
+		ne.w.dynamic.reportFailed[h]++
 		ne.w.note(h, "takes all others for dead")
-		ne.w.faults.lasting(a.For, func() { ne.w.dynamic.accused[h]--; ne.w.order.disturb() })
+		ne.w.faults.lasting(a.For, func() { ne.w.dynamic.reportFailed[h]--; ne.w.order.disturb() })
 		did(true)
 	}
 }
@@ -105,7 +105,7 @@ func (ne *nemesis) endsOnceOut(p *process, r *rand.Rand, down time.Duration, tri
 		h := p.host
 		// Without its disk, a process that leaves is of no use to a birth either.
 		counted := ne.w.opt.ByCount != nil
-		if h.p != p || ne.w.faults.calm && !counted {
+		if h.p != p || ne.w.faults.healed && !counted {
 			return
 		}
 		if e := p.m.Known(); e != nil && tries > 0 && (e.Version == 0 && !counted || e.Has(vote.Elector{Name: h.name, Dir: p.dir})) {

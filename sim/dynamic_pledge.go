@@ -41,7 +41,7 @@ func (ne *nemesis) harassPledges(founders []*host, r *rand.Rand) {
 func (ne *nemesis) forgetsItsName(h *host, r *rand.Rand) {
 	ne.slowDisk(h, ne.w.opt.MaxTTL, ne.w.opt.MaxTTL)
 	ne.w.At(ne.w.opt.MaxTTL/4+fault.Within(r, ne.w.opt.MaxTTL*3/4), func() {
-		if ne.w.faults.calm || h.p == nil || h.disk.exists {
+		if ne.w.faults.healed || h.p == nil || h.disk.exists {
 			return
 		}
 		h.disk.saving = nil
@@ -53,7 +53,7 @@ func (ne *nemesis) forgetsItsName(h *host, r *rand.Rand) {
 // foundsAnew crashes all founders, and restarts h with another directory where the mesh can bear
 // the loss.
 func (ne *nemesis) foundsAnew(h *host, founders []*host, r *rand.Rand) {
-	if ne.w.faults.calm || !slices.Contains(founders, h) {
+	if ne.w.faults.healed || !slices.Contains(founders, h) {
 		return
 	}
 	for _, o := range founders {

@@ -95,7 +95,7 @@ func (ne *nemesis) lurk(h *host, down time.Duration, r *rand.Rand, did func(bool
 		b.host = h
 	}
 	b.strike = func(h *host) {
-		if !ne.w.faults.calm {
+		if !ne.w.faults.healed {
 			did(ne.injectInChange(h, down, r))
 		}
 	}
@@ -156,7 +156,7 @@ func (ne *nemesis) injectInChange(h *host, down time.Duration, r *rand.Rand) boo
 	case 1, 12:
 		if len(ne.lurks) < lurksMost {
 			ne.lurks = append(ne.lurks, &lurk{step: stepKnows, any: true, strike: func(o *host) {
-				if !ne.w.faults.calm {
+				if !ne.w.faults.healed {
 					ne.cutFor(o, ne.w.hosts, way, d)
 				}
 			}})
@@ -253,11 +253,11 @@ func (ne *nemesis) dies(h *host, down time.Duration, r *rand.Rand) bool {
 	// The peers notice the crash at once, or each in its own time. All messages sent are delivered,
 	// or only a part of them.
 	how := ending(r.IntN(2))
-	luck := r
+	rng := r
 	if r.IntN(2) == 0 {
-		luck = nil
+		rng = nil
 	}
-	if !ne.w.crash(h, how, luck) {
+	if !ne.w.crash(h, how, rng) {
 		return false
 	}
 	ne.w.faults.bringBack(h, fault.Within(r, down+1))
@@ -341,7 +341,7 @@ func (ne *nemesis) votesIn(voters []vote.Elector, h *host) bool {
 // proposesFor makes a node propose, as soon as possible within the given time, some of the running
 // nodes as the next voters. Gossip may suggest anything, and so may a proposal.
 func (ne *nemesis) proposesFor(h *host, r *rand.Rand, left time.Duration, did func(bool)) {
-	if ne.w.faults.calm {
+	if ne.w.faults.healed {
 		return
 	}
 	if p := h.p; p != nil && h.hung == pauseNone {

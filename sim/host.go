@@ -41,9 +41,9 @@ func (w *World) crash(h *host, how ending, r *rand.Rand) bool {
 	if p == nil {
 		return false
 	}
-	luck := r
-	if luck == nil {
-		luck = h.luck
+	rng := r
+	if rng == nil {
+		rng = h.rng
 	}
 	w.note(h, "dies")
 	w.order.disturb()
@@ -54,7 +54,7 @@ func (w *World) crash(h *host, how ending, r *rand.Rand) bool {
 	}
 	w.cover.bequeath(p)
 	p.dead = true
-	h.disk.powerFails(luck)
+	h.disk.powerFails(rng)
 	h.p = nil
 	for c := 1; c < len(p.conns); c++ {
 		l, side := p.conns[c].l, p.conns[c].side
@@ -74,19 +74,19 @@ func (w *World) crash(h *host, how ending, r *rand.Rand) bool {
 		if !far.open {
 			continue
 		}
-		fate := 0
+		breakage := 0
 		if how == endingMixed {
-			fate = luck.IntN(8)
+			breakage = rng.IntN(8)
 		}
 		switch {
-		case how == endingSilent || fate == 7:
+		case how == endingSilent || breakage == 7:
 			l.delivery = blackholes
-		case fate == 6:
-		case fate == 5:
-			w.net.learnWithin(l, 1-side, 3*w.opt.MaxTTL, luck)
+		case breakage == 6:
+		case breakage == 5:
+			w.net.learnWithin(l, 1-side, 3*w.opt.MaxTTL, rng)
 		default:
 			if w.net.isOpen(h, far.host) {
-				w.net.learnWithin(l, 1-side, 20*time.Millisecond, luck)
+				w.net.learnWithin(l, 1-side, 20*time.Millisecond, rng)
 			}
 		}
 	}
@@ -136,7 +136,7 @@ func (w *World) wake(h *host) {
 	p.backlog = nil
 	tick := event{at: w.now, kind: eventTick, p: p}
 	p.tick = w.now
-	if h.luck.IntN(2) == 0 {
+	if h.rng.IntN(2) == 0 {
 		w.push(tick)
 		tick = event{}
 	}

@@ -14,7 +14,7 @@ import (
 // faults is the part of the world that injects faults.
 type faults struct {
 	w      *World
-	calm   bool // the faults are over
+	healed bool // the faults are over
 	acts   []Act
 	undo   []undo
 	undoN  uint64
@@ -64,7 +64,7 @@ func (ft *faults) nextAct(next func(n int, before time.Duration) (Act, bool)) {
 	}
 	ft.acts = append(ft.acts, a)
 	ft.w.At(a.At-ft.w.Now(), func() {
-		if !ft.calm {
+		if !ft.healed {
 			ft.Do(a)
 			ft.nextAct(next)
 		}
@@ -100,7 +100,7 @@ func (ft *faults) Do(a Act) {
 	case fault.Rolling:
 		for i, h := range ft.hostsOf(a.Hosts) {
 			ft.w.At(time.Duration(i)*a.By, func() {
-				if !ft.calm && ft.w.crash(h, endingAtOnce, r) {
+				if !ft.healed && ft.w.crash(h, endingAtOnce, r) {
 					ft.bringBack(h, fault.Within(r, a.By/4))
 					did(true)
 				}
@@ -163,7 +163,7 @@ func (ft *faults) Do(a Act) {
 		}
 	case fault.Register:
 		if h != nil && ft.w.opt.ByCount != nil {
-			ft.w.registry.harm(h, &a, r, did)
+			ft.w.registry.inject(h, &a, r, did)
 		}
 	case fault.Rate, fault.Beyond:
 		if h != nil && h.clock.ppm != a.PPM {
@@ -270,7 +270,7 @@ func (ft *faults) twinFault(h *host, d time.Duration, r *rand.Rand) bool {
 		if h.p == first {
 			ft.w.wake(h)
 		}
-		if ft.calm {
+		if ft.healed {
 			end()
 		} else {
 			ft.lasting(fault.Span(r, ft.w.opt.MaxTTL), end)
@@ -366,7 +366,7 @@ func (ft *faults) breakAcross(ways [][2]*host, r *rand.Rand) {
 
 // Heal ends all faults: all processes run, and all hosts reach each other.
 func (ft *faults) Heal() {
-	ft.calm = true
+	ft.healed = true
 	ft.w.note(nil, "the faults are over")
 	for len(ft.undo) > 0 {
 		u := ft.undo[0]

@@ -112,17 +112,17 @@ func (ld *load) drawKind(h *host, c *client, k *lockKey, a *Ask) {
 	case kind.Readers && c.percent(m.Shared):
 		a.Mode = vote.Shared
 		if c.percent(m.Upgrade) {
-			a.Turn = fault.Within(c.luck, a.Hold) + 1
+			a.Turn = fault.Within(c.rng, a.Hold) + 1
 		}
 	case kind.Readers && c.percent(m.Downgrade):
-		a.Turn = fault.Within(c.luck, a.Hold) + 1
+		a.Turn = fault.Within(c.rng, a.Hold) + 1
 	}
 	longest, most := ld.w.opt.MaxTTL, h.least
 	if m.LengthMost > 0 {
 		longest = min(longest, m.LengthMost)
 	}
 	if c.percent(m.Length) {
-		a.Length, a.Fixed = m.LengthLeast+fault.Within(c.luck, longest-m.LengthLeast), c.percent(m.Fixed)
+		a.Length, a.Fixed = m.LengthLeast+fault.Within(c.rng, longest-m.LengthLeast), c.percent(m.Fixed)
 		if a.Fixed && a.Length > most {
 			a.Fixed = false // the shell keeps up such a lease, and ends it
 		}
@@ -135,12 +135,12 @@ func (ld *load) drawKind(h *host, c *client, k *lockKey, a *Ask) {
 			last = a.Length
 		}
 		if last < most {
-			a.Delay = fault.Within(c.luck, most-last)
+			a.Delay = fault.Within(c.rng, most-last)
 		}
 	}
 	if c.percent(m.MinHold) {
 		// The shell enforces the rest of a longer minimum hold.
-		a.MinHold = fault.Within(c.luck, vote.MaxKept(most))
+		a.MinHold = fault.Within(c.rng, vote.MaxKept(most))
 	}
 	a.Value, a.Revoke = c.percent(m.Value), c.percent(m.Revoke)
 }

@@ -139,7 +139,7 @@ func (w *World) meetsAll(p *process) {
 	if w.lists == nil && w.opt.Convert == nil {
 		return
 	}
-	w.push(event{at: w.now.Add(meetEvery/2 + fault.Within(p.host.luck, meetEvery/2)), kind: eventRun, p: p, f: func() { w.meetsAll(p) }})
+	w.push(event{at: w.now.Add(meetEvery/2 + fault.Within(p.host.rng, meetEvery/2)), kind: eventRun, p: p, f: func() { w.meetsAll(p) }})
 }
 
 // listed reports whether a process wants a connection to a voter.

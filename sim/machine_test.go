@@ -13,7 +13,7 @@ import (
 
 // readOnly lists the methods of a node that take the time, report the node's state, and change
 // nothing that other nodes see.
-var readOnly = []string{"ElectorateStatus", "Page", "RefusedPeers", "Unanswered", "Unsettled", "Voters"}
+var readOnly = []string{"ElectorateStatus", "HeldFor", "Page", "RefusedPeers", "Unanswered", "Unsettled", "Voters"}
 
 // TestThePageNamesTheCallsThatNoWorldMakes compares the section "What is not modelled" of
 // docs/simulation.md with the calls of a node that Machine lacks, and that no world can thus make.

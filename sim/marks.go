@@ -7,7 +7,6 @@ import (
 
 	"github.com/lockmesh/lockmesh/internal/vote"
 	"github.com/lockmesh/lockmesh/quorum"
-	"github.com/lockmesh/lockmesh/sim/fault"
 )
 
 // marker sets coverage marks, and counts faults by how keys were used at the time.
@@ -140,17 +139,6 @@ func (f *Figures) Missing() []Mark {
 	for m, n := range f.Marks {
 		if n == 0 {
 			missing = append(missing, Mark(m))
-		}
-	}
-	return missing
-}
-
-// NotFired returns the faults that never took effect.
-func (f *Figures) NotFired() []fault.Kind {
-	var missing []fault.Kind
-	for k, n := range f.Fired {
-		if n == 0 {
-			missing = append(missing, fault.Kind(k))
 		}
 	}
 	return missing

@@ -38,7 +38,7 @@ func (m *maxTTLs) setUpMaxTTLs() {
 	for _, c := range f.MaxTTLChanges {
 		m.w.At(c.At, func() {
 			// The founding waits until all founders are configured alike.
-			if m.w.dynamic.newest > 0 && !m.w.faults.calm {
+			if m.w.dynamic.newest > 0 && !m.w.faults.healed {
 				m.w.ChangeMaxTTL(c.Host, c.MaxTTL, c.Down)
 			}
 		})

@@ -17,7 +17,7 @@ func TestEveryoneIsServedThoughAMinorityStaysDead(t *testing.T) {
 	}
 	waited := 0
 	for _, seed := range seeds {
-		luck := rand.New(rand.NewPCG(seed, 77))
+		rng := rand.New(rand.NewPCG(seed, 77))
 		o := Draw(seed)
 		o.Load.Try, o.Load.Patience = 0, time.Hour
 		o.Load.Mix.Unfit = 0 // with mistaken numbers of permits, two requests may wait for a third
@@ -25,16 +25,16 @@ func TestEveryoneIsServedThoughAMinorityStaysDead(t *testing.T) {
 		if !w.Script.Awake() {
 			continue
 		}
-		w.Run(time.Duration(luck.IntN(10000)) * time.Millisecond)
+		w.Run(time.Duration(rng.IntN(10000)) * time.Millisecond)
 		for range (o.Voters - 1) / 2 {
-			h := w.host(string(rune('a' + luck.IntN(o.Voters))))
+			h := w.host(string(rune('a' + rng.IntN(o.Voters))))
 			if h.p != nil {
 				w.crash(h, endingSilent, nil)
 			}
 			h.retired = true
-			w.Run(time.Duration(luck.IntN(1000)) * time.Millisecond)
+			w.Run(time.Duration(rng.IntN(1000)) * time.Millisecond)
 		}
-		w.Run(time.Duration(luck.IntN(3000)) * o.MaxTTL / 1000)
+		w.Run(time.Duration(rng.IntN(3000)) * o.MaxTTL / 1000)
 		w.faults.Heal()
 		w.load.drain()
 		waited += w.load.waiting

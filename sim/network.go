@@ -55,7 +55,7 @@ type network struct {
 	w     *World
 	bases [][]time.Duration // base delays, by sender and receiver
 	slow  [][]time.Duration // delays added by faults
-	luck  [][]rand.PCG      // random sources of the packets on each way
+	rng   [][]rand.PCG      // random sources of the packets on each way
 	cut   [][]int           // how many faults cut the way; messages on a cut way wait
 	links []*link           // links that either side still believes open, oldest first
 	lastN uint64
@@ -170,13 +170,13 @@ func (nw *network) setUpNetwork() {
 	}
 	nw.w.opt.Net = n
 	for _, from := range nw.w.hosts {
-		bases, luck := make([]time.Duration, len(nw.w.hosts)), make([]rand.PCG, len(nw.w.hosts))
+		bases, rng := make([]time.Duration, len(nw.w.hosts)), make([]rand.PCG, len(nw.w.hosts))
 		for j, to := range nw.w.hosts {
-			luck[j] = *nw.w.chance("way", from.alias, to.alias)
-			bases[j] = n.Least + fault.Within(rand.New(&luck[j]), n.Most-n.Least+1)
+			rng[j] = *nw.w.chance("way", from.alias, to.alias)
+			bases[j] = n.Least + fault.Within(rand.New(&rng[j]), n.Most-n.Least+1)
 		}
 		nw.bases = append(nw.bases, bases)
-		nw.luck = append(nw.luck, luck)
+		nw.rng = append(nw.rng, rng)
 		nw.slow = append(nw.slow, make([]time.Duration, len(nw.w.hosts)))
 		nw.cut = append(nw.cut, make([]int, len(nw.w.hosts)))
 	}
@@ -188,7 +188,7 @@ func (nw *network) setUpNetwork() {
 // latency draws how long a packet travels.
 func (nw *network) latency(from, to *host) time.Duration {
 	base := nw.bases[from.i][to.i] + nw.slow[from.i][to.i]
-	r := nw.luck[from.i][to.i].Uint64()
+	r := nw.rng[from.i][to.i].Uint64()
 	if f := nw.w.opt.Net.Delay; f != nil {
 		return f(from.i, to.i, r) + nw.slow[from.i][to.i]
 	}
@@ -265,7 +265,7 @@ func (nw *network) accept(e event) {
 		if nw.isOpen(to, from) {
 			nw.w.push(event{at: back, kind: eventUp, p: l.ends[0].p, l: l})
 		} else {
-			nw.learnWithin(l, 1, 2*nw.w.opt.MaxTTL, to.luck)
+			nw.learnWithin(l, 1, 2*nw.w.opt.MaxTTL, to.rng)
 		}
 	}
 }
@@ -315,7 +315,7 @@ func (nw *network) dialFailed(p *process, l *link, why string) {
 	}
 	l.state = linkFailed
 	if l.ends[1].open {
-		nw.learnWithin(l, 1, 2*nw.w.opt.MaxTTL, l.ends[1].host.luck)
+		nw.learnWithin(l, 1, 2*nw.w.opt.MaxTTL, l.ends[1].host.rng)
 	}
 	d := &p.dials[l.voter]
 	d.l = nil
@@ -332,10 +332,10 @@ func (nw *network) dialFailed(p *process, l *link, why string) {
 // redial schedules the next dial: at once after a steady connection has ended, and the later the
 // more dials have failed.
 func (nw *network) redial(p *process, voter int) {
-	pause := fault.Within(p.host.luck, redialAtOnce)
+	pause := fault.Within(p.host.rng, redialAtOnce)
 	if fails := p.dials[voter].fails; fails > 0 {
 		most := nw.brisk(min(redialLeast<<min(fails-1, 10), redialMost))
-		pause = most/2 + fault.Within(p.host.luck, most/2)
+		pause = most/2 + fault.Within(p.host.rng, most/2)
 	}
 	nw.w.push(event{at: nw.w.now.Add(pause), kind: eventDial, p: p, n: uint64(voter)})
 }
@@ -348,8 +348,8 @@ func (nw *network) herald(h *host) {
 		return
 	}
 	for _, o := range nw.w.hosts {
-		if o.p != nil && o != h && nw.w.faults.misled[[2]*host{o, h}] == nil && o.luck.IntN(2) == 0 && nw.isOpen(h, o) {
-			nw.w.push(event{at: nw.w.now.Add(fault.Within(o.luck, noticeMost)), kind: eventDial, p: o.p, n: uint64(voter)})
+		if o.p != nil && o != h && nw.w.faults.misled[[2]*host{o, h}] == nil && o.rng.IntN(2) == 0 && nw.isOpen(h, o) {
+			nw.w.push(event{at: nw.w.now.Add(fault.Within(o.rng, noticeMost)), kind: eventDial, p: o.p, n: uint64(voter)})
 		}
 	}
 }
@@ -444,7 +444,7 @@ func (nw *network) unhang(l *link, side uint8) {
 		return
 	}
 	// Senders retry at growing intervals.
-	at := nw.w.now.Add(nw.latency(from, to) + fault.Within(from.luck, nw.brisk(resendMost)))
+	at := nw.w.now.Add(nw.latency(from, to) + fault.Within(from.rng, nw.brisk(resendMost)))
 	for _, which := range []uint8{urgent, ordered} {
 		a := &l.lanes[side][which]
 		for ; a.hung > 0; a.hung-- {

@@ -50,7 +50,7 @@ func (so *serviceOrder) wellSince() Moment {
 		if so.w.opt.ByCount != nil && h.p != nil && !so.w.population.settledIn(h.p) {
 			return never
 		}
-		if h.p == nil && !h.retired && so.w.opt.ByCount == nil || h.hung != pauseNone || h.disk.broken || so.w.dynamic.accused[h] > 0 {
+		if h.p == nil && !h.retired && so.w.opt.ByCount == nil || h.hung != pauseNone || h.disk.broken || so.w.dynamic.reportFailed[h] > 0 {
 			return never
 		}
 		for j := range so.w.hosts {

@@ -18,7 +18,7 @@ type registry struct {
 	record vote.RegisterRecord
 	past   []vote.RegisterRecord // the records before, the latest last, up to pastMax
 	cut    map[*host]int         // how many faults keep a host's calls from it
-	luck   *rand.Rand
+	rng    *rand.Rand
 	behind *rand.Rand // which loads are answered with an earlier record
 }
 
@@ -31,8 +31,8 @@ func (re *registry) trip() time.Duration { return re.w.opt.MaxTTL / 10 }
 // calls carries out a process's call.
 func (re *registry) calls(p *process, call vote.RegisterCall) {
 	w := re.w
-	if re.luck == nil {
-		re.luck = rand.New(fault.Chance(w.opt.Seed, "register"))
+	if re.rng == nil {
+		re.rng = rand.New(fault.Chance(w.opt.Seed, "register"))
 		re.behind = rand.New(fault.Chance(w.opt.Seed, "register/behind"))
 	}
 	answered := false
@@ -47,17 +47,17 @@ func (re *registry) calls(p *process, call vote.RegisterCall) {
 		}})
 	}
 	w.At(w.opt.MaxTTL/2, func() { answer(vote.RegisterResult{Failed: "no answer in time"}) })
-	there := fault.Within(re.luck, re.trip())
-	if re.luck.IntN(20) == 0 {
-		there = fault.Within(re.luck, 2*w.opt.ByCount.Register)
+	there := fault.Within(re.rng, re.trip())
+	if re.rng.IntN(20) == 0 {
+		there = fault.Within(re.rng, 2*w.opt.ByCount.Register)
 	}
 	w.At(there, func() {
 		if re.cut[p.host] > 0 {
 			return
 		}
 		r := re.carryOut(p, call)
-		if re.luck.IntN(20) > 0 {
-			w.At(fault.Within(re.luck, re.trip()), func() { answer(r) })
+		if re.rng.IntN(20) > 0 {
+			w.At(fault.Within(re.rng, re.trip()), func() { answer(r) })
 		}
 	})
 }
@@ -65,7 +65,7 @@ func (re *registry) calls(p *process, call vote.RegisterCall) {
 // carryOut has the register do what a call asks for.
 func (re *registry) carryOut(p *process, call vote.RegisterCall) vote.RegisterResult {
 	switch {
-	case !call.Store && !re.w.faults.calm && len(re.past) > 0 && re.behind.IntN(10) == 0:
+	case !call.Store && !re.w.faults.healed && len(re.past) > 0 && re.behind.IntN(10) == 0:
 		re.w.fig.Behind++
 		return vote.RegisterResult{Record: re.past[re.behind.IntN(len(re.past))]}
 	case !call.Store:
@@ -84,7 +84,7 @@ func (re *registry) carryOut(p *process, call vote.RegisterCall) vote.RegisterRe
 }
 
 // harm keeps the calls of some hosts from the register for a while.
-func (re *registry) harm(h *host, a *Act, r *rand.Rand, did func(bool)) {
+func (re *registry) inject(h *host, a *Act, r *rand.Rand, did func(bool)) {
 	w := re.w
 	if w.opt.ByCount.Register == 0 {
 		return

@@ -28,7 +28,7 @@ func (e *echoing) Deliver(now vote.Now, conn vote.Conn, from vote.SessionID, m *
 	kept := heard{from.Node, *m}
 	kept.m.Entries = slices.Clone(m.Entries)
 	e.Machine.Deliver(now, conn, from, m)
-	if e.w.faults.calm {
+	if e.w.faults.healed {
 		return
 	}
 	if e.rnd.IntN(50) == 0 {

@@ -39,7 +39,7 @@ var harmsAtAStep = []struct {
 	{"is lost", true, true, func(s *scene, v string) { s.dynamic.Lose(v) }},
 	{"restarts", true, false, func(s *scene, v string) {
 		// Only a part of the sent messages arrives, and the save under way is stored or lost.
-		s.crash(s.host(v), endingSilent, s.host(v).luck)
+		s.crash(s.host(v), endingSilent, s.host(v).rng)
 		s.Start(v)
 	}},
 	{"is cut off", true, false, func(s *scene, v string) {

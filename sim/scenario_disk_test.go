@@ -182,11 +182,11 @@ func TestFault35OneAccuserChangesNothing(t *testing.T) {
 		s := mesh(t, 3, []string{"d"}, Dynamic{MaxVoters: 3})
 		s.Run(2 * sceneTTL)
 		r := s.holds("d", "k")
-		s.dynamic.Accuse(accuser)
+		s.dynamic.ReportFailed(accuser)
 		s.unchanged(20 * sceneTTL)
 		s.is(r, Granted)
 		s.serves("b")
-		s.dynamic.Acquit(accuser)
+		s.dynamic.StopReportingFailed(accuser)
 	}
 }
 
@@ -197,7 +197,7 @@ func TestFault34AllAccuseAll(t *testing.T) {
 	s.Run(2 * sceneTTL)
 	r := s.holds("a", "k")
 	for _, n := range []string{"a", "b", "c", "d", "e"} {
-		s.dynamic.Accuse(n)
+		s.dynamic.ReportFailed(n)
 	}
 	s.Start("d")
 	s.Start("e")
@@ -205,7 +205,7 @@ func TestFault34AllAccuseAll(t *testing.T) {
 	s.is(r, Granted)
 	s.serves("b")
 	for _, n := range []string{"a", "b", "c", "d", "e"} {
-		s.dynamic.Acquit(n)
+		s.dynamic.StopReportingFailed(n)
 	}
 	s.voting(20*sceneTTL, "a", "b", "c", "d", "e")
 	s.is(r, Granted)
@@ -222,11 +222,11 @@ func TestFault34GossipThatFlaps(t *testing.T) {
 	version := s.dynamic.Electorate().Version
 	for range 20 {
 		for _, n := range []string{"a", "b", "c", "d", "e"} {
-			s.dynamic.Accuse(n)
+			s.dynamic.ReportFailed(n)
 		}
 		s.Run(sceneTTL / 2)
 		for _, n := range []string{"a", "b", "c", "d", "e"} {
-			s.dynamic.Acquit(n)
+			s.dynamic.StopReportingFailed(n)
 		}
 		s.Run(sceneTTL / 2)
 	}

@@ -78,7 +78,7 @@ func TestFault42FoundersDieAsTheyFound(t *testing.T) {
 				s.Start(n)
 			}
 			s.Run(time.Duration(at) * time.Millisecond)
-			s.crash(s.host(victim), endingMixed, s.host(victim).luck)
+			s.crash(s.host(victim), endingMixed, s.host(victim).rng)
 			s.Run(sceneTTL)
 			s.Start(victim)
 			s.voting(5*sceneTTL, "a", "b", "c")

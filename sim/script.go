@@ -4,8 +4,6 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"time"
-
-	"github.com/lockmesh/lockmesh/internal/vote"
 )
 
 // scenario drives a world by hand. A node name that doesn't exist is a mistake of the
@@ -77,10 +75,7 @@ func (sc *scenario) Stop(node string) { sc.w.halt(sc.w.host(node), pauseStopped)
 // still.
 func (sc *scenario) Suspend(node string) { sc.w.halt(sc.w.host(node), pauseAsleep) }
 
-// Freeze pauses a node's virtual machine until Continue. No clock of the machine shows the pause.
-func (sc *scenario) Freeze(node string) { sc.w.halt(sc.w.host(node), pauseUnseen) }
-
-// Continue ends Stop, Suspend and Freeze.
+// Continue ends Stop and Suspend.
 func (sc *scenario) Continue(node string) { sc.w.wake(sc.w.host(node)) }
 
 // CutOneWay blocks all messages from one node to another. Messages under way, or sent meanwhile,
@@ -152,16 +147,6 @@ func (sc *scenario) Stall(node, voter string, back bool) (release func()) {
 	return func() { sc.w.net.setStall(l, side, -1) }
 }
 
-// Forge has change alter all messages of a node to others on their way out, as a broken machine or
-// program would, without the node's knowledge. A nil change ends the forging. A change must not
-// modify memory behind a message's pointers.
-func (sc *scenario) Forge(node string, change func(*vote.Message)) {
-	if sc.w.net.forge == nil {
-		sc.w.net.forge = make(map[*host]func(*vote.Message))
-	}
-	sc.w.net.forge[sc.w.host(node)] = change
-}
-
 // linkOf returns the connection that a node has dialed to a voter; nil if none is up.
 func (sc *scenario) linkOf(node, voter string) *link {
 	h := sc.w.host(node)
@@ -175,9 +160,6 @@ func (sc *scenario) linkOf(node, voter string) *link {
 
 // StepWall moves a node's wall clock.
 func (sc *scenario) StepWall(node string, by time.Duration) { sc.w.stepWall(sc.w.host(node), by) }
-
-// Retune sets the rate error of a node's clocks, in parts per million.
-func (sc *scenario) Retune(node string, ppm int64) { sc.w.retune(sc.w.host(node), ppm) }
 
 // Ready reports whether a node says that a majority of voters answers and counts.
 func (sc *scenario) Ready(node string) bool {
@@ -213,7 +195,7 @@ func (sc *scenario) twin(h *host) *host {
 	for _, o := range sc.w.hosts {
 		t.nth += bit(o.alias == t.alias)
 	}
-	t.luck = rand.New(sc.w.chance("host", t.alias, t.nth))
+	t.rng = rand.New(sc.w.chance("host", t.alias, t.nth))
 	t.clock.resume(sc.w.now)
 	sc.w.judge.twins = true
 	sc.w.hosts = append(sc.w.hosts, t)
@@ -222,13 +204,13 @@ func (sc *scenario) twin(h *host) *host {
 		sc.w.net.bases[i] = append(row, sc.w.opt.Net.Least)
 		sc.w.net.slow[i] = append(sc.w.net.slow[i], 0)
 		sc.w.net.cut[i] = append(sc.w.net.cut[i], 0)
-		sc.w.net.luck[i] = append(sc.w.net.luck[i], *sc.w.chance("way", sc.w.hosts[i].alias, t.alias, t.nth))
+		sc.w.net.rng[i] = append(sc.w.net.rng[i], *sc.w.chance("way", sc.w.hosts[i].alias, t.alias, t.nth))
 	}
-	luck := make([]rand.PCG, len(sc.w.hosts))
+	rng := make([]rand.PCG, len(sc.w.hosts))
 	for i, o := range sc.w.hosts {
-		luck[i] = *sc.w.chance("way", t.alias, t.nth, o.alias)
+		rng[i] = *sc.w.chance("way", t.alias, t.nth, o.alias)
 	}
-	sc.w.net.luck = append(sc.w.net.luck, luck)
+	sc.w.net.rng = append(sc.w.net.rng, rng)
 	sc.w.net.bases = append(sc.w.net.bases, make([]time.Duration, len(sc.w.hosts)))
 	for i := range sc.w.net.bases {
 		sc.w.net.bases[t.i][i] = sc.w.opt.Net.Least

@@ -29,7 +29,7 @@ type heldLease struct {
 
 // inspections are a process's inspections under way; nil in worlds without inspections.
 type inspections struct {
-	luck  *rand.Rand
+	rng   *rand.Rand
 	under map[uint64]*inspectedKey // by nonce
 }
 
@@ -42,13 +42,13 @@ func (ins *inspectors) startLooking(p *process) {
 	if ins.w.opt.Looks == 0 {
 		return
 	}
-	p.looks = &inspections{luck: rand.New(ins.w.chance("looks", p.host.alias, p.host.starts)), under: make(map[uint64]*inspectedKey)}
+	p.looks = &inspections{rng: rand.New(ins.w.chance("looks", p.host.alias, p.host.starts)), under: make(map[uint64]*inspectedKey)}
 	ins.looksAround(p)
 }
 
 func (ins *inspectors) looksAround(p *process) {
-	ins.w.push(event{at: ins.w.now.Add(fault.Within(p.looks.luck, 2*ins.w.opt.Looks)) + 1, kind: eventRun, p: p, f: func() {
-		ins.Inspect(p, ins.w.judge.lockKeys[p.looks.luck.IntN(len(ins.w.judge.lockKeys))])
+	ins.w.push(event{at: ins.w.now.Add(fault.Within(p.looks.rng, 2*ins.w.opt.Looks)) + 1, kind: eventRun, p: p, f: func() {
+		ins.Inspect(p, ins.w.judge.lockKeys[p.looks.rng.IntN(len(ins.w.judge.lockKeys))])
 		ins.looksAround(p)
 	}})
 }

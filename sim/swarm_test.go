@@ -50,7 +50,7 @@ func TestSwarm(t *testing.T) {
 			t.Errorf("no run reached this: %v", m)
 		}
 		for _, k := range f.NotFired() {
-			if k != fault.Unseen && k != fault.Beyond && !k.IsOfFollowing() && !k.IsOfCounted() {
+			if k != fault.Unseen && k != fault.Beyond && !k.IsOfDynamic() && !k.IsOfByCount() {
 				t.Errorf("no run had this fault: %v", k)
 			}
 		}
@@ -99,7 +99,7 @@ func TestSwarmFollowing(t *testing.T) {
 			return
 		}
 		for _, k := range f.NotFired() {
-			if k.IsOfFollowing() {
+			if k.IsOfDynamic() {
 				t.Errorf("no run had this fault: %v", k)
 			}
 		}

@@ -1,9 +1,6 @@
 package sim
 
 import (
-	"fmt"
-	"strings"
-
 	"github.com/lockmesh/lockmesh/internal/vote"
 	"github.com/lockmesh/lockmesh/sim/fault"
 )
@@ -64,25 +61,4 @@ func (mk *marker) firedUnder(f fault.Kind) {
 			mk.w.fig.Under[u][f]++
 		}
 	}
-}
-
-// UnderTable returns a Markdown table of how often each fault fired under each way of using keys.
-func (f *Figures) UnderTable() string {
-	var b strings.Builder
-	b.WriteString("| fault |")
-	for u := range usedEnd {
-		fmt.Fprintf(&b, " %v |", u)
-	}
-	b.WriteString("\n|---|" + strings.Repeat("--:|", int(usedEnd)) + "\n")
-	for i := range fault.Dynamic {
-		if i == fault.Unseen || i == fault.Beyond {
-			continue // beyond the assumptions
-		}
-		fmt.Fprintf(&b, "| %v |", i)
-		for u := range usedEnd {
-			fmt.Fprintf(&b, " %d |", f.Under[u][i])
-		}
-		b.WriteByte('\n')
-	}
-	return b.String()
 }

@@ -92,7 +92,7 @@ type client struct {
 	r    *Request
 	due  Moment // when it acts next
 	plan uint32 // number of the valid plan; events of earlier plans are void
-	luck *rand.Rand
+	rng  *rand.Rand
 	once bool // it makes a single request
 }
 
@@ -112,15 +112,15 @@ func (ld *load) startClients(p *process) {
 	p.clients = make([]client, ld.w.opt.Load.Clients)
 	for i := range p.clients {
 		c := &p.clients[i]
-		c.luck = rand.New(ld.w.chance("client", p.host.alias, p.host.starts, i))
+		c.rng = rand.New(ld.w.chance("client", p.host.alias, p.host.starts, i))
 		ld.plan(p, i, c.mean(ld.w.opt.Load.Think))
 	}
 }
 
 // mean draws a duration between zero and twice the mean.
-func (c *client) mean(d time.Duration) time.Duration { return fault.Within(c.luck, 2*d) }
+func (c *client) mean(d time.Duration) time.Duration { return fault.Within(c.rng, 2*d) }
 
-func (c *client) percent(n int) bool { return c.luck.IntN(100) < n }
+func (c *client) percent(n int) bool { return c.rng.IntN(100) < n }
 
 // plan has a client act after d, unless something happens to the client before.
 func (ld *load) plan(p *process, i int, d time.Duration) {
@@ -143,7 +143,7 @@ func (ld *load) act(p *process, n uint64) {
 		if ld.draining {
 			return
 		}
-		k := ld.w.judge.lockKeys[c.luck.IntN(l.Keys)]
+		k := ld.w.judge.lockKeys[c.rng.IntN(l.Keys)]
 		a := Ask{At: time.Duration(c.due), Node: p.host.alias, Key: string(k.name), Try: c.percent(l.Try), Hold: c.mean(l.Hold)}
 		if c.percent(l.Long) {
 			a.Hold *= 10

@@ -174,7 +174,7 @@ type host struct {
 
 	foremost vote.Micros // highest reading of the wall clock before its steps
 
-	luck *rand.Rand // random generator of the machine's timers and connections
+	rng *rand.Rand // random generator of the machine's timers and connections
 }
 
 // process is an incarnation of a node.
@@ -277,7 +277,7 @@ func New(opt Options) *World {
 		if h.voter || opt.Dynamic != nil || opt.Lists != nil {
 			w.voters = append(w.voters, h.name)
 		}
-		h.luck = rand.New(w.chance("host", name))
+		h.rng = rand.New(w.chance("host", name))
 		if i < len(opt.TTL) && opt.TTL[i] != 0 {
 			h.ttl = opt.TTL[i]
 		}
@@ -345,16 +345,16 @@ func (w *World) start(h *host) {
 		return
 	}
 	h.clock.rebase(w.now)
-	luck := rand.New(w.chance("life", h.alias, h.nth, h.starts))
+	rng := rand.New(w.chance("life", h.alias, h.nth, h.starts))
 	p := &process{
-		host: h, id: vote.SessionID{Node: h.name, Incarnation: vote.Incarnation(luck.Uint64() | 1)}, clock: h.clock,
+		host: h, id: vote.SessionID{Node: h.name, Incarnation: vote.Incarnation(rng.Uint64() | 1)}, clock: h.clock,
 		conns: make([]connection, 1, 16), dials: make([]dial, len(w.voters)), tick: never,
 		requests: make(map[vote.Number]*Request), asked: make([]*Request, 1), groups: make(map[quorum.GroupID]vote.Instant),
 		runs: make(map[vote.Number]vote.Token), stage: w.conversion.stageOf(h),
 	}
 	p.clock.frozen, p.clock.suspended = false, false
-	p.clock.fast = vote.Instant(luck.Int64N(1e15))
-	p.clock.slow = vote.Instant(luck.Int64N(1e15))
+	p.clock.fast = vote.Instant(rng.Int64N(1e15))
+	p.clock.slow = vote.Instant(rng.Int64N(1e15))
 	p.started = p.clock.slowAt(w.now)
 	p.promises = check.NewPromises(h.alias, w.judge.violate)
 	h.p = p
@@ -413,7 +413,7 @@ func (w *World) start(h *host) {
 	}
 	for v, name := range w.voters {
 		if name != h.name && w.opt.Dynamic == nil && w.listed(p, v) {
-			w.push(event{at: w.now.Add(fault.Within(h.luck, 20*time.Millisecond)), kind: eventDial, p: p, n: uint64(v)})
+			w.push(event{at: w.now.Add(fault.Within(h.rng, 20*time.Millisecond)), kind: eventDial, p: p, n: uint64(v)})
 		}
 	}
 	w.load.startClients(p)
@@ -559,7 +559,7 @@ func (w *World) arm(p *process) {
 	if p.tick >= due && p.tick <= due.Add(maxLate) {
 		return
 	}
-	p.tick = due.Add(fault.Within(p.host.luck, maxLate)) + 1
+	p.tick = due.Add(fault.Within(p.host.rng, maxLate)) + 1
 	w.push(event{at: p.tick, kind: eventTick, p: p})
 }
 

@@ -155,8 +155,8 @@ func (f Kind) String() string { return names[f].words }
 // GoName returns the fault's identifier in Go.
 func (f Kind) GoName() string { return names[f].ident }
 
-// IsOfFollowing reports whether the fault occurs only in worlds with dynamic membership.
-func (f Kind) IsOfFollowing() bool { return f >= Dynamic && f < Counted }
+// IsOfDynamic reports whether the fault occurs only in worlds with dynamic membership.
+func (f Kind) IsOfDynamic() bool { return f >= Dynamic && f < Counted }
 
-// IsOfCounted reports whether the fault occurs only in worlds of a mesh that is born by count.
-func (f Kind) IsOfCounted() bool { return f >= Counted }
+// IsOfByCount reports whether the fault occurs only in worlds of a mesh that is born by count.
+func (f Kind) IsOfByCount() bool { return f >= Counted }

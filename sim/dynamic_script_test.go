@@ -94,20 +94,6 @@ func (fs *followers) BreakDisk(node string) { fs.w.host(node).disk.broken = true
 // MendDisk ends BreakDisk.
 func (fs *followers) MendDisk(node string) { fs.w.host(node).disk.broken = false }
 
-// FreezeDisk makes new saves on a node's disk neither end nor fail, until ThawDisk. A save under
-// way isn't affected.
-func (fs *followers) FreezeDisk(node string) { fs.w.host(node).disk.frozen = true }
-
-// ThawDisk ends FreezeDisk, and completes the waiting saves.
-func (fs *followers) ThawDisk(node string) {
-	d := &fs.w.host(node).disk
-	for _, saved := range d.waits {
-		saved.at = fs.w.now + 1
-		fs.w.push(saved)
-	}
-	d.frozen, d.waits = false, nil
-}
-
 // Gray cuts a node off from others in both directions, except for gossip.
 func (fs *followers) Gray(node string, others ...string) { fs.grays(node, others, 1) }
 
@@ -121,11 +107,11 @@ func (fs *followers) grays(node string, others []string, by int) {
 	}
 }
 
-// Accuse makes a node's gossip report all other nodes as failed, until Acquit.
-func (fs *followers) Accuse(node string) { fs.accused[fs.w.host(node)]++ }
+// ReportFailed makes a node's gossip report all other nodes as failed, until StopReportingFailed.
+func (fs *followers) ReportFailed(node string) { fs.reportFailed[fs.w.host(node)]++ }
 
-// Acquit ends one Accuse.
-func (fs *followers) Acquit(node string) { fs.accused[fs.w.host(node)]-- }
+// StopReportingFailed ends one ReportFailed.
+func (fs *followers) StopReportingFailed(node string) { fs.reportFailed[fs.w.host(node)]-- }
 
 // when calls then as soon as a node has sent a message of a kind, or has received and handled such
 // a message.
