@@ -48,7 +48,7 @@ func (cc *coverCheck) checkCover(r *Request) {
 		return
 	}
 	if cc.w.opt.Dynamic != nil {
-		if !cc.w.dynamic.coveredFollowing(r) {
+		if !cc.w.dynamic.coveredDynamic(r) {
 			cc.w.judge.violate(checkCover, "%s's lease of %q with token %d lasts for %v, but no majority under any electorate is bound to it for so long:%s", r.Node,
 				r.Key, r.Token, r.p.left(cc.w.now, r.end), cc.bonds(r))
 		}

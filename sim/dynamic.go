@@ -54,8 +54,8 @@ type eyes struct {
 	state vote.Presence
 }
 
-// followers is the part of the world used only for dynamic membership.
-type followers struct {
+// dynamicWorld is the part of the world used only for dynamic membership.
+type dynamicWorld struct {
 	w            *World
 	decided      map[uint64]vote.Electorate // all electorates known to any node
 	newest       uint64
@@ -72,16 +72,16 @@ const (
 	forgottenTTLs = 20 // after this time gossip forgets a silent node
 )
 
-func (fs *followers) setUpFollowing() {
+func (fs *dynamicWorld) setUp() {
 	fs.decided = make(map[uint64]vote.Electorate)
 	fs.reportFailed = make(map[*host]int)
 	fs.said = make(map[*host]bool)
 	fs.gray = make(map[[2]*host]int)
 }
 
-// followingConfig returns the directory for a new incarnation, and creates a directory if none
+// configOf returns the directory for a new incarnation, and creates a directory if none
 // exists.
-func (fs *followers) followingConfig(h *host) *node.Dynamic {
+func (fs *dynamicWorld) configOf(h *host) *node.Dynamic {
 	f := fs.w.opt.Dynamic
 	if f == nil {
 		return nil
@@ -107,7 +107,7 @@ func (fs *followers) followingConfig(h *host) *node.Dynamic {
 
 // follows takes a process's outputs other than messages: states to store, wanted connections, and
 // the known electorate. It reports whether a connection was closed.
-func (fs *followers) follows(p *process) bool {
+func (fs *dynamicWorld) follows(p *process) bool {
 	for _, s := range p.m.Saves() {
 		fs.save(p, s)
 	}
@@ -120,7 +120,7 @@ func (fs *followers) follows(p *process) bool {
 }
 
 // save writes a state after a while, unless the process dies before or the disk is broken.
-func (fs *followers) save(p *process, s vote.DiskState) {
+func (fs *dynamicWorld) save(p *process, s vote.DiskState) {
 	h := p.host
 	h.disk.saving = &s
 	p.savingSince = fs.w.now + 1
@@ -169,7 +169,7 @@ func (d *disk) powerFails(rng *rand.Rand) {
 
 // connects dials the nodes that a process wants to be connected to, and hangs up on the others. It
 // reports whether it closed a connection.
-func (fs *followers) connects(p *process) (closed bool) {
+func (fs *dynamicWorld) connects(p *process) (closed bool) {
 	fs.toDial = p.m.AppendWanted(fs.toDial[:0])
 	for i, name := range fs.w.voters {
 		d := &p.dials[i]
@@ -188,7 +188,7 @@ func (fs *followers) connects(p *process) (closed bool) {
 
 // knows compares the electorate known to a process with those of other processes: each version has
 // a single electorate, decided by the version before.
-func (fs *followers) knows(p *process) {
+func (fs *dynamicWorld) knows(p *process) {
 	e := p.m.Known()
 	if e == nil || e.Version == 0 || e.Version == p.knew {
 		return
@@ -219,7 +219,7 @@ func (fs *followers) knows(p *process) {
 }
 
 // gossips updates the gossip view of a process and schedules the next update.
-func (fs *followers) gossips(p *process) {
+func (fs *dynamicWorld) gossips(p *process) {
 	all := make([]electorate.Seen, 0, len(fs.w.hosts))
 	every := fs.w.opt.MaxTTL / gossipsPerTTL
 	for i, o := range fs.w.hosts {
@@ -249,9 +249,9 @@ func (fs *followers) gossips(p *process) {
 	fs.w.push(event{at: fs.w.now.Add(every/2 + fault.Within(p.host.rng, every)), kind: eventRun, p: p, f: func() { fs.gossips(p) }})
 }
 
-// coveredFollowing reports whether, under one of the last eight electorates, a majority is bound to
+// coveredDynamic reports whether, under one of the last eight electorates, a majority is bound to
 // a lease until its end.
-func (fs *followers) coveredFollowing(r *Request) bool {
+func (fs *dynamicWorld) coveredDynamic(r *Request) bool {
 	bound := make(map[vote.NodeID]bool, len(fs.w.hosts))
 	for _, h := range fs.w.hosts {
 		bound[h.name] = bound[h.name] || fs.w.cover.binds(h, r)
@@ -283,7 +283,7 @@ func (fs *followers) coveredFollowing(r *Request) bool {
 // must remain in the newest electorate and in every electorate that may be decided next. If the
 // remaining disks know only an earlier electorate, majorities must remain in the earlier electorate
 // too, since the nodes apply it until they learn of the newest.
-func (fs *followers) spares(h *host) bool {
+func (fs *dynamicWorld) spares(h *host) bool {
 	if h.voter && fs.w.opt.Voters > 1 && !fs.foundersRememberWithout(h) {
 		return false
 	}
@@ -327,7 +327,7 @@ func (fs *followers) spares(h *host) bool {
 // gone for good: either keeps the others from founding a second mesh. If all founders have lost
 // their directories and are cut off from the other nodes, they found a second mesh, which is beyond
 // the promises of dynamic membership (docs/simulation.md).
-func (fs *followers) foundersRememberWithout(h *host) bool {
+func (fs *dynamicWorld) foundersRememberWithout(h *host) bool {
 	return slices.ContainsFunc(fs.w.hosts, func(o *host) bool {
 		return o != h && o.voter && (o.retired || o.disk.exists && o.disk.state.Electorate.Version > 0)
 	})
@@ -460,12 +460,12 @@ func (o *Options) hostile() {
 }
 
 // isAbsent reports whether a scenario starts the host.
-func (fs *followers) isAbsent(h *host) bool {
+func (fs *dynamicWorld) isAbsent(h *host) bool {
 	return fs.w.opt.Dynamic != nil && slices.Contains(fs.w.opt.Dynamic.Absent, h.alias)
 }
 
 // lateness draws the delay of a host's first start.
-func (fs *followers) lateness(h *host) time.Duration {
+func (fs *dynamicWorld) lateness(h *host) time.Duration {
 	if f := fs.w.opt.Dynamic; f != nil && !h.voter && f.Late > 0 {
 		return fault.Within(rand.New(fs.w.chance("late", h.alias)), f.Late)
 	}
@@ -475,7 +475,7 @@ func (fs *followers) lateness(h *host) time.Duration {
 // diskAlarm reports whether an alarm about the disk is true: a save has just failed, or the current
 // save is overdue. The alarm also counts as true if the process was stopped meanwhile: after the
 // resume, the disk appears not to have answered.
-func (fs *followers) diskAlarm(p *process, text string) bool {
+func (fs *dynamicWorld) diskAlarm(p *process, text string) bool {
 	if !strings.HasPrefix(text, "the state directory can't be written") {
 		return false
 	}

@@ -213,10 +213,10 @@ func (t *trio) onceLinked(some []*host, to *host, then func()) {
 
 // FreezeDisk makes new saves on a node's disk neither end nor fail, until ThawDisk. A save under
 // way isn't affected.
-func (fs *followers) FreezeDisk(node string) { fs.w.host(node).disk.frozen = true }
+func (fs *dynamicWorld) FreezeDisk(node string) { fs.w.host(node).disk.frozen = true }
 
 // ThawDisk ends FreezeDisk, and completes the waiting saves.
-func (fs *followers) ThawDisk(node string) {
+func (fs *dynamicWorld) ThawDisk(node string) {
 	d := &fs.w.host(node).disk
 	for _, saved := range d.waits {
 		saved.at = fs.w.now + 1

@@ -10,11 +10,11 @@ import (
 
 // Electorate returns the newest electorate that any node applies; its version is zero if there is
 // none.
-func (fs *followers) Electorate() vote.Electorate { return fs.decided[fs.newest] }
+func (fs *dynamicWorld) Electorate() vote.Electorate { return fs.decided[fs.newest] }
 
 // Voting reports whether exactly the named nodes vote in the newest electorate, and the electorate
 // is final.
-func (fs *followers) Voting(names ...string) bool {
+func (fs *dynamicWorld) Voting(names ...string) bool {
 	e := fs.Electorate()
 	if e.Joint() || len(e.Voters) != len(names) {
 		return false
@@ -30,7 +30,7 @@ func (fs *followers) Voting(names ...string) bool {
 
 // Knows returns the version of the electorate that a node applies; zero if the node isn't running
 // or knows no electorate.
-func (fs *followers) Knows(node string) uint64 {
+func (fs *dynamicWorld) Knows(node string) uint64 {
 	if p := fs.w.host(node).p; p != nil && p.m.Known() != nil {
 		return p.m.Known().Version
 	}
@@ -39,7 +39,7 @@ func (fs *followers) Knows(node string) uint64 {
 
 // Leave makes a node ask to be voted out, if the others can do without its vote. Stopping the node
 // is left to the scenario.
-func (fs *followers) Leave(node string) {
+func (fs *dynamicWorld) Leave(node string) {
 	p := fs.w.host(node).p
 	fs.w.note(p.host, "leaves")
 	p.m.LeaveElectorate(p.read(fs.w.now))
@@ -47,7 +47,7 @@ func (fs *followers) Leave(node string) {
 }
 
 // Lose ends a node with its machine and its disk, for good.
-func (fs *followers) Lose(node string) {
+func (fs *dynamicWorld) Lose(node string) {
 	h := fs.w.host(node)
 	fs.w.crash(h, endingSilent, nil)
 	h.retired, h.disk = true, disk{made: h.disk.made}
@@ -57,18 +57,18 @@ func (fs *followers) Lose(node string) {
 
 // Wipe empties the directory of a stopped node. The node comes back as a different voter of the
 // same name.
-func (fs *followers) Wipe(node string) {
+func (fs *dynamicWorld) Wipe(node string) {
 	h := fs.down(node)
 	h.disk = disk{made: h.disk.made}
 	fs.w.note(h, "has its directory wiped")
 }
 
 // Writes returns how often a node's directory has been written.
-func (fs *followers) Writes(node string) uint64 { return fs.w.host(node).disk.state.Writes }
+func (fs *dynamicWorld) Writes(node string) uint64 { return fs.w.host(node).disk.state.Writes }
 
 // PutBack replaces the directory of a stopped node by the copy made after the given number of
 // writes.
-func (fs *followers) PutBack(node string, writes uint64) {
+func (fs *dynamicWorld) PutBack(node string, writes uint64) {
 	h := fs.down(node)
 	for _, s := range h.disk.copies {
 		if s.Writes == writes {
@@ -80,7 +80,7 @@ func (fs *followers) PutBack(node string, writes uint64) {
 	panic(fmt.Sprintf("sim: no copy of %s's directory has %d writes", node, writes))
 }
 
-func (fs *followers) down(node string) *host {
+func (fs *dynamicWorld) down(node string) *host {
 	h := fs.w.host(node)
 	if h.p != nil {
 		panic(fmt.Sprintf("sim: %s is running", node))
@@ -89,18 +89,18 @@ func (fs *followers) down(node string) *host {
 }
 
 // BreakDisk makes a node's disk reject all writes, until MendDisk.
-func (fs *followers) BreakDisk(node string) { fs.w.host(node).disk.broken = true }
+func (fs *dynamicWorld) BreakDisk(node string) { fs.w.host(node).disk.broken = true }
 
 // MendDisk ends BreakDisk.
-func (fs *followers) MendDisk(node string) { fs.w.host(node).disk.broken = false }
+func (fs *dynamicWorld) MendDisk(node string) { fs.w.host(node).disk.broken = false }
 
 // Gray cuts a node off from others in both directions, except for gossip.
-func (fs *followers) Gray(node string, others ...string) { fs.grays(node, others, 1) }
+func (fs *dynamicWorld) Gray(node string, others ...string) { fs.grays(node, others, 1) }
 
 // MendGray ends one Gray.
-func (fs *followers) MendGray(node string, others ...string) { fs.grays(node, others, -1) }
+func (fs *dynamicWorld) MendGray(node string, others ...string) { fs.grays(node, others, -1) }
 
-func (fs *followers) grays(node string, others []string, by int) {
+func (fs *dynamicWorld) grays(node string, others []string, by int) {
 	for _, o := range others {
 		fs.w.nemesis.setGray(fs.w.host(node), fs.w.host(o), by)
 		fs.w.nemesis.setGray(fs.w.host(o), fs.w.host(node), by)
@@ -108,14 +108,14 @@ func (fs *followers) grays(node string, others []string, by int) {
 }
 
 // ReportFailed makes a node's gossip report all other nodes as failed, until StopReportingFailed.
-func (fs *followers) ReportFailed(node string) { fs.reportFailed[fs.w.host(node)]++ }
+func (fs *dynamicWorld) ReportFailed(node string) { fs.reportFailed[fs.w.host(node)]++ }
 
 // StopReportingFailed ends one ReportFailed.
-func (fs *followers) StopReportingFailed(node string) { fs.reportFailed[fs.w.host(node)]-- }
+func (fs *dynamicWorld) StopReportingFailed(node string) { fs.reportFailed[fs.w.host(node)]-- }
 
 // when calls then as soon as a node has sent a message of a kind, or has received and handled such
 // a message.
-func (fs *followers) when(node string, says bool, word vote.Kind, then func()) {
+func (fs *dynamicWorld) when(node string, says bool, word vote.Kind, then func()) {
 	h := fs.w.host(node)
 	b := &ambush{word: word, says: says, after: true}
 	b.kill = func() {

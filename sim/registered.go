@@ -83,7 +83,7 @@ func (re *registry) carryOut(p *process, call vote.RegisterCall) vote.RegisterRe
 	return vote.RegisterResult{}
 }
 
-// harm keeps the calls of some hosts from the register for a while.
+// inject keeps the calls of some hosts from the register for a while.
 func (re *registry) inject(h *host, a *Act, r *rand.Rand, did func(bool)) {
 	w := re.w
 	if w.opt.ByCount.Register == 0 {

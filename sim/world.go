@@ -117,7 +117,7 @@ type World struct {
 	net        network
 	load       load
 	faults     faults
-	dynamic    followers
+	dynamic    dynamicWorld
 	population population
 	registry   registry
 	nemesis    nemesis
@@ -288,7 +288,7 @@ func New(opt Options) *World {
 	w.net.setUpNetwork()
 	w.judge.setUpJudge()
 	w.load.setUpLoad()
-	w.dynamic.setUpFollowing()
+	w.dynamic.setUp()
 	w.maxTTLs.setUpMaxTTLs()
 	w.faults.wanted = make(map[*host]bool)
 	w.setUpLists()
@@ -365,7 +365,7 @@ func (w *World) start(h *host) {
 	w.judge.bySession[p.id] = p
 	p.quiet = w.opt.MaxTTL
 	cfg := node.Config{
-		Name: h.name, Incarnation: p.id.Incarnation, Voters: w.voters, TTL: min(h.ttl, w.maxTTLs.configuredTTL(h)), MaxTTL: w.maxTTLs.configuredTTL(h), NoLocalQueue: w.opt.NoLocalQueue, Dynamic: w.dynamic.followingConfig(h), Turn: w.opt.Turn,
+		Name: h.name, Incarnation: p.id.Incarnation, Voters: w.voters, TTL: min(h.ttl, w.maxTTLs.configuredTTL(h)), MaxTTL: w.maxTTLs.configuredTTL(h), NoLocalQueue: w.opt.NoLocalQueue, Dynamic: w.dynamic.configOf(h), Turn: w.opt.Turn,
 	}
 	if w.opt.Dynamic != nil {
 		cfg.Voters, p.eyes = w.voters[:w.opt.Voters], make([]eyes, len(w.hosts))

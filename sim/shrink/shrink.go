@@ -42,9 +42,9 @@ type Result struct {
 	how  Settings
 }
 
-// errFollowing is the error for worlds with dynamic membership: leaving parts out of such a world
+// errDynamic is the error for worlds with dynamic membership: leaving parts out of such a world
 // would change which electorates come about.
-var errFollowing = errors.New("a world with dynamic membership can't be shrunk: run it with a picture or a trace")
+var errDynamic = errors.New("a world with dynamic membership can't be shrunk: run it with a picture or a trace")
 
 // ErrHolds is the error for a run without a violation.
 var ErrHolds = errors.New("nothing is violated, so there is nothing to shrink")
@@ -72,7 +72,7 @@ func Run(ctx context.Context, o sim.Options, length time.Duration, how Settings)
 		how.Runs = shrinkRuns
 	}
 	if o.Dynamic != nil {
-		return nil, errFollowing
+		return nil, errDynamic
 	}
 	o.Trace, o.Picture = nil, nil
 	s := &Result{Options: o, Length: length, how: how}
