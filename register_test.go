@@ -214,6 +214,39 @@ func TestARolloutWithAWrongSecretStaysRefused(t *testing.T) {
 	})
 }
 
+// Processes without a vote that share a wrong secret are never born: that they accept each other
+// shows nothing, with or without a register.
+func TestProcessesWithoutAVoteAndWithAWrongSecretStayRefused(t *testing.T) {
+	inCountedBubble(t, func(t *testing.T, w *living) {
+		right, wrong := NewSecret(), NewSecret()
+		var peers []string
+		for _, name := range []string{"a", "b", "c", "d", "e", "f"} {
+			peers = append(peers, wireAddr(name))
+		}
+		with := func(secret Secret, nonVoting bool) func(*Config) {
+			return expect(3, func(c *Config) { c.Secret, c.Insecure, c.Peers, c.NonVoting = secret, false, peers, nonVoting })
+		}
+		for _, name := range []string{"a", "b", "c"} {
+			w.start(name, with(right, false))
+		}
+		w.ready("a")
+		late := []string{"d", "e", "f"}
+		for _, name := range late {
+			w.start(name, with(wrong, true))
+		}
+		for range 5 {
+			time.Sleep(10 * time.Second)
+			for _, name := range late {
+				err := w.nodes[name].Ready(within(t, time.Second))
+				wantIs(t, err, ErrRefused, context.DeadlineExceeded)
+				if !contains(fmt.Sprint(err), "refuses this node", "the secrets differ") {
+					t.Fatal(err)
+				}
+			}
+		}
+	})
+}
+
 // A mesh with a register refuses a process without a register: the process could bootstrap a second
 // mesh.
 func TestARegisterIsPartOfTheTerms(t *testing.T) {

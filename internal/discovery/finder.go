@@ -162,7 +162,8 @@ func (f *Finder) noteOwn(members []member.Member) {
 // needed is how many other nodes show, by accepting this node, that this node isn't the one with a
 // wrong secret or name of the mesh. A single node does, but for a birth by count: two processes
 // with the same wrong secret accept each other, and are still too few to be born. No number is
-// enough while the register lets no mesh be born: a whole rollout may have the same wrong secret.
+// enough while the register lets no mesh be born, or for a node without a vote: a whole rollout may
+// have the same wrong secret.
 func (f *Finder) needed() int {
 	switch {
 	case f.barred.Load():
@@ -181,8 +182,8 @@ func (f *Finder) isAccepted() bool {
 }
 
 // SetUnborn says whether the node knows no electorate yet. Such a node may want no link, and looks
-// for other nodes until gossip knows as many as needed. Barred says that the register lets no mesh
-// be born.
+// for other nodes until gossip knows as many as needed. Barred says that the node can't be born,
+// as far as is known.
 func (f *Finder) SetUnborn(unborn, barred bool) {
 	isNews := f.barred.Swap(barred) != barred
 	if f.unborn.Swap(unborn) != unborn || isNews {

@@ -213,7 +213,9 @@ func (l *loop) saveAndDial() {
 // start of the node before the loop runs.
 func (eng *Engine) seek() {
 	node := eng.loop.node
-	eng.finder.SetUnborn(node.IsUnborn(), node.IsBarred())
+	// A node without a vote isn't born: others like it that accept the node show nothing.
+	unborn := node.IsUnborn()
+	eng.finder.SetUnborn(unborn, node.IsBarred() || unborn && eng.cfg.NonVoting)
 	eng.finder.Want(node.Wanted())
 }
 
