@@ -9,30 +9,30 @@ import (
 	"github.com/lockmesh/lockmesh"
 )
 
-// The README shows this function; TestTheReadmesExampleIsTheOneThatCompiles compares both.
+// The README shows these functions; TestTheReadmesExampleIsTheOneThatCompiles compares both.
 
-func nightly(ctx context.Context, secret []byte) error {
+// serve votes until SIGTERM closes jobs.
+func serve(ctx context.Context, secret []byte, jobs <-chan string) error {
 	mesh, err := lockmesh.Join(ctx, lockmesh.Config{
 		Name:   "edge-1",                               // unique in the mesh
-		Bind:   "0.0.0.0:7950",                         // one port for everything, TCP and UDP
-		Peers:  []string{"edge-1:7950", "edge-2:7950"}, // where to find some others
+		Bind:   "0.0.0.0:7950",                         // TCP and UDP
+		Peers:  []string{"edge-1:7950", "edge-2:7950"}, // some others
 		Voters: []string{"edge-1", "edge-2", "edge-3"}, // who decides, by name
-		Secret: secret,                                 // 16 random bytes or more, the same everywhere
+		Secret: secret,                                 // 16 random bytes or more
 	})
 	if err != nil {
 		return err
 	}
-	defer mesh.Leave(context.Background())
-	if err := mesh.Ready(ctx); err != nil { // until locks can be granted
-		return err
+	defer mesh.Stop(context.Background()) // Leave is for good
+	for key := range jobs {
+		err := mesh.Do(ctx, key, func(ctx context.Context, lease *lockmesh.Lease) error { // once held
+			return write(ctx, lease.Token()) // ctx ends, with its cause, when the lease is lost
+		})
+		if err != nil {
+			log.Print(err)
+		}
 	}
-
-	lease, err := mesh.Lock(ctx, "billing/nightly") // blocks until held or ctx ends
-	if err != nil {
-		return err
-	}
-	defer lease.Unlock(context.Background())
-	return write(lease.Context(), lease.Token()) // the context ends, with its cause, when the lease is lost
+	return nil
 }
 
 // write stands for a write to the protected resource. The resource should refuse a token smaller
@@ -43,7 +43,8 @@ func write(ctx context.Context, token uint64) error {
 }
 
 func Example() {
-	if err := nightly(context.Background(), []byte(os.Getenv("LOCKMESH_SECRET"))); err != nil {
+	jobs := make(chan string) // filled by requests or a clock, and closed upon SIGTERM
+	if err := serve(context.Background(), []byte(os.Getenv("LOCKMESH_SECRET")), jobs); err != nil {
 		log.Print(err)
 	}
 }
