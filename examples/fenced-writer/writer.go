@@ -46,21 +46,31 @@ func (w *writer) append(ctx context.Context, lease *lockmesh.Lease, text string)
 }
 
 // work writes two entries. A refused writer has lost the lock, and requests a new lease, with a
-// larger token.
+// larger token. Before that the writer unlocks the old lease: a lease that is still renewed would
+// keep this writer, and all others, waiting for ever. If the database refuses the next held lease
+// too, the database has seen a token that is ahead of the mesh, and an operator has to look.
 func (w *writer) work(ctx context.Context) error {
 	lease, err := w.lock(ctx)
 	if err != nil {
 		return err
 	}
+	refusedHeld := false // the last refusal was of a lease that was held, as far as its node knew
 	for i := 1; i <= 2; {
 		err := w.append(ctx, lease, fmt.Sprintf("%d of 2", i))
 		switch {
 		case err == nil:
 			printLine("wrote", "%d of 2 by token %d", i, lease.Token())
 			i++
+			refusedHeld = false
 		case errors.Is(err, fence.ErrStale), errors.Is(err, lockmesh.ErrLost):
 			printLine("refused", "%v", err)
-			printLine("notes", "what its lease says by now: %v", lease.Err())
+			lost := lease.Err()
+			printLine("notes", "what its lease says by now: %v", lost)
+			_ = lease.Unlock(context.WithoutCancel(ctx)) // has no effect on a lost lease
+			if lost == nil && refusedHeld {
+				return fmt.Errorf("two held leases in a row were refused; see \"After a wrong token\" in docs/fencing.md: %w", err)
+			}
+			refusedHeld = lost == nil
 			if lease, err = w.lock(ctx); err != nil {
 				return err
 			}
