@@ -7,7 +7,9 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
+	"syscall"
 	"testing"
+	"time"
 )
 
 // examplesDir is where the examples in other languages are, from this package.
@@ -95,6 +97,72 @@ func TestExamplesLoseTheLock(t *testing.T) {
 			if _, err := os.Stat(b.socket); err != nil || b.agent.ProcessState != nil {
 				b.startAgent("--expect", "1", "--max-ttl", brief)
 			}
+		}
+	}
+}
+
+// pausedWorkers hold the key that their last argument names, and take a step when the file go is
+// there. Each is busy until then, so after a pause the step comes before any news about the lock.
+var pausedWorkers = map[string]string{
+	"python3": `import os, sys
+sys.path.insert(0, sys.argv[1] + "/python")
+from lockmesh import hold
+with hold(sys.argv[3], sys.argv[2]) as lock:
+    print("working", flush=True)
+    while not os.path.exists("go"):
+        pass
+    lock.check()
+    print("step", flush=True)
+`,
+	"node": `import fs from "node:fs";
+const [dir, socketPath, key] = process.argv.slice(2);
+const { hold } = await import(dir + "/node/lockmesh.mjs");
+await hold(key, async ({ check }) => {
+  console.log("working");
+  await new Promise((resolve) => setTimeout(resolve));
+  while (!fs.existsSync("go"));
+  check();
+  console.log("step");
+}, { socketPath });
+`,
+}
+
+// TestExamplesReadTheClockAfterAPause : the agent and the workers are stopped for longer than the
+// lease. The workers continue first, and their next step finds the lock lost.
+func TestExamplesReadTheClockAfterAPause(t *testing.T) {
+	b := newBench(t, "--expect", "1", "--max-ttl", brief)
+	dir, err := filepath.Abs(examplesDir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var all []*process
+	for program, text := range pausedWorkers {
+		file := filepath.Join(b.dir, program+"-worker.mjs") // Python takes any name
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		p := b.program(program, file, dir, b.socket, "jobs/"+program)
+		p.Env = append(p.Env, "PYTHONDONTWRITEBYTECODE=1")
+		p.start()
+		p.prints("working")
+		p.signal(syscall.SIGSTOP)
+		all = append(all, p)
+	}
+	b.agent.signal(syscall.SIGSTOP)
+	length, err := time.ParseDuration(brief)
+	if err != nil {
+		t.Fatal(err)
+	}
+	over := time.Now().Add(length)
+	until(t, "the end of the leases", func() bool { return time.Now().After(over) })
+	if err := os.WriteFile(filepath.Join(b.dir, "go"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, p := range all {
+		p.signal(syscall.SIGCONT)
+		code := p.waitInTime()
+		if code == 0 || strings.Contains(p.out.String(), "step") || !strings.Contains(p.err.String(), "in time that the lock is held") {
+			t.Errorf("%q ends with %d: %s%s", p.Args, code, p.out.String(), p.err.String())
 		}
 	}
 }

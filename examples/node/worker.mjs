@@ -6,10 +6,11 @@ import { Held, hold } from "./lockmesh.mjs";
 
 const options = { socketPath: process.argv[2], wait: "2s", value: "the Node worker" };
 try {
-  await hold("jobs/report", async ({ token, signal }) => {
+  await hold("jobs/report", async ({ token, signal, check }) => {
     console.log("working with token", token);
     for (let step = 0; step < 3; step++) {
       await sleep(100, undefined, { signal }); // the work; it ends here if the lock is lost
+      check(); // after a pause of the machine the signal may come too late
       console.log("step", step);
     }
   }, options);

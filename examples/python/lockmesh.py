@@ -1,10 +1,12 @@
 """Locks of a lockmesh node, over its admin socket: the standard library alone, Python 3.8 or later."""
 
+import calendar
 import contextlib
 import http.client
 import json
 import socket
 import threading
+import time
 import urllib.parse
 
 
@@ -34,9 +36,13 @@ class Lock:
     def __init__(self, line):
         self.key, self.token, self.node = line["key"], line["token"], line["node"]
         self._lost, self._why = threading.Event(), None
+        self._held(line)
 
     def check(self):
-        """Raises Lost if the lock is lost. Call it before each step that others could see."""
+        """Raises Lost if the lock is lost. Call it before each step that others could see. It reads
+        the clocks: after a pause of the machine the node's lines may tell nothing yet."""
+        if time.monotonic() >= self._ends[0] or time.time() >= self._ends[1]:
+            self._lose("the node hasn't said in time that the lock is held")
         if self._lost.is_set():
             raise Lost(self._why)
 
@@ -45,9 +51,17 @@ class Lock:
         self._lost.wait(seconds)
         self.check()
 
+    def _held(self, line):
+        """Notes how long the lock is held: by the time that was left when the node wrote the line,
+        and by the clock of the machine, since the line may have been read late."""
+        second, fraction = line["deadline"][:19], line["deadline"][19:].rstrip("Z")
+        deadline = calendar.timegm(time.strptime(second, "%Y-%m-%dT%H:%M:%S")) + float(fraction or 0)
+        self._ends = time.monotonic() + line["left_ms"] / 1000, deadline
+
     def _lose(self, why):
-        self._why = why
-        self._lost.set()
+        if not self._lost.is_set():
+            self._why = why
+            self._lost.set()
 
 
 @contextlib.contextmanager
@@ -71,7 +85,8 @@ def hold(key, socket_path="/run/lockmesh/lockmesh.sock", wait="24h", **options):
             yield lock
             lock.check()
         finally:
-            conn.sock.shutdown(socket.SHUT_RDWR)  # the node releases the lock
+            with contextlib.suppress(OSError):  # the node has closed the connection already
+                conn.sock.shutdown(socket.SHUT_RDWR)  # the node releases the lock
             reader.join()
     finally:
         conn.close()
@@ -85,6 +100,7 @@ def _read(sock, answer, lock):
             if line["event"] == "end":
                 why = line["failure"]["message"]
                 break
+            lock._held(line)
             sock.settimeout(line["left_ms"] / 1000)
     except (OSError, ValueError, http.client.HTTPException) as error:
         why = "%s: %s" % (why, error)
