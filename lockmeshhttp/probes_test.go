@@ -8,6 +8,8 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"os"
+	"regexp"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -242,6 +244,37 @@ func TestAProcessOfAnotherSecretOrMeshIsNeverLetThrough(t *testing.T) {
 			want(t, h, "/livez", "200 ")
 		})
 	}
+}
+
+// TestTheWaitBetweenTwoMachinesDoesntGiveWay compares the wait in the page and in the unit for bare
+// machines with the answers: a settled node ends the wait, and a node let through by the limit
+// doesn't.
+func TestTheWaitBetweenTwoMachinesDoesntGiveWay(t *testing.T) {
+	wait := regexp.MustCompile(`until curl -fs 'http://127\.0\.0\.1:8080(/\S+)' \| grep -q '([^']+)'\n#?\s*do sleep 1; done`)
+	meshtest.Run(t, 3, func(t *testing.T, m *meshtest.Mesh) {
+		settled, limited := New(m.Node("a")), New(m.Node("b"))
+		get(t, settled, http.MethodGet, "/readyz?settled=1")
+		m.Crash("c")
+		time.Sleep(DefaultReadyLimit)
+		for _, file := range []string{"../docs/deploy-machines.md", "../deploy/systemd/locks.service"} {
+			text, err := os.ReadFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			found := wait.FindStringSubmatch(strings.ReplaceAll(string(text), "\r\n", "\n"))
+			if found == nil {
+				t.Errorf("%s has no wait by the text of the answer", file)
+				continue
+			}
+			path, ends := found[1], regexp.MustCompile(found[2])
+			for h, want := range map[*Probes]bool{settled: true, limited: false} {
+				answer, is := strings.CutPrefix(get(t, h, http.MethodGet, path), "200 ")
+				if !is || ends.MatchString(answer) != want {
+					t.Errorf("%s: the wait ends by %q: %v, want %v", file, answer, !want, want)
+				}
+			}
+		}
+	})
 }
 
 func TestANilMesh(t *testing.T) {
