@@ -96,8 +96,8 @@ type Config struct {
 
 	// Advertise is the address at which other nodes reach this node: host:port, or a host alone to
 	// use the port on which the node listens. Default: the listening address, where an unspecified
-	// host is replaced by an address of this machine. Set Advertise behind address translation, or
-	// on a machine with several networks.
+	// host is replaced by an address of this machine, a private address before a public one. Set
+	// Advertise behind address translation, or on a machine with several networks.
 	Advertise string
 
 	// Peers are the addresses of some other nodes; at least one of them should be up when this node

@@ -127,6 +127,27 @@ func TestTheCallsInPagesAreUnderstood(t *testing.T) {
 
 // TestNewSecretsAreForOneUser : a page that writes a new secret to a file has the file readable by
 // its user alone, as keygen -h does.
+// TestUnitsNameTheAddressOfTheMachine : a unit for several machines sets the address at which the
+// other machines reach each machine. An agent without the setting may advertise an address of
+// Docker, which is the same on all machines.
+func TestUnitsNameTheAddressOfTheMachine(t *testing.T) {
+	units := 0
+	for name, text := range pages(t) {
+		for _, block := range codeBlock.FindAllStringSubmatch(text, -1) {
+			if !strings.Contains(block[2], "[Service]\n") || !strings.Contains(block[2], "LOCKMESH_PEERS=") {
+				continue
+			}
+			units++
+			if !strings.Contains(block[2], "Environment=LOCKMESH_ADVERTISE=") {
+				t.Errorf("%s has a unit for several machines without LOCKMESH_ADVERTISE:\n%s", name, block[2])
+			}
+		}
+	}
+	if units == 0 {
+		t.Error("no page has a unit of systemd for several machines")
+	}
+}
+
 func TestNewSecretsAreForOneUser(t *testing.T) {
 	lines := 0
 	for name, text := range pages(t) {
