@@ -86,9 +86,14 @@ func TestAgentsSettings(t *testing.T) {
 		code      int
 		text      string
 	}{
-		{"", "", 78, "Voters"},
-		{"", "--expect 3 --bind :0", 78, "Secret"},
-		{"LOCKMESH_SECRET=short", "--expect 3", 78, "Secret"},
+		{"", "", 78, "Voters: the list is empty"},
+		{"", "", 78, "(--voters or LOCKMESH_VOTERS)"},
+		{"", "--expect 3 --bind :0", 78, "Secret: it is empty while "},
+		{"", "--expect 3 --bind :0", 78, "(LOCKMESH_SECRET or LOCKMESH_SECRET_FILE has the secret, and lockmesh keygen makes one; Insecure is --insecure)"},
+		{"LOCKMESH_SECRET=short", "--expect 3", 78, "(LOCKMESH_SECRET or LOCKMESH_SECRET_FILE has the secrets, "},
+		{"LOCKMESH_SECRET=0123456789abcdef", "--expect 3", 78, "Secrets: secret 1 of 1: it can be guessed: "},
+		{"", "--expect 3 --bind 127.0.0.1:0 --max-ttl 1ms", 78, "(--max-ttl or LOCKMESH_MAX_TTL)"},
+		{"", "--voters a --bind 127.0.0.1:0 --name a --bootstrap", 78, "(--bootstrap or LOCKMESH_BOOTSTRAP)"},
 		{"LOCKMESH_SECRET=a", "--secret b", 64, "unknown flag --secret"},
 		{"LOCKMESH_SECRET_FILE=/nowhere", "--expect 3", 78, "LOCKMESH_SECRET_FILE"},
 		{"LOCKMESH_EXPECT=three", "", 64, "expect"},

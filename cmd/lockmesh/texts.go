@@ -3,9 +3,12 @@ package main
 import (
 	"errors"
 	"fmt"
+	"reflect"
+	"regexp"
 	"strings"
 	"time"
 
+	"github.com/lockmesh/lockmesh"
 	"github.com/lockmesh/lockmesh/admin"
 )
 
@@ -30,6 +33,9 @@ func describe(err error) string {
 	if errors.Is(err, admin.ErrNoAnswer) && !errors.Is(err, errNoAgent) {
 		text += " (" + noAnswerAdvice + ")"
 	}
+	if errors.Is(err, lockmesh.ErrConfig) {
+		text = nameSettings(text)
+	}
 	text = strings.ReplaceAll(text, "\n", "; ")
 	for {
 		short := strings.TrimPrefix(strings.TrimPrefix(text, "lockmesh: "), "admin: ")
@@ -38,6 +44,44 @@ func describe(err error) string {
 		}
 		text = short
 	}
+}
+
+// wrongField finds the field of lockmesh.Config in a line of the text of an error.
+var wrongField = regexp.MustCompile(`the configuration is wrong: (\w+): `)
+
+// nameSettings adds to each line about a field of lockmesh.Config the flag and the variable that
+// set the field.
+func nameSettings(text string) string {
+	lines := strings.Split(text, "\n")
+	for i, line := range lines {
+		field := wrongField.FindStringSubmatch(line)
+		if field == nil {
+			continue
+		}
+		if setting := settingOf(field[1]); setting != "" {
+			lines[i] += " (" + setting + ")"
+		}
+	}
+	return strings.Join(lines, "\n")
+}
+
+// settingOf returns the flag and the variable that set a field of lockmesh.Config; empty if none
+// does.
+func settingOf(field string) string {
+	switch field {
+	case "Secret":
+		return "LOCKMESH_SECRET or LOCKMESH_SECRET_FILE has the secret, and lockmesh keygen makes one; Insecure is --insecure"
+	case "Secrets":
+		return "LOCKMESH_SECRET or LOCKMESH_SECRET_FILE has the secrets, a line each, and lockmesh keygen makes one"
+	}
+	for _, flags := range []reflect.Type{reflect.TypeFor[meshFlags](), reflect.TypeFor[nodeFlags]()} {
+		if f, ok := flags.FieldByName(field); ok {
+			variable := f.Tag.Get("env")
+			name := strings.ToLower(strings.ReplaceAll(strings.TrimPrefix(variable, "LOCKMESH_"), "_", "-"))
+			return "--" + name + " or " + variable
+		}
+	}
+	return ""
 }
 
 // noAnswerAdvice is the advice about a node within reach, but without an answer.
