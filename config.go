@@ -233,8 +233,8 @@ type Config struct {
 	// let a key have two holders: stop all processes for it (docs/changing-maxttl.md). A single
 	// node with another value logs the difference and applies the decided value: where that is less
 	// than its own, its leases last for less after its last message. With fixed Voters a node with
-	// another MaxTTL is refused, and changing it is safe only with all nodes stopped for the old
-	// MaxTTL.
+	// another MaxTTL is refused: a larger value may be given node by node, at the cost of a pause,
+	// and a smaller value only with all nodes stopped for the old MaxTTL.
 	MaxTTL time.Duration
 
 	// TTL is how long this node's leases outlive the node's last message, from MinTTL to MaxTTL. A
