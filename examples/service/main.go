@@ -134,8 +134,12 @@ func (s *settings) work(ctx context.Context, mesh *lockmesh.Mesh, key string, ou
 			continue
 		}
 		out.print(event{Event: "granted", Key: key, Token: lease.Token(), Waited: time.Since(asked).Seconds()})
-		sleep(lease.Context(), s.hold) // the work itself: it ends with the lease
-		out.print(event{Event: "done", Key: key, Token: lease.Token()})
+		// The work itself: it ends with lease.Context(). Your own work passes lease.Token() to
+		// the resource of each write, and commits nothing once lease.Err() isn't nil.
+		sleep(lease.Context(), s.hold)
+		if lease.Err() == nil {
+			out.print(event{Event: "done", Key: key, Token: lease.Token()})
+		}
 		// At the end of the node the lease may have been released already.
 		if err := lease.Unlock(context.WithoutCancel(ctx)); err != nil && !errors.Is(err, lockmesh.ErrReleased) {
 			out.print(event{Event: "lost", Key: key, Token: lease.Token(), Text: err.Error()})

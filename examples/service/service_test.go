@@ -10,10 +10,13 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
 	"go.uber.org/goleak"
+
+	"github.com/lockmesh/lockmesh/meshtest"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -87,6 +90,38 @@ func TestArguments(t *testing.T) {
 			t.Errorf("%v: code %d, %s", test.args, code, stderr.String())
 		}
 	}
+}
+
+// TestWorkOfALostLeaseIsNotDone : another node evicts the lease in the middle of the work.
+func TestWorkOfALostLeaseIsNotDone(t *testing.T) {
+	meshtest.Run(t, 3, func(t *testing.T, m *meshtest.Mesh) {
+		ctx, stop := context.WithCancel(t.Context())
+		defer stop()
+		out, in := io.Pipe()
+		var work sync.WaitGroup
+		work.Go(func() {
+			s := &settings{hold: time.Minute, pause: time.Hour}
+			s.work(ctx, m.Node("a"), "one", &events{out: json.NewEncoder(in)})
+			_ = in.Close()
+		})
+		lines := json.NewDecoder(out)
+		next := func() (e event) {
+			if err := lines.Decode(&e); err != nil {
+				t.Fatal(err)
+			}
+			return e
+		}
+		granted := next()
+		if err := m.Node("b").Evict(ctx, "one", granted.Token); err != nil {
+			t.Fatal(err)
+		}
+		if e := next(); e.Event != "lost" || e.Token != granted.Token {
+			t.Errorf("after %+v comes %+v", granted, e)
+		}
+		stop()
+		_ = out.Close()
+		work.Wait()
+	})
 }
 
 // The service works under its lock, answers probes, and ends in good order.
