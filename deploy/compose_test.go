@@ -1,6 +1,9 @@
 package deploy
 
 import (
+	"os"
+	"path/filepath"
+	"slices"
 	"testing"
 	"time"
 
@@ -29,6 +32,15 @@ func TestTheProjectOfCompose(t *testing.T) {
 	accepts(t, env)
 	if needs := graceOf(t, env); s.StopGracePeriod == nil || time.Duration(*s.StopGracePeriod) <= needs {
 		t.Errorf("the service needs %v to end, and is killed after %v", needs, s.StopGracePeriod)
+	}
+	if s.Build == nil {
+		t.Fatal("nothing makes the image")
+	}
+	if _, err := os.Stat(filepath.Join(s.Build.Context, s.Build.Dockerfile)); err != nil {
+		t.Errorf("the image: %v", err)
+	}
+	if test := s.HealthCheck.Test; !slices.Equal(test, []string{"CMD", "/service", "-alive"}) {
+		t.Errorf("the image has no program for the health check %q", test)
 	}
 	if s.GetScale() != 3 {
 		t.Errorf("%d containers", s.GetScale())

@@ -3,7 +3,8 @@
 // that one instance at a time may do: it takes a lock, holds it for a while, and unlocks it.
 //
 // The manifests in deploy run this program. -h lists the environment variables, and -check only
-// checks them.
+// checks them. -alive asks the running service whether it is alive, for a health check inside of a
+// container that has no other program.
 package main
 
 import (
@@ -36,8 +37,8 @@ func main() {
 // run is the whole program, and returns the exit code: 0, 1 after an error, 2 if a setting is
 // wrong.
 func run(ctx context.Context, args []string, env func(string) string, stdout, stderr io.Writer) int {
-	checks := slices.Equal(args, []string{"-check"})
-	if len(args) > 0 && !checks {
+	checks, asks := slices.Equal(args, []string{"-check"}), slices.Equal(args, []string{"-alive"})
+	if len(args) > 0 && !checks && !asks {
 		_, _ = io.WriteString(stderr, usage)
 		if slices.Contains([]string{"-h", "-help", "--help"}, args[0]) {
 			return 0
@@ -52,6 +53,12 @@ func run(ctx context.Context, args []string, env func(string) string, stdout, st
 		return 2
 	case checks:
 		return 0
+	case asks:
+		if err := s.alive(ctx); err != nil {
+			_, _ = fmt.Fprintf(stderr, "service: %v\n", err)
+			return 1
+		}
+		return 0
 	}
 	s.lock.Logger = slog.New(slog.NewJSONHandler(stderr, nil))
 	if err := s.serve(ctx, &events{out: json.NewEncoder(stdout)}); err != nil {
@@ -59,6 +66,34 @@ func run(ctx context.Context, args []string, env func(string) string, stdout, st
 		return 1
 	}
 	return 0
+}
+
+// alive asks the service of this container for /livez.
+func (s *settings) alive(ctx context.Context) error {
+	host, port, err := net.SplitHostPort(s.http)
+	if err != nil {
+		return err
+	}
+	if ip := net.ParseIP(host); host == "" || ip != nil && ip.IsUnspecified() {
+		host = "127.0.0.1"
+	}
+	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
+	defer cancel()
+	url := "http://" + net.JoinHostPort(host, port) + "/livez"
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	if err != nil {
+		return err
+	}
+	defer http.DefaultClient.CloseIdleConnections()
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return err
+	}
+	_ = resp.Body.Close()
+	if resp.StatusCode != http.StatusOK {
+		return fmt.Errorf("%s answers %s", url, resp.Status)
+	}
+	return nil
 }
 
 // serve runs the service until ctx ends.

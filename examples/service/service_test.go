@@ -176,10 +176,29 @@ func TestTheServiceWorksAndEnds(t *testing.T) {
 		default:
 		}
 	}
+	asked := make(chan int, 1)
+	go func() {
+		var text bytes.Buffer
+		asked <- run(t.Context(), []string{"-alive"}, environment("SERVICE_HTTP", at), io.Discard, &text)
+	}()
+	for answered := false; !answered && lines.Scan(); {
+		select {
+		case got := <-asked:
+			answered = true
+			if got != 0 {
+				t.Errorf("-alive ends with %d", got)
+			}
+		default:
+		}
+	}
 	stop()
 	ended := next(func(e event) bool { return e.Event == "ended" })
 	for lines.Scan() {
 		t.Errorf("after its end it says %s", lines.Text())
+	}
+	var text bytes.Buffer
+	if got := run(t.Context(), []string{"-alive"}, environment("SERVICE_HTTP", at), io.Discard, &text); got != 1 || text.Len() == 0 {
+		t.Errorf("after the end -alive ends with %d and says %q", got, text.String())
 	}
 	if got := <-code; got != 0 {
 		t.Errorf("code %d, %q, %s", got, ended.Text, stderr.String())

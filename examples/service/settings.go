@@ -14,7 +14,8 @@ import (
 
 const usage = `Service does work that one instance at a time may do, under a lock of lockmesh.
 
-All settings come from the environment. Of the mesh:
+All settings come from the environment; -check only checks them, and -alive asks the running
+service whether it is alive. Of the mesh:
   LOCKMESH_PEERS          where other instances are: host:port, dns:name:port, srv:name, file:path; with commas between them
   LOCKMESH_SECRET         the secret that all instances share; or LOCKMESH_SECRET_FILE, a file with it.
                           During a change of the secret: several, a line each, the one to send first
