@@ -190,8 +190,10 @@ func (l *Lease) beginUnlock() (over bool, err error) {
 	if l.Err() != nil {
 		return true, l.core().UnlockError(l.cause())
 	}
-	if l.nested == nil && l.endReentries() {
-		return true, l.leaveToReaders()
+	if l.nested == nil {
+		if wait := l.endReentries(); wait != nil {
+			return true, l.leaveToReaders(wait)
+		}
 	}
 	if !l.end() {
 		return true, l.core().UnlockError(l.cause())

@@ -3,6 +3,7 @@ package lockmesh
 import (
 	"errors"
 	"fmt"
+	"runtime"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -173,6 +174,35 @@ func TestReadersOfOneLeaseUpgradeAtOnce(t *testing.T) {
 				}
 			}
 			unlock(t, must[*Lease](t)(b.Lock(within(t, time.Minute), "k")))
+		}
+	})
+}
+
+// A reader upgrades while the outermost lease is being unlocked: the reader is alone, so the
+// upgrade succeeds and stays. (The race detector and the simulated time see no order here, so many
+// rounds look for a bad one.)
+func TestAReaderUpgradesBesideTheUnlockOfItsWriter(t *testing.T) {
+	inBubble(t, func(t *testing.T, w *wire) {
+		a, _, _ := w.three()
+		for round := range 3000 {
+			outer := must[*Lease](t)(a.Lock(t.Context(), "k"))
+			reader := must[*Lease](t)(a.RLock(outer.Context(), "k"))
+			if round%2 == 0 {
+				check(t, outer.Downgrade(t.Context()))
+			}
+			upgraded := make(chan error, 1)
+			go func() {
+				for outer.own.Cause() == nil { // until Unlock has begun
+					runtime.Gosched()
+				}
+				upgraded <- reader.Upgrade(t.Context())
+			}()
+			runtime.Gosched()
+			unlock(t, outer)
+			if err := <-upgraded; err != nil || reader.Err() != nil || reader.Mode() != Exclusive {
+				t.Fatalf("round %d: Upgrade returns %v; the lease is %v, %v", round, err, reader.Mode(), reader.Err())
+			}
+			unlock(t, reader)
 		}
 	})
 }

@@ -164,13 +164,16 @@ func (l *Lease) reentries() *reentries {
 	return l.openReentries()
 }
 
-// endReentries begins the unlock of an outermost lease, and reports whether open readers keep the
-// key. If not, no lease re-enters this lease from now on, the first included. Looking for
-// re-entries and shutting out the first is one step: a reader that came in between would be
-// granted, and end with the lease.
-func (l *Lease) endReentries() (keptByReaders bool) {
+// endReentries begins the unlock of an outermost lease. If open readers keep the key, wait waits
+// until other readers may come in. If wait is nil, no lease re-enters this lease from now on, the
+// first included. Looking for re-entries and shutting out the first is one step: a reader that came
+// in between would be granted, and end with the lease.
+func (l *Lease) endReentries() (wait func() error) {
 	r, _ := l.own.SetNested(&none).(*reentries)
-	return r != nil && r.leaveToReaders(l)
+	if r == nil {
+		return nil
+	}
+	return r.leaveToReaders(l)
 }
 
 // openReentries returns the re-entries of an outermost lease; nil if there have been none.
@@ -294,25 +297,26 @@ func (r *reentries) shareAgain(outermost *Lease) bool {
 }
 
 // leaveToReaders ends the outermost lease without releasing the key if open readers keep the key,
-// as a shared key. It reports whether this is so. Without readers, no lease re-enters the outermost
-// lease from now on, since its key is about to be released.
-func (r *reentries) leaveToReaders(outermost *Lease) bool {
+// as a shared key; wait is that of [engine.Lease.Share] then, and otherwise nil. Without readers,
+// no lease re-enters the outermost lease from now on, since its key is about to be released.
+func (r *reentries) leaveToReaders(outermost *Lease) (wait func() error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.state == heldByOutermost && r.readers == 0 {
 		r.state = heldByNone
 	}
 	if r.state != heldByOutermost || !outermost.own.EndShared() {
-		return false
+		return nil
 	}
 	r.state = heldByReaders
+	wait = outermost.own.Share() // under the lock: an upgrade of a reader comes later
 	for l := range r.open {
 		if !l.nested.reader {
 			l.nested.ctx.Cancel(ErrReleased)
 			r.remove(l)
 		}
 	}
-	return true
+	return wait
 }
 
 // EndAll ends all open leases, since the key is lost or released. It reports whether readers still
@@ -437,9 +441,12 @@ func (r *reentries) ReadersEnd() error {
 	return r.readersEnd
 }
 
-// leaveToReaders leaves the key of an ended outermost lease, now shared, to nested readers. It
-// returns once other readers may come in.
-func (l *Lease) leaveToReaders() error { return l.unlockShared(l.own.Share()) }
+// leaveToReaders leaves the key of an ended outermost lease to nested readers. It returns once
+// other readers may come in, which wait waits for.
+func (l *Lease) leaveToReaders(wait func() error) error {
+	_ = l.own.Cause() // ends the context
+	return l.unlockShared(wait())
+}
 
 // unlockShared returns the result of Unlock for a lease that leaves the key to readers; err is the
 // result of the share.

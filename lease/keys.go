@@ -76,7 +76,7 @@ func (v *Voter) rest(k *key) {
 
 // advanceIdle forgets the keys that have been unused for long enough; of their tokens only the
 // minimum token remains. Unused keys are kept for about vote.Skew (S), so that the clocks have
-// passed a token before the minimum token rises to the token, and bids are usually above the
+// passed a token before the minimum token rises to the token, and token hints are usually above the
 // minimum token.
 func (v *Voter) advanceIdle() {
 	for !v.tired() {

@@ -467,8 +467,8 @@ func (v *Voter) release(s *session, m *vote.Message) {
 // drop removes an entry, with its vote if there is one, and serves the key to the next request; the
 // caller must not use the entry afterwards. The parameter lapsed means that the owner didn't give
 // the request back. Then, or if the lease was won too short a time ago (minimum hold), the vote may
-// have to stand for a while. The bid is for the next request; see propose.
-func (v *Voter) drop(e *entry, lapsed bool, bid vote.Token) {
+// have to stand for a while. The hint is for the next request; see propose.
+func (v *Voter) drop(e *entry, lapsed bool, hint vote.Token) {
 	k := e.key
 	over := true
 	until := v.stays(e, lapsed)
@@ -490,9 +490,9 @@ func (v *Voter) drop(e *entry, lapsed bool, bid vote.Token) {
 	v.depart(e)
 	if kept {
 		v.forgetTaken(k)
-		v.scheduleFreed(k, freed{tokenHint: bid})
+		v.scheduleFreed(k, freed{tokenHint: hint})
 	} else {
-		v.serveFreed(k, freed{tokenHint: bid})
+		v.serveFreed(k, freed{tokenHint: hint})
 	}
 	if k.idleNow() {
 		v.rest(k)

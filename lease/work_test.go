@@ -160,8 +160,8 @@ func TestManyReadersAreServedAndLeaveWithinTheBudget(t *testing.T) {
 	}
 }
 
-// While thousands of readers of an ended session leave a key in pieces, the reader behind them keeps
-// the key.
+// While thousands of readers of an ended session leave a key in pieces, the reader behind them
+// keeps the key.
 func TestAReaderBehindThoseOfAnEndedSessionKeepsTheKey(t *testing.T) {
 	b := newBooth(t, 2)
 	gone, stays := b.sessions[0], b.sessions[1]

@@ -6,8 +6,9 @@ import (
 	"github.com/lockmesh/lockmesh/internal/vote"
 )
 
-// stamps makes the stamps of new requests and the bids of requests on their way to the voters, from
-// this node's wall clock and from the clocks and the tokens of the voters, as far as known.
+// stamps makes the stamps of new requests and the token hints of requests on their way to the
+// voters, from this node's wall clock and from the clocks and the tokens of the voters, as far as
+// known.
 type stamps struct {
 	median  vote.Micros // of the offsets of the voters' wall clocks from this node's
 	clocked bool        // median is known

@@ -129,7 +129,7 @@ func (q *Requester) filterViews(p *peer, views []vote.View) (tamed []vote.View, 
 	return views, false
 }
 
-// noteToken records a token proposed or confirmed by a voter, for the next bid.
+// noteToken records a token proposed or confirmed by a voter, for the next token hint.
 func (q *Requester) noteToken(p *peer, t vote.Token) {
 	if q.accepts(p, t) {
 		q.stamps.note(t)

@@ -101,8 +101,8 @@ func (o *Options) careful() {
 	o.Faults.Weights = [fault.Kinds]int{fault.Rolling: 6, fault.Break: 1, fault.Refuse: 1}
 }
 
-// withoutFaults makes a mesh without faults where many requests wait for long, to judge the order of
-// service: see order.go.
+// withoutFaults makes a mesh without faults where many requests wait for long, to judge the order
+// of service: see order.go.
 func (o *Options) withoutFaults() {
 	o.MaxTTL, o.TTL = time.Second, nil
 	o.Net.Most = min(o.Net.Most, 20*time.Millisecond)

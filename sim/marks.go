@@ -68,7 +68,8 @@ const (
 	// MarkOrder : the older of two requests was granted first while nothing was wrong; they were
 	// made far enough apart to be told apart.
 	MarkOrder
-	// MarkIdle : the check *idle* judged a key that requests had waited for, while nothing was wrong.
+	// MarkIdle : the check *idle* judged a key that requests had waited for, while nothing was
+	// wrong.
 	MarkIdle
 	// MarkFenced : a resource refused a write that came too late.
 	MarkFenced

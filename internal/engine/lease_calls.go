@@ -61,7 +61,7 @@ func (l *Lease) Release() {
 }
 
 // EndShared ends the lease as released, unless it has ended, and marks the key as shared: nested
-// leases hold the key from now on. Their caller then calls Share.
+// leases hold the key from now on. Their caller then calls Share, and Cause to end the context.
 func (l *Lease) EndShared() bool {
 	if !l.endCause.CompareAndSwap(nil, &causeReleased) {
 		return false
@@ -70,14 +70,15 @@ func (l *Lease) EndShared() bool {
 	return true
 }
 
-// Share makes the voters share the key of a lease ended by EndShared. It returns once other readers
-// may come in, or with errs.Closed.
-func (l *Lease) Share() error {
-	_ = l.Cause() // ends the context
+// Share has the voters share the key of a lease ended by EndShared. The caller of both holds a lock
+// that keeps upgrades of nested leases out: an upgrade in between would be granted, and then the
+// key be shared. wait waits until other readers may come in, or returns errs.Closed.
+func (l *Lease) Share() (wait func() error) {
 	return l.share(func(now vote.Now) {
 		l.loop.failPending(now, l, errs.Released)
-		l.loop.node.Share(now, l.number)
-		l.mode.Store(uint32(vote.Shared))
+		if l.Mode() == vote.Shared { // else an upgrade from before was granted
+			l.loop.node.Share(now, l.number)
+		}
 	})
 }
 
@@ -85,17 +86,18 @@ func (l *Lease) Share() error {
 // the key alone any more. Their caller then calls ShareAgain.
 func (l *Lease) MarkShared() { l.mode.Store(uint32(vote.Shared)) }
 
-// ShareAgain makes the voters share a key marked by MarkShared. It returns as Share does.
+// ShareAgain makes the voters share a key marked by MarkShared. It returns once other readers may
+// come in, or with errs.Closed.
 func (l *Lease) ShareAgain() error {
 	return l.share(func(now vote.Now) {
 		if l.Mode() == vote.Shared { // else a reader has upgraded meanwhile
 			l.loop.node.Share(now, l.number)
 		}
-	})
+	})()
 }
 
-// share has the loop run f, unless the key is lost, and waits.
-func (l *Lease) share(f func(now vote.Now)) error {
+// share has the loop run f, unless the key is lost. It doesn't block; wait does.
+func (l *Lease) share(f func(now vote.Now)) (wait func() error) {
 	done := make(chan struct{})
 	// The loop takes this call however many calls wait: with errs.Busy the voters would keep the
 	// key exclusive until the last reader unlocks.
@@ -105,13 +107,15 @@ func (l *Lease) share(f func(now vote.Now)) error {
 			f(now)
 		}
 	}) {
-		return errs.Closed
+		return func() error { return errs.Closed }
 	}
-	select {
-	case <-done:
-		return nil
-	case <-l.loop.done:
-		return errs.Closed
+	return func() error {
+		select {
+		case <-done:
+			return nil
+		case <-l.loop.done:
+			return errs.Closed
+		}
 	}
 }
 
