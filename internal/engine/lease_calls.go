@@ -76,9 +76,7 @@ func (l *Lease) EndShared() bool {
 func (l *Lease) Share() (wait func() error) {
 	return l.share(func(now vote.Now) {
 		l.loop.failPending(now, l, errs.Released)
-		if l.Mode() == vote.Shared { // else an upgrade from before was granted
-			l.loop.node.Share(now, l.number)
-		}
+		l.shareKey(now)
 	})
 }
 
@@ -89,11 +87,15 @@ func (l *Lease) MarkShared() { l.mode.Store(uint32(vote.Shared)) }
 // ShareAgain makes the voters share a key marked by MarkShared. It returns once other readers may
 // come in, or with errs.Closed.
 func (l *Lease) ShareAgain() error {
-	return l.share(func(now vote.Now) {
-		if l.Mode() == vote.Shared { // else a reader has upgraded meanwhile
-			l.loop.node.Share(now, l.number)
-		}
-	})()
+	return l.share(l.shareKey)()
+}
+
+// shareKey tells the voters that the key is shared, unless an upgrade was granted since the key was
+// marked. The loop calls shareKey.
+func (l *Lease) shareKey(now vote.Now) {
+	if l.Mode() == vote.Shared {
+		l.loop.node.Share(now, l.number)
+	}
 }
 
 // share has the loop run f, unless the key is lost. It doesn't block; wait does.

@@ -295,3 +295,27 @@ func TestAKeyIsLeftToReadersHoweverManyCallsWait(t *testing.T) {
 		l.Release()
 	})
 }
+
+// A reader is granted its upgrade after the key was marked as shared, and before the voters hear of
+// it. The key stays exclusive.
+func TestAnUpgradeInBetweenKeepsTheKeyExclusive(t *testing.T) {
+	inBubble(t, func(t *testing.T, w *mesh) {
+		a := w.alone()
+		l := mustLock(t, a, "k", vote.Shared)
+		l.MarkShared()
+		if err := l.Upgrade(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if err := l.ShareAgain(); err != nil {
+			t.Fatal(err)
+		}
+		r := requestFor("k", vote.Shared)
+		r.Try = true
+		_, err := granted(a.Request(t.Context(), "trylock", r))
+		wantIs(t, err, errs.Held)
+		if l.Mode() != vote.Exclusive {
+			t.Error(l.Mode())
+		}
+		mustUnlock(t, l)
+	})
+}
