@@ -118,8 +118,8 @@ func (q *Requester) Evict(now vote.Now, key vote.Key, token vote.Token, reason s
 // have a TTL from then on.
 const maxPrefixQueries = 4
 
-// inquiries has the queries and the watches of a node. Both are in order of their nonces.
-type inquiries struct {
+// queryTable has the queries and the watches of a node. Both are in order of their nonces.
+type queryTable struct {
 	queries    []*query     // queries under way, or waiting for their turn
 	queriesDue vote.Instant // no query times out or is repeated before then
 	watches    []*watch
@@ -127,27 +127,27 @@ type inquiries struct {
 }
 
 // nextNonce returns a new nonce.
-func (i *inquiries) nextNonce() uint64 {
-	i.nonce++
-	return i.nonce
+func (t *queryTable) nextNonce() uint64 {
+	t.nonce++
+	return t.nonce
 }
 
 // queryByNonce returns the query of a nonce; nil if the query is over.
-func (i *inquiries) queryByNonce(nonce uint64) *query {
-	at, ok := slices.BinarySearchFunc(i.queries, nonce, func(l *query, n uint64) int { return cmp.Compare(l.nonce, n) })
+func (t *queryTable) queryByNonce(nonce uint64) *query {
+	at, ok := slices.BinarySearchFunc(t.queries, nonce, func(l *query, n uint64) int { return cmp.Compare(l.nonce, n) })
 	if !ok {
 		return nil
 	}
-	return i.queries[at]
+	return t.queries[at]
 }
 
 // watchByNonce returns the watch of a nonce; nil if the watch is over.
-func (i *inquiries) watchByNonce(nonce uint64) *watch {
-	at, ok := slices.BinarySearchFunc(i.watches, nonce, func(w *watch, n uint64) int { return cmp.Compare(w.nonce, n) })
+func (t *queryTable) watchByNonce(nonce uint64) *watch {
+	at, ok := slices.BinarySearchFunc(t.watches, nonce, func(w *watch, n uint64) int { return cmp.Compare(w.nonce, n) })
 	if !ok {
 		return nil
 	}
-	return i.watches[at]
+	return t.watches[at]
 }
 
 func (q *Requester) addQuery(now vote.Now, kind EventKind, m vote.Message, in *inspection) uint64 {

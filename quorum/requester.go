@@ -51,7 +51,7 @@ type Requester struct {
 	leaseGroups
 	timeLimits
 	hedges
-	inquiries
+	queryTable
 	meter
 }
 
@@ -66,7 +66,7 @@ func New(cfg Config, now vote.Now) *Requester {
 			endsNext: earliest{at: vote.Never}, lengths: lengthList{next: earliest{at: vote.Never}},
 			renewals: renewals{report: cfg.ReportRenewals},
 		},
-		inquiries: inquiries{queriesDue: vote.Never},
+		queryTable: queryTable{queriesDue: vote.Never},
 	}
 	q.setConfig(cfg.Electorate, vote.Electorate{})
 	q.refreshAt = now.Fast.Add(q.every())

@@ -107,8 +107,8 @@ func init() {
 
 		// How long a state has lasted matters only to queries and watches, and there are none here.
 		"lease.extras.from": skip, "lease.Voter.news": none, "lease.keyTable.catalog": none,
-		"lease.Voter.queries": none, "lease.session.applying": none, "quorum.inquiries.queries": none, "quorum.inquiries.queriesDue": skip,
-		"quorum.inquiries.watches": none,
+		"lease.Voter.queries": none, "lease.session.applying": none, "quorum.queryTable.queries": none, "quorum.queryTable.queriesDue": skip,
+		"quorum.queryTable.watches": none,
 		// These matter for leases with a length of their own, or a minimum hold time.
 		"lease.entry.wonAt": ifTimed, "quorum.coldVote.relSerial": ifTimed,
 		// Whether a holder was told of contention decides only whether the holder is told again,
