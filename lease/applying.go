@@ -32,7 +32,7 @@ type applying struct {
 	// last has the index of each request's last entry in listed; only the last entry counts.
 	last map[vote.Number]int
 
-	residuals []vote.Number // requests with residual votes of leases with a length
+	residuals []vote.Number // requests with residual votes
 	refused   []refusal
 	inAnswer  []vote.Serial // by index in listed: the vote listed in the answer
 	chunk     []vote.Entry
@@ -138,7 +138,7 @@ func (t *applying) goesOver(v *Voter) {
 	case applyDrops:
 		s.syncing = false
 	case applyListed:
-		for _, g := range v.votes.residuals.outliving(s.id) {
+		for _, g := range v.votes.residuals.of(s.id) {
 			t.residuals = append(t.residuals, g.number)
 		}
 		v.toil(len(t.residuals) / scanned)

@@ -90,14 +90,15 @@ type scheduling struct {
 }
 
 func (t *scheduling) run(v *Voter) (done bool) {
-	for t.left > 0 && !t.s.leaves() {
+	for !t.s.leaves() {
+		if t.left = min(t.left, len(t.s.all)); t.left == 0 {
+			break
+		}
 		if v.tired() {
 			return false
 		}
 		v.toil(1)
-		if t.left = min(t.left, len(t.s.all)) - 1; t.left < 0 {
-			break
-		}
+		t.left--
 		if e := t.s.all[t.left]; e != nil && e.key != nil && e.serial == 0 {
 			v.scheduleRequest(e)
 		}

@@ -66,6 +66,24 @@ func TestAWaitingWatchHasNoGapAfterABurst(t *testing.T) {
 	}
 }
 
+// A watch that waits misses nothing, even if the voter has forgotten events of other watched keys.
+func TestAWaitingWatchHasNoGapThoughEventsOfOtherWatchesAreForgotten(t *testing.T) {
+	b := newBooth(t, 1)
+	f := b.begins("quiet")
+	b.watch("busy", false)
+	for range 3 {
+		b.burst()
+	}
+	if lost := b.v.news.lost; lost <= f.seq {
+		t.Fatalf("no event after %d is forgotten, the newest such is %d", f.seq, lost)
+	}
+	b.ask(b.sessions[0], "quiet")
+	b.win(b.sessions[0])
+	if n, gap := f.take(b.out); n != 1 || gap {
+		t.Errorf("the watch is told %d events, a gap: %t", n, gap)
+	}
+}
+
 // Events of a watched key are remembered while the watch is away, between an answer and the next
 // question, though a burst of events of other keys pushes them out.
 func TestAWatchThatIsAwayHasNoGapAfterABurst(t *testing.T) {

@@ -72,16 +72,11 @@ func (h residualVotes) remove(g *entry) {
 	}
 }
 
-// outliving returns the residual votes of a session's leases with a length that isn't over, in
-// order of serials.
-func (h residualVotes) outliving(s vote.SessionID) []*entry {
+// of returns the residual votes of a session, in order of serials.
+func (h residualVotes) of(s vote.SessionID) []*entry {
 	var all []*entry
-	for _, of := range h[s] {
-		for _, g := range of {
-			if g.cold().length > 0 {
-				all = append(all, g)
-			}
-		}
+	for _, votes := range h[s] {
+		all = append(all, votes...)
 	}
 	slices.SortFunc(all, func(a, b *entry) int { return cmp.Compare(a.serial, b.serial) })
 	return all

@@ -197,7 +197,7 @@ func TestWhatIsUsedAgainIsAsGoodAsNew(t *testing.T) {
 
 // The type few is compared with a list, rests with a list, and timers come in the order of their
 // times.
-func TestListsThatSaveRoom(t *testing.T) {
+func TestListsOfTheirOwnAreAsSlices(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	for _, most := range []int{1, 2, 5, 3000} {
 		var l few

@@ -26,7 +26,7 @@ var update = flag.Bool("update", false, "write the conversations in testdata ane
 //	a opens [ttl=1s]            a's next stream begins, with an empty sync
 //	a syncs 1:k[:won=T][:yielded=S][:slot=N][:shared ...] ...   a's next stream, with a sync
 //	a asks 1:k [at=T] [bid=B] [try] [shared | permits=N] [beside=1] [length=400ms] [delay=1s]
-//	    [minhold=1s]
+//	    [minhold=1s] [ends=300ms]
 //	a confirms 1 serial=S token=T [slot=N] [won]
 //	a yields 1 serial=S [slot=N]   with a slot: only this slot is of use
 //	a releases 1 [lost]         lost: the lease was over before the release
@@ -401,6 +401,8 @@ func specOption(w *vote.Spec, k, v string) bool {
 		w.Delay = d()
 	case "minhold":
 		w.MinHold = d()
+	case "ends":
+		w.EndsAfter = d()
 	default:
 		return false
 	}

@@ -66,10 +66,9 @@ func (w *work) beginTurn() { w.limit = min(w.used+turn, Budget) }
 // postpone has a task wait for its turn.
 func (w *work) postpone(t task) { w.tasks = append(w.tasks, t) }
 
-// leftForTimers gives the rest of the budget to the timers, and reports whether there is a rest,
-// after timers have used up their turn.
+// leftForTimers gives the rest of the budget to the timers, and reports whether there is a rest.
 func (w *work) leftForTimers() bool {
-	if w.used < turn || w.used >= Budget {
+	if w.used >= Budget {
 		return false
 	}
 	w.limit = Budget

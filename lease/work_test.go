@@ -345,6 +345,47 @@ func TestTryLocksOnOneKeyCostNothingToEachOther(t *testing.T) {
 	}
 }
 
+// A second reader of a key is another lease that keeps thousands of TryLocks from the key, and all
+// of them are told: the voter counts the work.
+func TestAnotherLeaseBeforeManyTryLocksIsCounted(t *testing.T) {
+	const n = 4096
+	b := newBooth(t, 3)
+	holder, crowd, reader := b.sessions[0], b.sessions[1], b.sessions[2]
+	b.gather(holder, "k", vote.Spec{Mode: vote.Shared}, 1)
+	b.win(holder)
+	b.gather(crowd, "k", vote.Spec{Mode: vote.Exclusive, Try: true}, n)
+	if k := b.v.keys.find("k"); len(k.aside()) != n {
+		t.Fatalf("%d of %d TryLocks are told of the first reader", len(k.aside()), n)
+	}
+	b.gather(reader, "k", vote.Spec{Mode: vote.Shared}, 1)
+	if cost := b.cost(func() { b.win(reader) }); cost < n/weighed {
+		t.Errorf("the second reader costs %d units with %d TryLocks, want at least %d", cost, n, n/weighed)
+	}
+}
+
+// A reader that confirms another token than the vote's is compared with all votes of the key: the
+// voter counts the work.
+func TestATokenAmongManyReadersIsCounted(t *testing.T) {
+	const n = 4096
+	b := newBooth(t, 2)
+	b.gather(b.sessions[0], "k", vote.Spec{Mode: vote.Shared}, n)
+	b.settle()
+	reader := b.sessions[1]
+	b.gather(reader, "k", vote.Spec{Mode: vote.Shared}, 1)
+	if reader.serial == 0 {
+		t.Fatal("the reader has no vote")
+	}
+	confirm := func(token vote.Token) int {
+		return b.cost(func() {
+			b.say(reader, vote.Message{Kind: vote.KindConfirm, Number: 1, Serial: reader.serial, Token: token})
+		})
+	}
+	if same, other := confirm(reader.token), confirm(reader.token+1<<30); other < same+n/scanned {
+		t.Errorf("another token costs %d units beside %d readers, the vote's own token %d; want %d more",
+			other, n, same, n/scanned)
+	}
+}
+
 // A reader that is queued behind a writer changes nothing for the TryLocks that were told of a
 // lease: the voter needs no pass over the TryLocks.
 func TestAReaderThatComesToWaitLooksAtNoTryLock(t *testing.T) {

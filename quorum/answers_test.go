@@ -111,10 +111,19 @@ func TestVotersAreAskedNoMoreThanSoOften(t *testing.T) {
 func TestWhoStandsInLineIsToldOfTheFirst(t *testing.T) {
 	b := newBench(t, 3)
 	b.all()
-	b.pass(time.Millisecond)
+	b.pass(proveEvery)
 	first, second := b.lock(false), b.lock(false)
 	if w := b.q.PendingReason(b.now, second); w.Reason != WaitNoQuorum {
 		t.Errorf("%+v", w)
+	}
+	for range 2 { // the deferred request to the third voter is sent in between
+		b.pass(proveAfter)
+		b.acks("v0", "v1") // a majority has processed the front of the queue, and voted for another
+	}
+	for _, n := range []vote.Number{first, second} {
+		if w := b.q.PendingReason(b.now, n); w.Reason != WaitHeld {
+			t.Errorf("request %d: %+v", n, w)
+		}
 	}
 	b.promise("v0", first, 1, 100)
 	b.promise("v1", first, 1, 100)

@@ -2,12 +2,15 @@ package quorum
 
 import "fmt"
 
-// Audit checks a rule on which sendDeferred relies: a request that has been sent to a voter, and
-// isn't deferred, has been sent to each voter of its key's committee that answers this node, or is
-// on its way to this voter in a sync. Audit reads every request; only tests call Audit, after each
-// step.
+// Audit checks two rules. Only leases are in a lease group. And a request that has been sent to a
+// voter, and isn't deferred, has been sent to each voter of its key's committee that answers this
+// node, or is on its way to this voter in a sync: sendDeferred relies on this rule. Audit reads
+// every request; only tests call Audit, after each step.
 func (q *Requester) Audit() error {
 	for r := q.roll.first; r != nil; r = r.next {
+		if r.group != nil && r.state != stateWon {
+			return fmt.Errorf("request %d has a lease group, and isn't a lease", r.number)
+		}
 		if r.hedging || r.sentAt == 0 || r.state == stateEnding {
 			continue
 		}

@@ -22,3 +22,25 @@ func TestTheAuditDemandsRequestsOfVotersThatAnswerOnly(t *testing.T) {
 		t.Error("v1 answers, was not asked, and the audit finds nothing")
 	}
 }
+
+// The audit finds a request that has ended and is still in its lease group.
+func TestTheAuditDemandsThatOnlyLeasesAreInGroups(t *testing.T) {
+	b := newBench(t, 3)
+	b.all()
+	n := b.lock(false)
+	b.promise("v0", n, 1, 100)
+	b.promise("v1", n, 1, 100)
+	b.granted(n, true)
+	r := b.q.requests[n]
+	g := r.group
+	if err := b.q.Audit(); err != nil || g == nil {
+		t.Fatalf("a lease of group %v: %v", g, err)
+	}
+	b.q.Release(b.now, n)
+	if err := b.q.Audit(); err != nil {
+		t.Error(err)
+	}
+	if r.group = g; b.q.Audit() == nil {
+		t.Error("a released request is in a lease group, and the audit finds nothing")
+	}
+}

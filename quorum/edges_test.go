@@ -135,6 +135,25 @@ func TestAConfirmationCountsForItsOwnVoteOnly(t *testing.T) {
 	b.granted(n, true)
 }
 
+// While the link to a voter is broken, the voter may raise the token of its vote. The request hasn't
+// won with the earlier token, although the vote has the same serial number.
+func TestATokenRaisedMeanwhileIsTheVotes(t *testing.T) {
+	b := newBench(t, 3)
+	b.all()
+	n := b.lock(false)
+	b.promise("v0", n, 1, 100)
+	b.promise("v1", n, 1, 5000)
+	b.q.Unlink(b.now, b.place("v1"))
+	b.link("v1", vote.Entry{Number: n, Serial: 1, Token: 9000})
+	b.say("v0", vote.Message{Kind: vote.KindConfirmed, Number: n, Serial: 1, Token: 5000})
+	b.granted(n, false)
+	b.say("v0", vote.Message{Kind: vote.KindConfirmed, Number: n, Serial: 1, Token: 9000})
+	b.granted(n, true)
+	if e := b.last(EventGranted); e.Token != vote.Token(9000).First() {
+		t.Errorf("token %d", e.Token)
+	}
+}
+
 // Two busy answers of a full voter take the request out of the expected digest only once.
 func TestAVoterThatIsFullTwiceKeepsTheBook(t *testing.T) {
 	b := newBench(t, 3)

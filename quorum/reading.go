@@ -228,9 +228,10 @@ func (q *Requester) readVote(p *peer, t *answerReading, r *request) {
 			x.relSerial = e.serial
 			p.digest.amend(x.relAt, vote.Digest{}.Minus(vote.DigestOfVote(e.serial)))
 		}
-	case ok && r.state == stateWon && e.serial == v.serial && v.token == r.token && e.slot == v.slot:
-		// The vote is unchanged, even if an earlier round of the tally has reached the voter since.
-		// (A voter that has restarted may give the vote's number to a vote for another slot.)
+	case ok && e.serial == v.serial && v.token == r.token && e.slot == v.slot:
+		// The request has won (its token is zero before), and the vote is unchanged, even if an
+		// earlier round of the tally has reached the voter since. (A voter that has restarted may
+		// give the vote's number to a vote for another slot.)
 	case ok && e.serial == v.serial:
 		q.noteToken(p, e.token)
 		v.slot, v.token, v.confirming = e.slot, e.token, 0

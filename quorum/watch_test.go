@@ -173,8 +173,8 @@ func TestAWatchIsAskedAgainWhereThereWasNoRoom(t *testing.T) {
 	if w := b.asked("v0", vote.KindWatch); len(w) != 1 || w[0].Seq != 7 || w[0].Incarnation != 5 {
 		t.Fatalf("%+v", w)
 	}
-	for range 2 { // before v0 is given up as silent
-		b.say("v0", vote.Message{Kind: vote.KindNews, Nonce: nonce, Incarnation: 5, Seq: 7})
+	for later := range uint64(2) { // before v0 is given up as silent
+		b.say("v0", vote.Message{Kind: vote.KindNews, Nonce: nonce, Incarnation: 5, Seq: 7 + later})
 		if w := b.asked("v0", vote.KindWatch); len(w) != 0 {
 			t.Fatalf("asked again at once: %+v", w)
 		}

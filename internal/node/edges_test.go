@@ -3,6 +3,7 @@ package node
 import (
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/lockmesh/lockmesh/internal/vote"
 	"github.com/lockmesh/lockmesh/quorum"
@@ -42,6 +43,36 @@ func TestANodeGivesWayToAnOlderProcessOfItsName(t *testing.T) {
 	if a.Bars() == "" || a.Quiet() == 0 {
 		t.Error("its voter goes on")
 	}
+}
+
+// A young voter has met a majority of another configuration, which counts. After the goodbyes of
+// two of these voters, the node shows for how much longer its own voter waits for their leases.
+func TestANodeShowsHowLongAnotherConfigurationHoldsItsVoter(t *testing.T) {
+	m := newMesh(t, 3)
+	a := m.nodes["a"]
+	meet := func(name vote.NodeID, s vote.Standing) {
+		a.Met(m.now, &vote.Sighting{
+			Peer:    vote.SessionID{Node: name, Incarnation: 99},
+			Terms:   vote.Terms{Voters: []vote.NodeID{"x", "y", "z"}, MaxTTL: ttl},
+			Account: vote.Account{Standing: s, Counted: 100 * ttl, Up: 100 * ttl},
+		})
+	}
+	want := func(d time.Duration, when string) {
+		t.Helper()
+		if got := a.HeldFor(m.now); got != d {
+			t.Errorf("%s: the voter waits for another %v, want %v", when, got, d)
+		}
+	}
+	want(0, "before")
+	for _, name := range []vote.NodeID{"x", "y", "z"} {
+		meet(name, vote.StandingCounting)
+	}
+	want(0, "with no end known")
+	meet("x", vote.StandingLeaving)
+	meet("y", vote.StandingLeaving)
+	want(ttl, "without a majority of the others")
+	m.pass(ttl / 4)
+	want(ttl*3/4, "later")
 }
 
 // The account of a voter that has just started describes a voter without votes that count yet; the

@@ -232,6 +232,19 @@ func TestAGapOfTheMeshIsAGapOfAMajority(t *testing.T) {
 	r.want("granted! c10@10", "synced")
 }
 
+// A voter that had a gap counts again once a query was answered and a majority has reported all
+// events from before the query: the restart of the next voter is no gap then.
+func TestAVoterCountsAgainBeforeTheNextGap(t *testing.T) {
+	r := newHarness(t, 3)
+	r.begin()
+	r.want("synced")
+	for place := range 3 {
+		r.merger.AddReports(0, place, true, nil, 0)
+		r.show()
+	}
+	r.want()
+}
+
 func TestAFailedLookIsTriedAgain(t *testing.T) {
 	r := newHarness(t, 3)
 	r.merger.AddReports(0, 1, true, nil, 0)

@@ -134,7 +134,7 @@ func suites() []*suite {
 		all = append(all, &suite{
 			name: "unit tests", pkg: pkg, guards: guards,
 			args: slices.Concat(quick, []string{
-				"-test.skip", "Anything|LacksAVoter|KeysUsedOnce|Alloc|Room|Memory|Crowd",
+				"-test.skip", "Anything|LacksAVoter|KeysUsedOnce|Allocate|MemoryOf|CrowdThat|GivesItsRoomBack",
 			}),
 		})
 	}
