@@ -362,8 +362,8 @@ func TestALongStatementIsBrokenOff(t *testing.T) {
 					s.tick()
 				}
 				s.agrees(0)
-				if got := s.v.Size(); got.Requests != 10 || len(s.v.work.tasks) != 0 {
-					t.Errorf("after %d steps: %+v and %d tasks are left", ticks, got, len(s.v.work.tasks))
+				if got := s.v.Size(); got.Requests != 10 || len(s.v.tasks) != 0 {
+					t.Errorf("after %d steps: %+v and %d tasks are left", ticks, got, len(s.v.tasks))
 				}
 			}
 		})

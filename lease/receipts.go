@@ -99,7 +99,7 @@ func (t *scheduling) run(v *Voter) (done bool) {
 		}
 		v.toil(1)
 		t.left--
-		if e := t.s.all[t.left]; e != nil && e.key != nil && e.serial == 0 {
+		if e := t.s.all[t.left]; e.serial == 0 {
 			v.scheduleRequest(e)
 		}
 	}
