@@ -206,3 +206,68 @@ func TestAReaderUpgradesBesideTheUnlockOfItsWriter(t *testing.T) {
 		}
 	})
 }
+
+// Calls of a reader are under way when the outermost lease leaves the key to the reader: they end
+// with the voters' answers, and those of the outermost lease with ErrReleased.
+func TestCallsOfAReaderOutliveTheUnlockOfItsWriter(t *testing.T) {
+	inBubble(t, func(t *testing.T, w *wire) {
+		a, b, _ := w.three()
+		writer := must[*Lease](t)(a.Lock(t.Context(), "k", WithTTL(5*time.Second), WithoutRenewal()))
+		reader := must[*Lease](t)(a.RLock(writer.Context(), "k"))
+		inner := must[*Lease](t)(a.Lock(writer.Context(), "k"))
+		time.Sleep(time.Second)
+		w.stall("b", true)
+		w.stall("c", true)
+		call := func(l *Lease, value string) (set, extend <-chan outcome) {
+			set = later(func() (*Lease, error) { return nil, l.SetValue(t.Context(), []byte(value)) })
+			extend = later(func() (*Lease, error) { return nil, l.Extend(t.Context(), 5*time.Second) })
+			stillWaits(t, set)
+			stillWaits(t, extend)
+			return set, extend
+		}
+		var ended []<-chan outcome
+		for _, l := range []*Lease{writer, inner} {
+			set, extend := call(l, "old")
+			ended = append(ended, set, extend)
+		}
+		set, extend := call(reader, "new")
+		unlock(t, writer)
+		for _, c := range ended {
+			wantIs(t, (<-c).err, ErrReleased)
+		}
+		stillWaits(t, set)
+		stillWaits(t, extend)
+		w.stall("b", false)
+		w.stall("c", false)
+		for _, c := range []<-chan outcome{set, extend} {
+			if r := <-c; r.err != nil {
+				t.Error(r.err)
+			}
+		}
+		info := must[Info](t)(b.Inspect(t.Context(), "k"))
+		if len(info.Holders) != 1 || string(info.Holders[0].Value) != "new" {
+			t.Errorf("%+v", info)
+		}
+		isShared(t, b, reader)
+		unlock(t, reader)
+	})
+}
+
+// After a reader has upgraded the key of the lease around it, the outer lease stays exclusive until
+// Downgrade.
+func TestTheLeaseAroundAnUpgradedReaderStaysExclusive(t *testing.T) {
+	inBubble(t, func(t *testing.T, w *wire) {
+		a, b, _ := w.three()
+		outer := must[*Lease](t)(a.RLock(t.Context(), "k"))
+		reader := must[*Lease](t)(a.RLock(outer.Context(), "k"))
+		check(t, reader.Upgrade(t.Context()))
+		unlock(t, reader)
+		if outer.Mode() != Exclusive {
+			t.Errorf("the outer lease is %v", outer.Mode())
+		}
+		wantIs(t, second(b.TryRLock(t.Context(), "k")), ErrHeld)
+		check(t, outer.Downgrade(t.Context()))
+		isShared(t, b, outer)
+		unlock(t, outer)
+	})
+}

@@ -309,14 +309,13 @@ func (r *reentries) leaveToReaders(outermost *Lease) (wait func() error) {
 		return nil
 	}
 	r.state = heldByReaders
-	wait = outermost.own.Share() // under the lock: an upgrade of a reader comes later
 	for l := range r.open {
 		if !l.nested.reader {
 			l.nested.ctx.Cancel(ErrReleased)
 			r.remove(l)
 		}
 	}
-	return wait
+	return outermost.own.Share() // under the lock: an upgrade of a reader comes later
 }
 
 // EndAll ends all open leases, since the key is lost or released. It reports whether readers still

@@ -60,8 +60,10 @@ func (l *Lease) Downgrade(ctx context.Context) error {
 // A lease shares its key with all leases that have re-entered the lease. So Upgrade of a shared
 // lease fails with [ErrClash] at once while another lease is held that has re-entered the same
 // lease, unless the other is around the upgrading lease. While an upgrade waits, an RLock that
-// would re-enter the lease fails with ErrClash, too. Once the outermost lease has left the key to
-// readers, Unlock of an upgraded reader shares the key again if other readers remain.
+// would re-enter the lease fails with ErrClash, too. While the outermost lease is held, the key
+// stays exclusive after Unlock of an upgraded reader; Downgrade shares the key. Once the outermost
+// lease has left the key to readers, Unlock of an upgraded reader shares the key again if other
+// readers remain.
 //
 // Two readers that both want to upgrade would wait for each other, so the later request fails with
 // [ErrClash] at once: its caller should unlock and lock again. If ctx ends first, the error is as

@@ -158,7 +158,7 @@ func (l *Lease) SetValue(ctx context.Context, cause func() error, value []byte) 
 			return
 		}
 		b := l.ensurePending()
-		b.value, b.valueWaits = value, append(b.valueWaits, valueWait{version, done})
+		b.value, b.valueWaits = value, append(b.valueWaits, valueWait{pendingCall{cause, done}, version})
 	})
 }
 
@@ -166,7 +166,7 @@ func (l *Lease) SetValue(ctx context.Context, cause func() error, value []byte) 
 func (l *Lease) Extend(ctx context.Context, cause func() error, d time.Duration) error {
 	const unconfirmed = "no majority of the voters has confirmed the extension yet"
 	return l.inLoop(ctx, "extend", unconfirmed, cause, func(now vote.Now, done chan<- error) {
-		l.extend(now, d, done)
+		l.extend(now, d, pendingCall{cause, done})
 	})
 }
 
@@ -224,13 +224,13 @@ func (l *Lease) inLoop(ctx context.Context, op, unconfirmed string, cause func()
 
 // extend has the voters and the loop's timer keep the lease until d from now. The loop calls
 // extend.
-func (l *Lease) extend(now vote.Now, d time.Duration, done chan<- error) {
+func (l *Lease) extend(now vote.Now, d time.Duration, c pendingCall) {
 	loop, a := l.loop, l.options
 	to := max(now.Fast.Add(d), a.endsAt())
 	ends := a.length + to.Sub(a.endsAt())
 	held, later := loop.node.Extend(now, l.number, d, to.Sub(now.Fast))
 	if !held { // the node is about to report the end of the lease
-		done <- l.fail(errs.Failure{Op: "extend", Key: string(l.key), Reason: errs.Lost})
+		c.done <- l.fail(errs.Failure{Op: "extend", Key: string(l.key), Reason: errs.Lost})
 		return
 	}
 	if a.requested.Fixed && d > min(a.grantedLength, loop.engine.GrantLimit()) {
@@ -240,8 +240,8 @@ func (l *Lease) extend(now vote.Now, d time.Duration, done chan<- error) {
 	a.end.Store(int64(to))
 	loop.scheduleEnd(now, l)
 	if !later {
-		done <- nil
+		c.done <- nil
 		return
 	}
-	l.ensurePending().extending = append(l.ensurePending().extending, done)
+	l.ensurePending().extending = append(l.ensurePending().extending, c)
 }

@@ -409,7 +409,9 @@ func (l *loop) end() {
 			for _, w := range b.valueWaits {
 				w.done <- l.fail(errs.Failure{Op: "setvalue", Key: string(lease.key), Reason: errs.Closed})
 			}
-			lease.answerExtensions(errs.Closed)
+			for _, c := range b.extending {
+				c.done <- l.fail(errs.Failure{Op: "extend", Key: string(lease.key), Reason: errs.Closed})
+			}
 		}
 		lease.finish(lease.notReleased())
 	}

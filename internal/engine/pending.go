@@ -14,7 +14,7 @@ type pendingOps struct {
 	upgrading  *call
 	value      []byte // the newest value
 	valueWaits []valueWait
-	extending  []chan<- error
+	extending  []pendingCall
 	// stops the timer that ends a lease of a set length, or that releases a key kept from others
 	stop func()
 }
@@ -28,24 +28,27 @@ func (l *Lease) ensurePending() *pendingOps {
 	return l.pending
 }
 
-// valueWait is a call of SetValue under way.
-type valueWait struct {
-	version uint64
-	done    chan<- error
+// pendingCall is a call of SetValue or Extend under way.
+type pendingCall struct {
+	// cause returns why the caller's lease, the outermost or one that has re-entered it, has ended;
+	// nil while it is held.
+	cause func() error
+	done  chan<- error
 }
 
-// answerExtensions answers the calls of Extend: with nil if the voters have confirmed, or with the
-// cause of the lease's end.
-func (l *Lease) answerExtensions(cause error) {
+// valueWait is a call of SetValue under way, for a version of the value.
+type valueWait struct {
+	pendingCall
+	version uint64
+}
+
+// confirmExtensions answers the calls of Extend: the voters have confirmed.
+func (l *Lease) confirmExtensions() {
 	if l.pending == nil {
 		return
 	}
-	for _, done := range l.pending.extending {
-		if cause == nil {
-			done <- nil
-		} else {
-			done <- l.EndError("extend", cause, "")
-		}
+	for _, c := range l.pending.extending {
+		c.done <- nil
 	}
 	l.pending.extending = nil
 }
@@ -109,20 +112,25 @@ func (l *Lease) upgradeError(c *call, cause error) error {
 }
 
 // failPending answers the pending upgrade, value changes and extensions of an ended lease with the
-// cause of its end.
+// cause of its end. Nested readers may keep the key; the calls of these readers go on.
 func (l *loop) failPending(now vote.Now, lease *Lease, cause error) {
 	b := lease.pending
 	if b == nil {
 		return
 	}
+	// A nested lease that upgrades is no reader any more.
 	if c := b.upgrading; c != nil && l.calls.take(c.number) == c {
 		l.node.Release(now, c.number)
 		c.answer(result{err: lease.upgradeError(c, cause)})
 	}
 	b.upgrading = nil
-	for _, w := range b.valueWaits {
-		w.done <- lease.EndError("setvalue", cause, "")
+	failed := func(op string, c pendingCall) bool {
+		ended := c.cause()
+		if ended != nil {
+			c.done <- lease.EndError(op, ended, "")
+		}
+		return ended != nil
 	}
-	b.valueWaits = nil
-	lease.answerExtensions(cause)
+	b.valueWaits = slices.DeleteFunc(b.valueWaits, func(w valueWait) bool { return failed("setvalue", w.pendingCall) })
+	b.extending = slices.DeleteFunc(b.extending, func(c pendingCall) bool { return failed("extend", c) })
 }

@@ -33,7 +33,7 @@ func TestAValueThatNoMajorityHasWhenTheUpgradeIsGranted(t *testing.T) {
 		a.Post(false, func(vote.Now) {
 			l.ensurePending().value = []byte("new")
 			// This is as if no voter had stored the value yet.
-			l.pending.valueWaits = append(l.pending.valueWaits, valueWait{2, done})
+			l.pending.valueWaits = append(l.pending.valueWaits, valueWait{pendingCall{done: done}, 2})
 		})
 		mustUnlock(t, other)
 		if err := <-upgrade; err != nil {
