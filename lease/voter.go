@@ -191,7 +191,7 @@ func (v *Voter) Tick(now vote.Now, out []vote.Outbound) []vote.Outbound {
 	v.begin(now, out)
 	v.goOn()
 	if v.isDue() && v.work.leftForTimers() {
-		v.advance() // many timers were due at the same time
+		v.advance() // many timers were due, or a task has made some due
 	}
 	return v.end()
 }
