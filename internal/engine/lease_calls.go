@@ -152,12 +152,18 @@ func (l *Lease) Upgrade(ctx context.Context) error {
 func (l *Lease) SetValue(ctx context.Context, cause func() error, value []byte) error {
 	const unconfirmed = "no majority of the voters has confirmed the value yet"
 	return l.inLoop(ctx, "setvalue", unconfirmed, cause, func(now vote.Now, done chan<- error) {
+		b := l.ensurePending()
+		if c := b.upgrading; c != nil {
+			// First, so that a voter that confirms the value shows the value with the upgraded
+			// lease, too.
+			l.loop.node.Set(now, c.number, value)
+			c.Value = value
+		}
 		version := l.loop.node.Set(now, l.number, value)
 		if version == 0 { // the node is about to report the lease's end
 			done <- l.fail(errs.Failure{Op: "setvalue", Key: string(l.key), Reason: errs.Lost})
 			return
 		}
-		b := l.ensurePending()
 		b.value, b.valueWaits = value, append(b.valueWaits, valueWait{pendingCall{cause, done}, version})
 	})
 }
@@ -226,6 +232,9 @@ func (l *Lease) inLoop(ctx context.Context, op, unconfirmed string, cause func()
 // extend.
 func (l *Lease) extend(now vote.Now, d time.Duration, c pendingCall) {
 	loop, a := l.loop, l.options
+	if l.pending != nil && len(l.pending.extending) > 0 {
+		loop.drainNode(now) // the confirmation of the extension before doesn't confirm this one
+	}
 	to := max(now.Fast.Add(d), a.endsAt())
 	ends := a.length + to.Sub(a.endsAt())
 	held, later := loop.node.Extend(now, l.number, d, to.Sub(now.Fast))
