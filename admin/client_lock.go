@@ -72,9 +72,10 @@ func (c *Client) Lease(ctx context.Context, id string) (*Lease, error) {
 	return c.lease(ctx, http.MethodGet, leasePath(id, ""), nil)
 }
 
-// Extend has a lease end ttl from now, or at its present end if later; zero is the ttl of before.
-// The errors are as for [Client.Lease], and [lockmesh.ErrNoQuorum]: then the lease may last longer
-// or not.
+// Extend has a lease end ttl from now, or at its present end if later; zero is the ttl of before. A
+// ttl longer than that of the grant is an [ErrRequest]: after a crash of the node the voters would
+// give the key to the next holder before the lease's end. The errors are as for [Client.Lease], and
+// [lockmesh.ErrNoQuorum]: then the lease may last longer or not.
 func (c *Client) Extend(ctx context.Context, id string, ttl time.Duration) (*Lease, error) {
 	query := url.Values{}
 	if ttl != 0 {

@@ -34,6 +34,9 @@ type clientLease struct {
 	ended func()
 	// renewed is the length of a hold's lease; for the hold's own goroutine.
 	renewed time.Duration
+	// granted is the ttl of the grant: how long the voters keep the key at most after a crash of
+	// this node.
+	granted time.Duration
 
 	mu  sync.Mutex
 	ttl time.Duration // of the grant or the latest extension; zero for a hold, which its node renews
@@ -54,7 +57,7 @@ func (c *clientLease) extended(ttl time.Duration) {
 
 // add keeps a lease until the lease ends, and then calls ended.
 func (t *leases) add(lease *lockmesh.Lease, ttl time.Duration, ended func()) *clientLease {
-	c := &clientLease{id: rand.Text(), lease: lease, ttl: ttl}
+	c := &clientLease{id: rand.Text(), lease: lease, granted: ttl, ttl: ttl}
 	c.ended = sync.OnceFunc(func() {
 		t.end(c)
 		ended()
@@ -200,6 +203,12 @@ func (x *exchange) extend() error {
 	}
 	if ttl, err = x.duration("ttl", ttl, x.h.longestTTL()); err != nil {
 		return err
+	}
+	if ttl > c.granted {
+		// The client would work on after a crash of this node, beside the next holder.
+		return failure(ErrRequest, "ttl: %v is longer than the %v for which the lock was taken, and the "+
+			"voters keep the key no longer than that after a crash of the node; take the lock with the "+
+			"longest ttl that you extend it to", ttl, c.granted)
 	}
 	if err := c.lease.Extend(x.ctx, ttl); err != nil {
 		return err

@@ -58,6 +58,72 @@ func TestAClientsLease(t *testing.T) {
 	})
 }
 
+// TestAnExtensionOutlivesItsNode : a client works on after the node has crashed, until the deadline
+// that the client was told. So the voters keep the key until then, and the node accepts no
+// extension beyond the length for which the voters keep the key.
+func TestAnExtensionOutlivesItsNode(t *testing.T) {
+	for name, row := range map[string]struct {
+		ttl     time.Duration
+		refused bool
+	}{
+		"the same":           {0, false},
+		"as long":            {3 * time.Second, false},
+		"shorter":            {2 * time.Second, false},
+		"longer":             {8 * time.Second, true},
+		"a millisecond more": {3001 * time.Millisecond, true},
+		"longer than MaxTTL": {time.Hour, true},
+		"negative":           {-time.Second, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			run(t, func(t *testing.T, m *meshtest.Mesh) {
+				s := newSite(t, m, "a")
+				l, err := s.c.Lock(t.Context(), "job", LockOptions{TTL: 3 * time.Second})
+				must(t, err)
+				time.Sleep(2500 * time.Millisecond)
+				extended, err := s.c.Extend(t.Context(), l.ID, row.ttl)
+				if err == nil {
+					l = extended
+				}
+				if row.refused {
+					wantError(t, err, ErrRequest)
+				} else {
+					must(t, err)
+				}
+				m.Crash("a")
+				next, err := m.Node("b").Lock(t.Context(), "job")
+				must(t, err)
+				if early := time.Until(l.Deadline); early > 0 {
+					t.Errorf("b has the key %v before the deadline told to a's client", early)
+				}
+				must(t, next.Unlock(t.Context()))
+			})
+		})
+	}
+}
+
+// TestAnExtensionIsAsLongAsTheLease : an extension may be as long as the lease was at its grant,
+// though the extension before was shorter; the error for a longer extension says what to do.
+func TestAnExtensionIsAsLongAsTheLease(t *testing.T) {
+	run(t, func(t *testing.T, m *meshtest.Mesh) {
+		s := newSite(t, m, "a")
+		l, err := s.c.Lock(t.Context(), "job", LockOptions{TTL: 3 * time.Second})
+		must(t, err)
+		for _, ttl := range []time.Duration{time.Second, 3 * time.Second, 0} {
+			must(t, second(s.c.Extend(t.Context(), l.ID, ttl)))
+		}
+		_, err = s.c.Extend(t.Context(), l.ID, 4*time.Second)
+		wantError(t, err, ErrRequest)
+		if err == nil {
+			return
+		}
+		for _, part := range []string{"4s is longer than the 3s", "take the lock with the longest ttl"} {
+			if !strings.Contains(err.Error(), part) {
+				t.Errorf("%q isn't in %q", part, err)
+			}
+		}
+	})
+}
+
 // TestARefusalIsShort : the answer to a refused request names some holders and waiters of a crowded
 // key, and counts the others.
 func TestARefusalIsShort(t *testing.T) {

@@ -61,7 +61,7 @@ var parameters = map[string]struct{ kind, text string }{
 	"prefix":       {"string", "Only keys that begin with this; all keys without"},
 	"after":        {"string", "Only keys after this one, by name: next of the page before"},
 	"limit":        {"integer", "The length of a page, up to 1000; 100 without"},
-	"ttl":          {"duration", "The length of the lease, such as 10s. Without: the longest allowed; for a hold, the node's own; for an extension, that of before"},
+	"ttl":          {"duration", "The length of the lease, such as 10s. Without: the longest allowed; for a hold, the node's own; for an extension, that of before. An extension is no longer than the lease was at its grant: the voters keep the key no longer after a crash of the node"},
 	"wait":         {"duration", "How long to wait, such as 30s, up to 24h. A lock isn't waited for without; an eviction for 30s, other actions for a minute. ready and settled: up to 1m, and none without"},
 	"mode":         {"string", "exclusive, shared or permit; exclusive without"},
 	"permits":      {"integer", "The number of permits of a semaphore, 1 to 1024, on which all users of the key agree"},
