@@ -21,10 +21,8 @@ func (x *exchange) acquire(opts ...lockmesh.Option) (*lockmesh.Lease, error) {
 	}
 	lease, err := take(x.ctx, append(opts, more...)...)
 	if errors.Is(err, lockmesh.ErrHeld) {
-		ctx, cancel := context.WithTimeout(x.ctx, lookTime)
-		defer cancel()
-		if info, failed := x.h.mesh.Inspect(ctx, x.param); failed == nil {
-			err = &heldBy{err, summaryOf(&info)}
+		if lock := x.h.looks.at(x.ctx, x.param, x.h.mesh.Inspect); lock != nil {
+			err = &heldBy{err, lock}
 		}
 	}
 	return lease, err

@@ -30,6 +30,7 @@ type Handler struct {
 	streams gauge
 	answers gauge
 	actions gauge
+	looks   looks
 	decided decidedTTL
 
 	closing context.Context // ends with Close

@@ -131,6 +131,10 @@ const (
 	// lookTime is how long a refused request for a lock looks for the present holders, for its
 	// answer. A majority answers within milliseconds or not at all.
 	lookTime = time.Second
+
+	// lookAge is how old the present holders in the answer to a refused request may be. A caller
+	// that tries again later sees the next holder.
+	lookAge = 200 * time.Millisecond
 )
 
 // Option changes a handler made by [New].
