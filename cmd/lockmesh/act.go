@@ -45,11 +45,14 @@ func (v *revokeVerb) Run(ctx context.Context, g *globals) error {
 	})
 }
 
+// success is the JSON of a verb without a result.
+type success struct {
+	Done bool `json:"done"`
+}
+
 // done reports the success of an action.
 func (g *globals) done(text string) error {
-	return g.print(struct {
-		Done bool `json:"done"`
-	}{true}, func(w io.Writer) { _, _ = fmt.Fprintln(w, text) })
+	return g.print(success{true}, func(w io.Writer) { _, _ = fmt.Fprintln(w, text) })
 }
 
 // evictVerb ends a lease.

@@ -19,12 +19,15 @@ Example:
   (umask 077; lockmesh keygen > lockmesh.key)   # then LOCKMESH_SECRET_FILE=lockmesh.key`
 }
 
+// newSecret is the JSON of keygen.
+type newSecret struct {
+	Secret string `json:"secret"`
+}
+
 // Run runs the verb.
 func (*keygenVerb) Run(g *globals) error {
 	secret := string(lockmesh.NewSecret())
-	return g.print(struct {
-		Secret string `json:"secret"`
-	}{secret}, func(w io.Writer) { _, _ = fmt.Fprintln(w, secret) })
+	return g.print(newSecret{secret}, func(w io.Writer) { _, _ = fmt.Fprintln(w, secret) })
 }
 
 // versionVerb prints the version.
