@@ -61,7 +61,8 @@ func NewClient(address, token string) (*Client, error) {
 	} else {
 		u, err := url.Parse(address)
 		if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.RawQuery != "" || u.Fragment != "" || u.User != nil {
-			return nil, fmt.Errorf("admin: the address %q is neither the path of a socket nor a URL such as http://127.0.0.1:7951", address)
+			return nil, fmt.Errorf("admin: the address %q is neither the path of a socket nor a URL such as http://127.0.0.1:7951; "+
+				"write ./NAME for a socket in the present directory", address)
 		}
 		c.base = strings.TrimSuffix(u.String(), "/")
 	}

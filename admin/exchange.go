@@ -175,6 +175,10 @@ func (x *exchange) duration(name string, or, most time.Duration) (time.Duration,
 		return or, nil
 	}
 	d, err := time.ParseDuration(text)
+	if err == nil && d > most && name == "ttl" {
+		return 0, failure(ErrRequest, "ttl=%q is longer than %v: the voters keep a key for the mesh's MaxTTL "+
+			"at most after a crash of the node, and the node may allow less", text, most)
+	}
 	if err != nil || d < 0 || d > most {
 		return 0, failure(ErrRequest, "%s=%q: a duration such as 30s or 1m30s is needed, up to %v", name, text, most)
 	}

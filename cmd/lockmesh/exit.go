@@ -77,6 +77,8 @@ func codeOf(err error) int {
 		return exitHeld
 	case is(lockmesh.ErrConfig, lockmesh.ErrRefused, lockmesh.ErrState, admin.ErrUnauthorized, admin.ErrForbidden):
 		return exitConfig
+	case refutes(err): // the flags are usable, and the mesh is in another state
+		return exitFailure
 	case is(lockmesh.ErrKey, lockmesh.ErrOption, lockmesh.ErrPermits, admin.ErrRequest):
 		return exitUsage
 	case is(lockmesh.ErrNoQuorum, lockmesh.ErrClosed, lockmesh.ErrBusy, admin.ErrStopping, admin.ErrLimit, admin.ErrNoAnswer, errNoAgent, context.DeadlineExceeded):

@@ -55,6 +55,20 @@ func TestExitCodes(t *testing.T) {
 			t.Errorf("%q: the complaint is %q", args, p.err.String())
 		}
 	}
+	for _, row := range []struct {
+		code int
+		text string
+		args []string
+	}{
+		{64, "--ttl 1ms is less than 200ms", []string{"run", "--ttl", "1ms", "k", "--", "true"}},
+		{64, "the voters keep a key for the mesh's MaxTTL at most", []string{"lock", "k", "--ttl", "10h"}},
+		{78, "write ./NAME for a socket in the present directory", []string{"-a", "a.sock", "ls"}},
+		{1, "doesn't hold the key (lockmesh inspect shows the holders with their tokens)", []string{"evict", "k", "--node", "zz"}},
+	} {
+		if p := b.wants(row.code, row.args...); !strings.Contains(p.err.String(), row.text) {
+			t.Errorf("%q: the complaint is %q", row.args, p.err.String())
+		}
+	}
 	b.wants(64, "lock", "--value=x", "-1", "k") // no negative number of a flag
 	b.wants(69, "-a", "/nowhere/s", "run", "k", "--", "true")
 	b.wants(69, "-a", "http://127.0.0.1:1", "status")

@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"net/http"
 	"reflect"
 	"regexp"
 	"strings"
@@ -21,6 +22,9 @@ func describe(err error) string {
 		if own, ok := advices[e.Code]; ok {
 			advice = own
 		}
+		if refutes(err) {
+			advice = "lockmesh inspect shows the holders with their tokens"
+		}
 		message := e.Message
 		if e.Code == "held" && e.Lock == nil {
 			advice = heldAdvice
@@ -36,6 +40,7 @@ func describe(err error) string {
 	if errors.Is(err, lockmesh.ErrConfig) {
 		text = nameSettings(text)
 	}
+	text = optionTTL.ReplaceAllString(text, "--ttl $1")
 	text = strings.ReplaceAll(text, "\n", "; ")
 	for {
 		short := strings.TrimPrefix(strings.TrimPrefix(text, "lockmesh: "), "admin: ")
@@ -48,6 +53,16 @@ func describe(err error) string {
 
 // wrongField finds the field of lockmesh.Config in a line of the text of an error.
 var wrongField = regexp.MustCompile(`the configuration is wrong: (\w+): `)
+
+// optionTTL is the option of the library that --ttl sets, in the library's errors.
+var optionTTL = regexp.MustCompile(`WithTTL\(([^)]*)\)`)
+
+// refutes reports whether the node has refused a request that it understands, since the lease that
+// the request names isn't held.
+func refutes(err error) bool {
+	var e *admin.Error
+	return errors.As(err, &e) && e.Code == "request" && e.Status == http.StatusConflict
+}
 
 // nameSettings adds to each line about a field of lockmesh.Config the flag and the variable that
 // set the field.

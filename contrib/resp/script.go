@@ -5,6 +5,7 @@ import (
 	"context"
 	"crypto/sha1" //nolint:gosec // Redis names scripts by it
 	"encoding/hex"
+	"slices"
 	"strings"
 	"sync"
 )
@@ -101,6 +102,9 @@ func doScript(x *call) reply {
 		}
 		return found
 	case what == "FLUSH" && len(x.args) <= 2:
+		if len(x.args) == 2 && !slices.Contains([]string{"SYNC", "ASYNC"}, strings.ToUpper(x.args[1])) {
+			return failure("ERR SCRIPT FLUSH only support SYNC|ASYNC option")
+		}
 		x.s.scripts.flush()
 		return ok
 	case what == "KILL":

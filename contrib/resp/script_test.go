@@ -201,6 +201,7 @@ func TestScriptsAreKnownByTheirDigests(t *testing.T) {
 		c.want(fmt.Sprintf("%q", digest), "SCRIPT", "LOAD", compareAndDelete)
 		c.want("[:1 :0]", "SCRIPT", "EXISTS", strings.ToUpper(digest), "0")
 		c.want(":0", "EVALSHA", strings.ToUpper(digest), 1, "k", "v")
+		c.want("-ERR SCRIPT FLUSH only support SYNC|ASYNC option", "SCRIPT", "FLUSH", "LATER")
 		c.want("+OK", "SCRIPT", "FLUSH", "ASYNC")
 		c.want("-NOSCRIPT…", "EVALSHA", digest, 1, "k", "v")
 		c.want(":0", "EVAL", compareAndDelete, 1, "k", "v") // is remembered, too

@@ -245,7 +245,7 @@ func doBLPop(x *call) reply {
 	switch {
 	case err != nil || math.IsNaN(seconds) || math.IsInf(seconds, 0):
 		return failure("ERR timeout is not a float or out of range")
-	case seconds < 0:
+	case seconds < 0 || seconds*1000 > math.MaxInt64: // Redis calls both negative
 		return failure("ERR timeout is negative")
 	}
 	item, none := x.popLocked(key)

@@ -32,6 +32,7 @@ func TestSignals(t *testing.T) {
 
 		began := time.Now()
 		c.want("nil[]", "BLPOP", "signal", "0.25")
+		c.want("-ERR timeout is negative", "BLPOP", "signal", "1e300")
 		if took := time.Since(began); took != 250*time.Millisecond {
 			t.Errorf("BLPOP waited for %v", took)
 		}
