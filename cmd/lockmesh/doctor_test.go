@@ -8,7 +8,9 @@ import (
 	"log/slog"
 	"net"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -212,7 +214,50 @@ func TestDoctorOnNamesWithSeveralAddresses(t *testing.T) {
 	}
 }
 
-// TestDoctorOnVoters : doctor's findings about the voters of a status.
+// TestDoctorOnAMeshThatStarts : of three voters two have just started, and one is missing. The
+// voters are quiet for a minute, so however slow the machine is, doctor finds them quiet.
+func TestDoctorOnAMeshThatStarts(t *testing.T) {
+	const secret = "kQ7vXw2-first-hB9zLm4TgY8s"
+	t.Parallel()
+	b := newRoom(t)
+	addrs := []string{freeport.Address(t), freeport.Address(t)}
+	for i, name := range []string{"a", "b"} {
+		p := b.command("agent", "--socket", filepath.Join(b.dir, name), "--bind", addrs[i], "--name", name,
+			"--peers", strings.Join(addrs, ","), "--voters", "a,b,c", "--max-ttl", "1m")
+		p.Env = append(p.Env, "LOCKMESH_SECRET="+secret)
+		p.start()
+	}
+	args := []string{"--voters", "a,b,c", "--peers", strings.Join(addrs, ","), "--max-ttl", "1m", "--name", "d"}
+	until(t, "both agents are in the mesh", func() bool {
+		all, code := b.diagnosis(secret, args...)
+		if code != 1 {
+			t.Fatalf("doctor ends with %d: %+v", code, all)
+		}
+		return slices.ContainsFunc(all, func(f finding) bool { return f.Check == "join" && strings.Contains(f.Reason, "2 nodes") })
+	})
+	all, _ := b.diagnosis(secret, args...)
+	wantFinding(t, all, "voters", warn, "a has started recently, and its votes don't count yet")
+	wantFinding(t, all, "voters", warn, "b has started recently, and its votes don't count yet")
+	wantFinding(t, all, "voters", warn, "c is ")
+	wantFinding(t, all, "ready", fail, "no lock can be granted: 0 of 3 voters count, and 2 are needed")
+}
+
+// TestDoctorOnAFewFiles : doctor runs under a low limit of open files.
+func TestDoctorOnAFewFiles(t *testing.T) {
+	b := newRoom(t)
+	p := b.command("doctor", "-o", "json", "--voters", "a", "--name", "a", "--insecure")
+	p.Args = append([]string{"sh", "-c", `ulimit -n 256; exec "$0" "$@"`, p.Path}, p.Args[1:]...)
+	sh, err := exec.LookPath("sh")
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.Path = sh
+	p.run()
+	wantFinding(t, objects[finding](t, p.out.String()), "files", warn, "a process may have 256 files open")
+}
+
+// TestDoctorOnVoters : doctor's findings about the voters of a status: of clocks, which no test can
+// set apart on one machine, and of votes that don't come.
 func TestDoctorOnVoters(t *testing.T) {
 	var s lockmesh.Status
 	s.Electorate = lockmesh.ElectorateStatus{
