@@ -134,33 +134,33 @@ func TestAWaitForTheLeasesOfARefusedNodeIsTold(t *testing.T) {
 		for _, name := range voters {
 			w.join(name, voters, func(c *Config) { c.Logger = slog.New(slog.NewTextHandler(logs, nil)).With("on", name) })
 		}
-		x := w.join("x", voters, func(c *Config) { c.MaxTTL = 24 * time.Hour })
+		x := w.join("x", voters, func(c *Config) { c.MaxTTL = 30 * time.Minute })
 		time.Sleep(time.Second)
 		if err := x.Close(); err != nil {
 			t.Error(err)
 		}
-		time.Sleep(time.Hour)
+		time.Sleep(5 * time.Minute)
 		a := w.meshes[0]
 		if _, err := a.TryLock(t.Context(), "k"); err == nil {
 			t.Fatal("the voters count, and x may hold the lock")
 		}
-		if s := a.Stats(); s.Quiet < 22*time.Hour || s.Quiet > 23*time.Hour {
+		if s := a.Stats(); s.Quiet < 24*time.Minute || s.Quiet > 26*time.Minute {
 			t.Errorf("quiet for %v", s.Quiet)
 		}
 		s := a.Status()
-		if len(s.Refused) != 1 || s.Refused[0].Name != "x" || !strings.Contains(s.Refused[0].Reason, "MaxTTL is 10s here and 24h0m0s at x") {
+		if len(s.Refused) != 1 || s.Refused[0].Name != "x" || !strings.Contains(s.Refused[0].Reason, "MaxTTL is 10s here and 30m0s at x") {
 			t.Errorf("refused: %+v", s.Refused)
 		}
-		if v := s.Electorate.Voters[0]; v.Name != "a" || v.Quiet < 22*time.Hour {
+		if v := s.Electorate.Voters[0]; v.Name != "a" || v.Quiet < 24*time.Minute {
 			t.Errorf("%+v", v)
 		}
 		for _, name := range voters {
-			lines := logs.all("level=WARN", "this voter waits for leases of a refused node: MaxTTL is 24h0m0s on x ("+wireAddr("x")+") and 10s on "+name, "on="+name)
+			lines := logs.all("level=WARN", "this voter waits for leases of a refused node: MaxTTL is 30m0s on x ("+wireAddr("x")+") and 10s on "+name, "on="+name)
 			if len(lines) != 1 {
 				t.Errorf("%s has told %d times: %v", name, len(lines), lines)
 			}
 		}
-		time.Sleep(23 * time.Hour)
+		time.Sleep(26 * time.Minute)
 		if err := a.Ready(t.Context()); err != nil || len(a.Status().Refused) != 0 {
 			t.Errorf("%v; refused: %+v", err, a.Status().Refused)
 		}

@@ -215,12 +215,20 @@ func (r *rollout) work(ctx context.Context, name string, m *Mesh) {
 	}
 }
 
+// fleets returns the sizes of fleets to try: with -short only the first.
+func fleets(sizes ...int) []int {
+	if testing.Short() {
+		return sizes[:1]
+	}
+	return sizes
+}
+
 // A Deployment replaces its processes one after the other: each new process is started beside the
 // others; once the new process is settled, an old process begins to leave, and the next new process
 // is started. A lock is served throughout.
 func TestARolloutBySettledServesAllTheWhile(t *testing.T) {
 	sampled.Unraced(t)
-	for _, n := range []int{3, 5} {
+	for _, n := range fleets(3, 5) {
 		t.Run(fmt.Sprintf("%d processes", n), func(t *testing.T) {
 			inCountedBubble(t, func(t *testing.T, w *living) {
 				old, next := []string{"a", "b", "c", "d", "e"}[:n], []string{"f", "g", "h", "i", "j"}[:n]
@@ -241,7 +249,7 @@ func TestARolloutBySettledServesAllTheWhile(t *testing.T) {
 // for longer than its replacement takes to be settled. A lock is served throughout.
 func TestARolloutWithoutASurgeServesAllTheWhile(t *testing.T) {
 	sampled.Unraced(t)
-	for _, n := range []int{3, 4, 5} {
+	for _, n := range fleets(3, 4, 5) {
 		for _, c := range []struct{ pause, drain time.Duration }{
 			{time.Millisecond, 0},
 			{5 * time.Second, 0},
@@ -285,13 +293,13 @@ func TestMaxTTLIsChangedByRollouts(t *testing.T) {
 				// A voter takes two MaxTTL and a second to leave, and in a fleet without a register
 				// only one process may end at a time.
 				r := &rollout{w: w, surge: true, overlap: hasRegister, grace: 2*long + 5*time.Second}
-				fleets := [][]string{{"a", "b", "c"}, {"d", "e", "f"}, {"g", "h", "i"}}
-				r.found(fleets[0], with(short))
+				names := [][]string{{"a", "b", "c"}, {"d", "e", "f"}, {"g", "h", "i"}}
+				r.found(names[0], with(short))
 				b := w.burden(with(short))
 				for i, maxTTL := range []time.Duration{long, short} {
-					r.replace(fleets[i], fleets[i+1], with(maxTTL))
+					r.replace(names[i], names[i+1], with(maxTTL))
 					b.restart("x", with(maxTTL)) // y and z keep their configuration
-					for _, name := range []string{"x", "y", "z", fleets[i+1][0]} {
+					for _, name := range []string{"x", "y", "z", names[i+1][0]} {
 						w.until(name, "a MaxTTL of "+maxTTL.String(), func(s ElectorateStatus) bool { return s.MaxTTL == maxTTL && !s.Joint })
 					}
 				}
@@ -314,11 +322,11 @@ func TestTheSecretIsChangedByRollouts(t *testing.T) {
 			return expect(3, func(c *Config) { c.Secrets, c.Insecure = secrets, false })
 		}
 		r := &rollout{w: w, surge: true, grace: deploymentGrace}
-		fleets := [][]string{{"a", "b", "c"}, {"d", "e", "f"}, {"g", "h", "i"}, {"j", "k", "l"}}
-		r.found(fleets[0], with(old))
+		names := [][]string{{"a", "b", "c"}, {"d", "e", "f"}, {"g", "h", "i"}, {"j", "k", "l"}}
+		r.found(names[0], with(old))
 		b := w.burden(with(old))
 		for i, secrets := range [][]Secret{{old, fresh}, {fresh, old}, {fresh}} {
-			r.replace(fleets[i], fleets[i+1], with(secrets...))
+			r.replace(names[i], names[i+1], with(secrets...))
 			for _, name := range []string{"x", "y"} {
 				b.restart(name, with(secrets...))
 			}
@@ -326,7 +334,7 @@ func TestTheSecretIsChangedByRollouts(t *testing.T) {
 			if err := w.nodes["z"].SetSecrets(secrets...); err != nil {
 				t.Fatal(err)
 			}
-			all := append(slices.Clone(fleets[i+1]), "x", "y", "z")
+			all := append(slices.Clone(names[i+1]), "x", "y", "z")
 			for limit := time.Now().Add(time.Minute); !isStepDone(w.nodes["z"].Status().Secrets, len(secrets), all); time.Sleep(time.Second) {
 				if time.Now().After(limit) {
 					t.Fatalf("step %d isn't complete: %+v", i+1, w.nodes["z"].Status().Secrets)
