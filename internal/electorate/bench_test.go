@@ -50,7 +50,7 @@ func newBench(t *testing.T, e string) *bench {
 // restart begins an incarnation with the given content of the directory; b and c are connected.
 func (b *bench) restart(s vote.DiskState, life vote.Incarnation) {
 	b.m = New(Config{Self: vote.SessionID{Node: "a", Incarnation: life}, Founders: nodes("a b c"), MaxTTL: maxTTL}, s, b.now)
-	b.m.Stand(Standing{Counting: true})
+	b.m.SetOwnVoter(OwnVoter{Counting: true})
 	for _, peer := range nodes("b c") {
 		b.m.Link(b.now, conn(peer), vote.SessionID{Node: peer, Incarnation: 7})
 	}

@@ -400,7 +400,7 @@ func TestAllVotersLeaveAtOnceAndAreReplaced(t *testing.T) {
 		l.pass(200 * time.Millisecond) // no new process can be voted in yet
 		for _, name := range nodes(test.old) {
 			if l.units[name].m.Votes() {
-				l.stand(l.units[name]).Leave(l.now)
+				l.setOwnVoter(l.units[name]).Leave(l.now)
 				l.collect(l.units[name])
 			}
 		}
@@ -432,7 +432,7 @@ func TestWhatIsNotSettled(t *testing.T) {
 	unsettled("d", "has just started")
 	l.pass(maxTTL)
 	unsettled("d", "")
-	l.stand(l.units["a"]).Leave(l.now)
+	l.setOwnVoter(l.units["a"]).Leave(l.now)
 	l.collect(l.units["a"])
 	l.pass(maxTTL)
 	unsettled("d", "being changed")
@@ -441,7 +441,7 @@ func TestWhatIsNotSettled(t *testing.T) {
 	l.stop("a")
 	l.pass(maxTTL)
 	unsettled("d", "")
-	l.stand(l.units["b"]).Leave(l.now) // without a replacement
+	l.setOwnVoter(l.units["b"]).Leave(l.now) // without a replacement
 	l.collect(l.units["b"])
 	l.pass(maxTTL)
 	unsettled("c", "the voter b is leaving")
@@ -458,7 +458,7 @@ func TestOfFiveVotersThreeLeaveAndOneOfThemStays(t *testing.T) {
 	l.fresh("a b c d e")
 	l.pass(aMoment)
 	for _, name := range nodes("a b c") {
-		l.stand(l.units[name]).Leave(l.now)
+		l.setOwnVoter(l.units[name]).Leave(l.now)
 		l.collect(l.units[name])
 	}
 	l.run()

@@ -18,7 +18,7 @@ func scene(t *testing.T, e, others string) *bench {
 	b := &bench{t: t, now: vote.Now{Fast: 1e12, Slow: 1e12, Wall: 1_700_000_000_000_000}}
 	s := vote.DiskState{Mesh: "m", Name: "a", Dir: 1, Writes: 10, Electorate: electorate(e)}
 	b.m = New(Config{Self: vote.SessionID{Node: "a", Incarnation: 1}, Founders: nodes("a"), MaxTTL: maxTTL}, s, b.now)
-	b.m.Stand(Standing{Counting: true})
+	b.m.SetOwnVoter(OwnVoter{Counting: true})
 	b.save("")
 	b.now.Fast, b.now.Slow = b.now.Fast.Add(longAgo), b.now.Slow.Add(longAgo)
 	b.m.begin(b.now)
@@ -422,7 +422,7 @@ func TestTheDrainIsAMaximumTTLByAnyClock(t *testing.T) {
 // over.
 func drainBench(t *testing.T) *bench {
 	b := newBench(t, "4: a b c (a b)")
-	b.m.Stand(Standing{Top: 50, Counting: true})
+	b.m.SetOwnVoter(OwnVoter{Top: 50, Counting: true})
 	for _, peer := range nodes("b c") {
 		b.report(peer, 900)
 	}
@@ -469,7 +469,7 @@ func TestTheFloorIsTheLargestTokenOfThoseWhoSpeakAfterTheDrain(t *testing.T) {
 
 	b = drainBench(t)
 	b.pass(1)
-	b.m.Stand(Standing{Top: 1000, Counting: true}) // a itself knows a larger token
+	b.m.SetOwnVoter(OwnVoter{Top: 1000, Counting: true}) // a itself knows a larger token
 	b.report("b", 700)
 	if v := b.m.race.value; v.MinToken != 1000 {
 		t.Fatalf("%+v", v)

@@ -165,16 +165,16 @@ func (l *lab) gossip() {
 	slices.SortFunc(all, func(a, b Seen) int { return strings.Compare(string(a.Name), string(b.Name)) })
 	for _, name := range l.names {
 		if u := l.units[name]; u.m != nil {
-			l.stand(u).Gossip(l.now, all)
+			l.setOwnVoter(u).Gossip(l.now, all)
 			l.collect(u)
 		}
 	}
 	l.run()
 }
 
-// stand informs a machine about its voter, which applies the stored electorate, as in package node.
-func (l *lab) stand(u *unit) *Machine {
-	u.m.Stand(Standing{Top: u.top, Counting: !u.quiet && u.m.Stored().Has(u.m.Elector()) && u.m.Counts() > l.now.Fast})
+// setOwnVoter informs a machine about its voter, which applies the stored electorate, as in package node.
+func (l *lab) setOwnVoter(u *unit) *Machine {
+	u.m.SetOwnVoter(OwnVoter{Top: u.top, Counting: !u.quiet && u.m.Stored().Has(u.m.Elector()) && u.m.Counts() > l.now.Fast})
 	return u.m
 }
 
@@ -215,8 +215,8 @@ func (l *lab) flush(u *unit) {
 	if u.broken == "" {
 		u.disk = s
 	}
-	l.stand(u).Saved(l.now, s.Writes, u.broken)
-	l.stand(u)
+	l.setOwnVoter(u).Saved(l.now, s.Writes, u.broken)
+	l.setOwnVoter(u)
 }
 
 // flushAll completes all waiting saves of a node, and the saves that follow.
@@ -281,7 +281,7 @@ func (l *lab) deliver(m letter) {
 	if m.m.Kind == vote.KindRefused {
 		u.m.Distrust(l.now, m.from)
 	} else {
-		l.stand(u).Receive(l.now, m.conn, vote.SessionID{Node: m.from, Incarnation: m.incarnation}, &m.m)
+		l.setOwnVoter(u).Receive(l.now, m.conn, vote.SessionID{Node: m.from, Incarnation: m.incarnation}, &m.m)
 	}
 	l.collect(u)
 }
@@ -308,7 +308,7 @@ func (l *lab) pass(d time.Duration) {
 				if l.ticks[name]++; l.ticks[name] > 3 {
 					l.t.Fatalf("%s wants to be ticked at one instant for ever", name)
 				}
-				l.stand(u).Tick(l.now)
+				l.setOwnVoter(u).Tick(l.now)
 				l.collect(u)
 			}
 		}

@@ -32,8 +32,8 @@ type Config struct {
 // three; more voters make each lock slower.
 const MaxVoters = 7
 
-// Standing is the state of a machine's own voter, as reported by the owner.
-type Standing struct {
+// OwnVoter is the state of a machine's own voter, as reported by the owner.
+type OwnVoter struct {
 	Top      vote.Token // the largest token known to the voter
 	Limit    vote.Token // the largest token accepted by the voter from others; zero if unknown
 	Counting bool       // the voter's votes count, so the voter remembers its promises
@@ -43,7 +43,7 @@ type Standing struct {
 type Machine struct {
 	cfg     Config
 	now     vote.Now
-	own     Standing
+	own     OwnVoter
 	out     []vote.Outbound
 	saves   []vote.DiskState
 	alarms  []string
@@ -154,8 +154,8 @@ func (m *Machine) member() bool {
 	return !m.cfg.Frozen && m.Trusted() && m.state.Electorate.Has(m.Elector())
 }
 
-// Stand sets the state of this node's own voter.
-func (m *Machine) Stand(s Standing) { m.own = s }
+// SetOwnVoter sets the state of this node's own voter.
+func (m *Machine) SetOwnVoter(v OwnVoter) { m.own = v }
 
 // Drain appends the messages to be sent to out, and clears the queue of messages.
 func (m *Machine) Drain(out []vote.Outbound) []vote.Outbound {

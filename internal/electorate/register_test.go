@@ -68,7 +68,7 @@ func (l *lab) answer() {
 	}
 	arrive := func() {
 		if u.m != nil && u.self == c.from {
-			l.stand(u).Registered(l.now, result)
+			l.setOwnVoter(u).Registered(l.now, result)
 			l.collect(u)
 		}
 	}
@@ -492,7 +492,7 @@ func TestAFormerVoterHasNoTerm(t *testing.T) {
 	l.fresh("a b c d")
 	l.pass(2*aMoment + 5*maxTTL)
 	u := l.units["a"]
-	if err := l.stand(u).Propose(l.now, []vote.Elector{l.units["b"].m.Elector(), l.units["c"].m.Elector(), l.units["d"].m.Elector()}); err != nil {
+	if err := l.setOwnVoter(u).Propose(l.now, []vote.Elector{l.units["b"].m.Elector(), l.units["c"].m.Elector(), l.units["d"].m.Elector()}); err != nil {
 		t.Fatal(err)
 	}
 	l.collect(u)

@@ -122,8 +122,8 @@ func New(self vote.SessionID, terms vote.Terms, now vote.Now) *Machine {
 // Phase returns the phase of the voter.
 func (m *Machine) Phase() Phase { return m.phase }
 
-// StandsAside reports whether this node takes no part in the mesh, since its voter must not count.
-func (m *Machine) StandsAside() bool {
+// Inactive reports whether this node takes no part in the mesh, since its voter must not count.
+func (m *Machine) Inactive() bool {
 	switch m.phase {
 	case PhaseWaiting, PhaseGaveWay:
 		return true

@@ -115,10 +115,10 @@ func (n *Node) enter(now vote.Now, e *vote.Electorate) bool {
 	return true
 }
 
-// standing reports the state of this node's voter to the machine, and returns the machine.
-func (n *Node) standing() *electorate.Machine {
+// refreshElect reports the state of this node's voter to the machine, and returns the machine.
+func (n *Node) refreshElect() *electorate.Machine {
 	top, counting := n.voter.Top()
-	n.elect.Stand(electorate.Standing{Top: top, Limit: n.voter.Limit(), Counting: counting})
+	n.elect.SetOwnVoter(electorate.OwnVoter{Top: top, Limit: n.voter.Limit(), Counting: counting})
 	return n.elect
 }
 
@@ -132,7 +132,7 @@ func (n *Node) linked(now vote.Now, conn vote.Conn, voter vote.SessionID) {
 		n.unlinked(now, old.conn)
 	}
 	n.links[voter.Node] = dialed{conn, voter}
-	n.standing().Link(now, conn, voter)
+	n.refreshElect().Link(now, conn, voter)
 	if n.req.Knows(voter.Node) {
 		n.req.Link(now, conn, voter)
 	}
@@ -190,7 +190,7 @@ func (n *Node) receiveElecting(now vote.Now, conn vote.Conn, from vote.SessionID
 		n.elect.Distrust(now, from.Node)
 		return
 	}
-	n.standing().Receive(now, conn, from, m)
+	n.refreshElect().Receive(now, conn, from, m)
 	if m.Kind == vote.KindElectorate {
 		n.reconfigure(now)
 		n.req.AckEpoch(now, conn, m.Epoch)
@@ -217,7 +217,7 @@ func (n *Node) electorates(now vote.Now) {
 			n.route(n.voter.Withdraw(now, n.spare[:0]))
 		}
 		n.req.AckEpoch(now, vote.LocalConn, stored.Version)
-		n.standing()
+		n.refreshElect()
 	}
 	n.count(now)
 	n.collect()
@@ -253,7 +253,7 @@ func (n *Node) Known() *vote.Electorate {
 // Gossip takes in the full list of peers known to gossip. The list is only a hint.
 func (n *Node) Gossip(now vote.Now, all []electorate.Seen) {
 	if n.elect != nil {
-		n.standing().Gossip(now, all)
+		n.refreshElect().Gossip(now, all)
 		n.settle(now)
 	}
 }
@@ -271,7 +271,7 @@ func (n *Node) Saves() []vote.DiskState {
 // synced.
 func (n *Node) Saved(now vote.Now, writes uint64, failed string) {
 	if n.elect != nil {
-		n.standing().Saved(now, writes, failed)
+		n.refreshElect().Saved(now, writes, failed)
 		n.settle(now)
 	}
 }
@@ -288,7 +288,7 @@ func (n *Node) RegisterCalls() []vote.RegisterCall {
 // Registered reports the result of a register call.
 func (n *Node) Registered(now vote.Now, result vote.RegisterResult) {
 	if n.elect != nil {
-		n.standing().Registered(now, result)
+		n.refreshElect().Registered(now, result)
 		n.settle(now)
 	}
 }
@@ -338,7 +338,7 @@ func (n *Node) Propose(now vote.Now, voters []vote.Elector) error {
 	if n.elect == nil {
 		return errors.New("the electorate is fixed: the voters are those in the configuration")
 	}
-	err := n.standing().Propose(now, voters)
+	err := n.refreshElect().Propose(now, voters)
 	n.settle(now)
 	return err
 }
@@ -349,7 +349,7 @@ func (n *Node) Votes() bool { return n.voter != nil && (n.elect == nil || n.elec
 // LeaveElectorate has this node voted out, if the other nodes can do without this voter.
 func (n *Node) LeaveElectorate(now vote.Now) {
 	if n.elect != nil {
-		n.standing().Leave(now)
+		n.refreshElect().Leave(now)
 		n.settle(now)
 	}
 }
@@ -361,7 +361,7 @@ func (n *Node) Recover(now vote.Now, names []vote.NodeID) error {
 		return errors.New("the electorate is fixed: the voters are those in the configuration")
 	}
 	top, _ := n.voter.Top()
-	err := n.standing().Recover(now, names, max(top, vote.TokenAt(now.Wall)+vote.Token(vote.Skew.Microseconds())))
+	err := n.refreshElect().Recover(now, names, max(top, vote.TokenAt(now.Wall)+vote.Token(vote.Skew.Microseconds())))
 	n.settle(now)
 	return err
 }

@@ -82,8 +82,8 @@ func (n *Node) HeldFor(now vote.Now) time.Duration {
 	return n.guard.Rest(now)
 }
 
-// standsAside reports whether this node takes no part in the mesh, since its voter must not count.
-func (n *Node) standsAside() bool { return n.guard != nil && n.guard.StandsAside() }
+// inactive reports whether this node takes no part in the mesh, since its voter must not count.
+func (n *Node) inactive() bool { return n.guard != nil && n.guard.Inactive() }
 
 // obey applies the guard's phase to the voter.
 func (n *Node) obey(now vote.Now) {

@@ -300,7 +300,7 @@ func (n *Node) Tick(now vote.Now) {
 	}
 	n.req.Tick(now)
 	if n.elect != nil {
-		n.standing().Tick(now)
+		n.refreshElect().Tick(now)
 	}
 	if n.guard != nil {
 		n.guard.Tick(now)
@@ -359,11 +359,11 @@ func (n *Node) Voters(now vote.Now) []quorum.VoterState {
 }
 
 // Ready reports whether a majority of the voters answers this node and counts.
-func (n *Node) Ready() bool { return n.req.Ready() && !n.standsAside() }
+func (n *Node) Ready() bool { return n.req.Ready() && !n.inactive() }
 
 // Spare returns how many voters may fail with a majority left; see [quorum.Requester.Spare].
 func (n *Node) Spare() int {
-	if n.standsAside() {
+	if n.inactive() {
 		return 0
 	}
 	return n.req.Spare()

@@ -49,7 +49,7 @@ func (n *Node) Unsettled(now vote.Now) string {
 		}
 	}
 	if n.elect != nil {
-		if text := n.standing().Unsettled(now); text != "" {
+		if text := n.refreshElect().Unsettled(now); text != "" {
 			return text
 		}
 	}

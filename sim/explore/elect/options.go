@@ -106,7 +106,7 @@ type Builder func(cfg electorate.Config, state vote.DiskState, now vote.Now) Mac
 
 func genuine(cfg electorate.Config, state vote.DiskState, now vote.Now) Machine {
 	m := electorate.New(cfg, state, now)
-	m.Stand(electorate.Standing{Counting: true})
+	m.SetOwnVoter(electorate.OwnVoter{Counting: true})
 	return Genuine{m}
 }
 
