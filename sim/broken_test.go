@@ -86,9 +86,9 @@ var brokenRules = []brokenRule{
 	},
 	{
 		name: "the minimum token is asked of the new half alone", file: changeFile,
-		old:  "if !decides(e, tells) {",
-		text: "if BROKEN && !majority(e.Voters, tells) || !BROKEN && !decides(e, tells) {",
-		more: []edit{{changeFile, "range e.All() {\n\t\tif !tells(v)", "range vote.If(BROKEN, e.Voters, e.All()) {\n\t\tif !tells(v)"}},
+		old:  "if !decides(e, confirms) {",
+		text: "if BROKEN && !majority(e.Voters, confirms) || !BROKEN && !decides(e, confirms) {",
+		more: []edit{{changeFile, "range e.All() {\n\t\tif !confirms(v)", "range vote.If(BROKEN, e.Voters, e.All()) {\n\t\tif !confirms(v)"}},
 	},
 	{
 		name: "the minimum token is what was heard before the drain ended", file: changeFile,

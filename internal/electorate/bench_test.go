@@ -43,7 +43,7 @@ func newBench(t *testing.T, e string) *bench {
 	b := &bench{t: t, now: vote.Now{Fast: 1e12, Slow: 1e12, Wall: 1_700_000_000_000_000}}
 	b.restart(vote.DiskState{Mesh: "m", Name: "a", Dir: 1, Writes: 10, Electorate: electorate(e)}, 1)
 	b.save("")
-	b.heard()
+	b.sent()
 	return b
 }
 
@@ -67,8 +67,8 @@ func (b *bench) say(from vote.NodeID, m vote.Message) {
 	b.m.Receive(b.now, c, vote.SessionID{Node: from, Incarnation: life}, &m)
 }
 
-// heard returns the messages sent since the last call, except polls.
-func (b *bench) heard() string {
+// sent returns the messages sent since the last call, except polls.
+func (b *bench) sent() string {
 	var said []string
 	for _, o := range b.m.Drain(nil) {
 		to := "a"
@@ -100,7 +100,7 @@ func (b *bench) heard() string {
 
 func (b *bench) expect(want string) {
 	b.t.Helper()
-	if got := b.heard(); got != want {
+	if got := b.sent(); got != want {
 		b.t.Fatalf("it says %q, want %q", got, want)
 	}
 }

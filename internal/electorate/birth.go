@@ -85,7 +85,7 @@ func (m *Machine) birth() {
 		return
 	}
 	settled := m.alone() || m.now.Slow.Sub(m.candidatesSince) >= birthMargin
-	if settled && m.mayFound() && m.hasTurn(m.candidates, m.candidatesSince.Add(birthMargin)) {
+	if settled && m.mayFound() && m.actsForAll(m.candidates, m.candidatesSince.Add(birthMargin)) {
 		m.pledge(m.candidates, m.cfg.MaxVoters, m.pledgedMaxTTL(m.candidates))
 	}
 }
@@ -105,18 +105,18 @@ func (m *Machine) firstThatMayKnow() *other {
 	return nil
 }
 
-// turnAfter is how much later the next founder acts if the one before doesn't.
-const turnAfter = 2 * time.Second
+// nextFounderAfter is how much later the next founder acts if the one before doesn't.
+const nextFounderAfter = 2 * time.Second
 
-// hasTurn reports whether this node is the founder that acts for all. Without a register the lowest
+// actsForAll reports whether this node is the founder that acts for all. Without a register the lowest
 // founder acts. With a register the next founders stand in: the lowest may have watched the
 // register's record for too short a time, or may be unable to write.
-func (m *Machine) hasTurn(set []vote.Elector, since vote.Instant) bool {
+func (m *Machine) actsForAll(set []vote.Elector, since vote.Instant) bool {
 	rank := slices.Index(set, m.Elector())
 	if rank <= 0 || m.cfg.RegisterTerm == 0 {
 		return rank == 0
 	}
-	return m.now.Slow.Sub(since) >= time.Duration(rank)*turnAfter
+	return m.now.Slow.Sub(since) >= time.Duration(rank)*nextFounderAfter
 }
 
 // isPledgeOverdue reports whether this node's pledge can't be expected to be completed any more.
@@ -215,13 +215,13 @@ func (m *Machine) complete() {
 	if m.pledgesKnown == 0 {
 		m.pledgesKnown = m.now.Slow
 	}
-	m.claims = m.mayFound() && m.hasTurn(set, m.pledgesKnown)
+	m.claims = m.mayFound() && m.actsForAll(set, m.pledgesKnown)
 }
 
 // adoptPledge applies the founders of this node's pledge as version 1.
 func (m *Machine) adoptPledge() {
-	line := lineage(m.stored.Pledge)
-	m.adopt(&vote.Electorate{Version: vote.BirthVersion(line), Lineage: line, Voters: m.stored.Pledge, Most: m.stored.PledgeMost, MaxTTL: m.stored.PledgeMaxTTL})
+	id := lineage(m.stored.Pledge)
+	m.adopt(&vote.Electorate{Version: vote.BirthVersion(id), Lineage: id, Voters: m.stored.Pledge, Most: m.stored.PledgeMost, MaxTTL: m.stored.PledgeMaxTTL})
 }
 
 // abandon gives up this node's electorate, once no majority of the electorate has been seen for
@@ -256,7 +256,7 @@ func (m *Machine) reborn() {
 	m.pledgesKnown, m.claims = 0, false
 	m.register.counts, m.register.warned, m.register.superseded, m.register.barren = 0, false, 0, 0
 	m.started, m.pollAt = m.now.Slow, m.now.Slow
-	for _, c := range m.lines() {
+	for _, c := range m.connections() {
 		m.out = append(m.out, vote.Outbound{Conn: c, Close: true})
 	}
 	clear(m.conns)
@@ -305,7 +305,7 @@ func (m *Machine) meet(from vote.NodeID, e *vote.Consensus) {
 		// Only voters know at once when their majority is gone.
 	case ours.Version > 0 && m.away == 0 && e.Electorate.Version < ours.Version:
 		// Both meshes have a majority. The mesh with the lower version gives way, since only its
-		// processes hear of the other mesh: see Heard.
+		// processes hear of the other mesh: see NoteVersion.
 	case ours.Version > 0:
 		if m.away == 0 && m.cfg.RegisterTerm == 0 {
 			m.alarms = append(m.alarms, fmt.Sprintf("TWO MESHES of one name have met, the other with the voters %s, and locks may have had two holders: "+

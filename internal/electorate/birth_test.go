@@ -338,19 +338,19 @@ func TestAPledgedProcessJoinsAsAnother(t *testing.T) {
 	e := vote.Electorate{Version: vote.BirthVersion(7) + 3, Lineage: 7, Voters: voters}
 	other := e
 	other.Voters = []vote.Elector{pledged, {Name: "x", Dir: 101}, {Name: "y", Dir: 102}}
-	tell := func(contacts []vote.Elector) {
+	report := func(contacts []vote.Elector) {
 		u.m.Receive(l.now, vote.Conn(1), vote.SessionID{Node: "x", Incarnation: 99}, &vote.Message{Kind: vote.KindElectorate, Consensus: &vote.Consensus{Electorate: e, Contacts: contacts}})
 	}
-	tell(voters[:1])
+	report(voters[:1])
 	if u.m.Elector() != pledged || u.m.Known().Version != 0 {
 		t.Error("b believes one that reaches no majority")
 	}
 	e = other // b has even been voted in
-	tell(voters[:2])
+	report(voters[:2])
 	if u.m.Elector() == pledged || u.m.Known().Version != 0 {
 		t.Error("b goes on as the one that has pledged")
 	}
-	tell(voters[:2])
+	report(voters[:2])
 	if vote.VersionNumber(u.m.Known().Version) != 4 {
 		t.Error("b doesn't join")
 	}

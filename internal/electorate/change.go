@@ -36,15 +36,15 @@ func SettleAfter(maxTTL time.Duration) time.Duration { return maxTTL }
 // two writes to a disk that may be slow.
 func (m *Machine) raceTime() time.Duration { return m.maxTTL() }
 
-// turn returns how long this voter lets others go first: half a maximum TTL for each answering
+// candidateDelay returns how long this voter lets others go first: half a maximum TTL for each answering
 // voter with an earlier name.
-func (m *Machine) turn() time.Duration {
+func (m *Machine) candidateDelay() time.Duration {
 	rank := 0
 	for _, v := range m.state.Electorate.All() {
 		if v == m.Elector() {
 			break
 		}
-		if m.well(v) {
+		if m.healthy(v) {
 			rank++
 		}
 	}
@@ -54,7 +54,7 @@ func (m *Machine) turn() time.Duration {
 // move does all work that is due: polls, the founding, the drain, and changes of the electorate
 // after changes of membership.
 func (m *Machine) move() {
-	if majority(m.state.Electorate.Deciding(), m.well) {
+	if majority(m.state.Electorate.Deciding(), m.healthy) {
 		m.away = 0
 	} else if m.away == 0 {
 		m.away = m.now.Slow
@@ -67,7 +67,7 @@ func (m *Machine) move() {
 	}
 	if m.race != nil && m.now.Slow >= m.race.until {
 		m.race = nil
-		m.raceAt = m.now.Slow.Add(m.turn())
+		m.raceAt = m.now.Slow.Add(m.candidateDelay())
 	}
 	switch {
 	case m.state.Electorate.Version == 0 && m.byCount():
@@ -99,12 +99,12 @@ func (m *Machine) pollAll() {
 	}
 }
 
-// want starts a ballot for an electorate when this node's turn has come.
+// want starts a ballot for an electorate when this node's candidate delay is over.
 func (m *Machine) want(value vote.Electorate, why string) {
 	if why != m.needed {
 		m.needed, m.neededAt = why, m.now.Slow
 	}
-	if m.race == nil && m.now.Slow >= m.raceAt && m.now.Slow.Sub(m.neededAt) >= m.turn() {
+	if m.race == nil && m.now.Slow >= m.raceAt && m.now.Slow.Sub(m.neededAt) >= m.candidateDelay() {
 		m.run(value)
 	}
 }
@@ -121,7 +121,7 @@ func (m *Machine) conclude() {
 	if !d.begun && decides(e, func(v vote.Elector) bool { return slices.Contains(d.seen, v) }) {
 		d.begun, d.since = true, m.now.Slow
 	}
-	if m.now.Slow.Sub(m.adopted) >= FailAfter(m.maxTTL()) && !majority(e.Voters, m.well) && majority(e.Old, m.well) {
+	if m.now.Slow.Sub(m.adopted) >= FailAfter(m.maxTTL()) && !majority(e.Voters, m.healthy) && majority(e.Old, m.healthy) {
 		// Without the new voters no lock can be granted. The old voters alone may be restored at
 		// once: every lease under this electorate, or under the version before, has a majority of
 		// the old voters.
@@ -137,13 +137,15 @@ func (m *Machine) conclude() {
 		m.pollAll()
 		d.fresh = m.nonce
 	}
-	tells := func(v vote.Elector) bool { return m.applies(v, d.fresh) && (v == m.Elector() || !m.wild(v.Name)) }
-	if !decides(e, tells) {
+	confirms := func(v vote.Elector) bool {
+		return m.applies(v, d.fresh) && (v == m.Elector() || !m.implausible(v.Name))
+	}
+	if !decides(e, confirms) {
 		return
 	}
 	minToken := e.MinToken
 	for _, v := range e.All() {
-		if !tells(v) {
+		if !confirms(v) {
 			continue
 		}
 		if v == m.Elector() {
@@ -236,7 +238,7 @@ func (m *Machine) decisionOn(v vote.Elector) (decision, string) {
 			return parts, why
 		}
 		return absent, why
-	case o.copied == v.Dir && m.now.Slow.Sub(o.badly) >= long:
+	case o.copied == v.Dir && m.now.Slow.Sub(o.copiedAt) >= long:
 		return absent, "its state directory is an old copy"
 	case recent && o.report.stuck && m.now.Slow.Sub(o.report.stuckSince) >= long:
 		if m.byCount() {
@@ -298,9 +300,9 @@ func (m *Machine) mayStandBy(o *other) bool {
 // node's report about a new electorate: a few polls, of a busy node, too.
 const standbyMargin = 2 * time.Second
 
-// well reports whether a voter is reachable and can take part in a change. A voter of a mesh with a
+// healthy reports whether a voter is reachable and can take part in a change. A voter of a mesh with a
 // register is stuck if its votes on locks don't count; the voter decides on changes nevertheless.
-func (m *Machine) well(v vote.Elector) bool {
+func (m *Machine) healthy(v vote.Elector) bool {
 	if v == m.Elector() {
 		return true
 	}

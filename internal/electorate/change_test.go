@@ -28,11 +28,11 @@ func scene(t *testing.T, e, others string) *bench {
 		name, how, _ := strings.Cut(f, "=")
 		dir := elector(name).Dir
 		o := b.m.other(vote.NodeID(name))
-		o.seen, o.dir, o.since, o.heard, o.confirmed = vote.Alive, dir, ago(longAgo), b.now.Slow, true
+		o.seen, o.dir, o.since, o.reportedAt, o.confirmed = vote.Alive, dir, ago(longAgo), b.now.Slow, true
 		o.up, o.spoke, o.conn, o.incarnation = true, true, conn(o.name), 7
 		since[o.name] = longAgo
 		o.report = report{dir: dir, version: s.Electorate.Version, counting: true, stuckSince: ago(longAgo)}
-		lost := func(d time.Duration) { o.up, o.heard, since[o.name] = false, ago(d), d }
+		lost := func(d time.Duration) { o.up, o.reportedAt, since[o.name] = false, ago(d), d }
 		switch how {
 		case "": // all is well
 		case "gone":
@@ -72,15 +72,15 @@ func scene(t *testing.T, e, others string) *bench {
 		case "othertold": // gossip doesn't know the new directory yet
 			o.report.dir = 99
 		case "copied":
-			o.copied, o.badly = dir, ago(longAgo)
+			o.copied, o.copiedAt = dir, ago(longAgo)
 		case "copiednow":
-			o.copied, o.badly = dir, ago(FailAfter(maxTTL)-1)
+			o.copied, o.copiedAt = dir, ago(FailAfter(maxTTL)-1)
 		case "new":
 			o.since = ago(SettleAfter(maxTTL) - 1)
 		case "newandleaving":
 			o.since, o.report.leaving = ago(SettleAfter(maxTTL)-1), true
 		case "newcopied": // can't vote either
-			o.since, o.copied, o.badly = ago(SettleAfter(maxTTL)-1), dir, ago(longAgo)
+			o.since, o.copied, o.copiedAt = ago(SettleAfter(maxTTL)-1), dir, ago(longAgo)
 		case "newnodir": // can't vote
 			o.since, o.dir, o.report.dir = ago(SettleAfter(maxTTL)-1), 0, 0
 		case "nodir":
@@ -430,7 +430,7 @@ func drainBench(t *testing.T) *bench {
 		t.Fatal("it doesn't drain")
 	}
 	b.pass(Drain(maxTTL) - 1)
-	b.heard()
+	b.sent()
 	return b
 }
 

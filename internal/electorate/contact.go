@@ -116,7 +116,7 @@ func (m *Machine) compareContact(v vote.Elector) {
 type contact uint8
 
 const (
-	untold contact = iota // the voter hasn't reported recently
+	unreported contact = iota // the voter hasn't reported recently
 	met
 	cut
 )
@@ -129,7 +129,7 @@ func (m *Machine) contact(w, v vote.Elector) contact {
 	} else {
 		o := m.others[w.Name]
 		if w == v || o == nil || !m.recent(o) || o.report.dir != w.Dir || len(o.report.contacts) == 0 {
-			return untold // no voter's report about itself counts
+			return unreported // no voter's report about itself counts
 		}
 		there = slices.Contains(o.report.contacts, v)
 	}

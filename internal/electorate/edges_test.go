@@ -58,7 +58,7 @@ func TestAPromiseForAnEarlierAttemptIsNotCounted(t *testing.T) {
 func TestTheLastOfWhatWasAcceptedIsProposedInAnyOrder(t *testing.T) {
 	b := newBench(t, "3: a b c")
 	b.m.run(electorate("4: a b c d e (a b c)"))
-	b.heard()
+	b.sent()
 	said := func(from vote.NodeID, accepted vote.Ballot, e string) {
 		b.say(from, vote.Message{Kind: vote.KindPrepared, Version: 4, Consensus: &vote.Consensus{
 			Ballot: ballot(1, 1), Promised: ballot(1, 1), Dir: vote.Dir(conn(from)),
@@ -67,7 +67,7 @@ func TestTheLastOfWhatWasAcceptedIsProposedInAnyOrder(t *testing.T) {
 	}
 	said("b", ballot(1, 0), "4: a b (a b c)") // of an earlier incarnation
 	said("c", ballot(1, 8), "4: a c (a b c)")
-	if got := b.heard(); !strings.HasPrefix(got, "a: accept 1/1 4: a, c (a, b, c)") {
+	if got := b.sent(); !strings.HasPrefix(got, "a: accept 1/1 4: a, c (a, b, c)") {
 		t.Fatal(got)
 	}
 }

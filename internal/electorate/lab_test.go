@@ -276,7 +276,7 @@ func (l *lab) deliver(m letter) {
 	l.talk = append(l.talk, fmt.Sprintf("%s>%s %s", m.from, m.to, m.m.Kind))
 	switch m.m.Kind {
 	case vote.KindPoll, vote.KindReport, vote.KindElectorate, vote.KindRefused:
-		u.m.Heard(l.now, m.conn, m.m.Epoch)
+		u.m.NoteVersion(l.now, m.conn, m.m.Epoch)
 	}
 	if m.m.Kind == vote.KindRefused {
 		u.m.Distrust(l.now, m.from)

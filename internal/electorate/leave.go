@@ -47,7 +47,7 @@ func (m *Machine) stays() string {
 		// An orchestrator without a surge starts the replacement once this node has begun to leave.
 		// Where all voters leave there is none. Where the voters that stay can't decide anything
 		// without this node, Leave goes on waiting for as long as the caller allows.
-		decide := majority(e.Voters, func(v vote.Elector) bool { return slices.Contains(r.stay, v) && m.well(v) })
+		decide := majority(e.Voters, func(v vote.Elector) bool { return slices.Contains(r.stay, v) && m.healthy(v) })
 		if len(r.stay) > 0 && (!decide || m.now.Slow.Sub(m.leftAt) < m.maxTTL()) {
 			return ""
 		}

@@ -106,7 +106,7 @@ func TestAVoterBornByCountKnowsThatNoProcessTakesItsPlace(t *testing.T) {
 func TestANodeThatReachesNobodySaysSo(t *testing.T) {
 	b := scene(t, "3: a b c", "b=never c=never")
 	for _, o := range b.m.sorted() {
-		o.up, o.seen, o.heard = false, vote.Unseen, o.since
+		o.up, o.seen, o.reportedAt = false, vote.Unseen, o.since
 	}
 	if s := b.m.Status(b.now).Lost; !strings.Contains(s, "check Peers") || !strings.Contains(s, "Only if a majority of electorate 3 (a, b, c) is lost for good") {
 		t.Errorf("it says %q", s)

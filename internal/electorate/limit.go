@@ -28,16 +28,16 @@ func (m *Machine) mostVoters() int {
 }
 
 // configured returns the value of a setting configured on a majority of the voters; zero without
-// such a value, or if too few voters have reported recently. own is this node's value, and told
+// such a value, or if too few voters have reported recently. own is this node's value, and reported
 // returns another node's value from the node's report.
-func configured[T int | time.Duration](m *Machine, own T, told func(*report) T) T {
+func configured[T int | time.Duration](m *Machine, own T, reported func(*report) T) T {
 	voters := m.state.Electorate.Voters
 	of := func(v vote.Elector) T {
 		if v == m.Elector() {
 			return own
 		}
 		if o := m.others[v.Name]; o != nil && m.recent(o) && o.report.dir == v.Dir {
-			return told(&o.report)
+			return reported(&o.report)
 		}
 		return 0
 	}

@@ -118,9 +118,9 @@ func TestAPledgeHoldsItsMaxVoters(t *testing.T) {
 // counts, and is decided with the next change.
 func TestWhereNoLimitWasDecided(t *testing.T) {
 	for _, c := range []struct {
-		name       string
-		mine, told int
-		want       int
+		name         string
+		mine, theirs int
+		want         int
 	}{
 		{"all agree", 5, 5, 5},
 		{"the others agree", 7, 5, 5},
@@ -129,7 +129,7 @@ func TestWhereNoLimitWasDecided(t *testing.T) {
 		b := scene(t, "3: a b c", "b c d e")
 		b.m.state.Electorate.Most, b.m.cfg.MaxVoters = 0, c.mine
 		for _, n := range nodes("b c") {
-			b.m.others[n].report.most = c.told
+			b.m.others[n].report.most = c.theirs
 		}
 		b.m.follow()
 		if got := b.m.mostVoters(); got != c.want {

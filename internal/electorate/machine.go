@@ -61,7 +61,7 @@ type Machine struct {
 	retryAt    vote.Instant
 	held       []held
 
-	conns  map[vote.Conn]*line
+	conns  map[vote.Conn]*connState
 	others map[vote.NodeID]*other
 	order  []*other // the others by name; see sorted
 	ties   map[vote.Elector]*tie
@@ -95,9 +95,9 @@ type Machine struct {
 	split    bool         // an alarm has reported two electorates of the same version
 }
 
-// line is the state of one connection.
-type line struct {
-	told uint64 // the newest version sent over the connection
+// connState is the state of one connection.
+type connState struct {
+	versionSent uint64 // the newest version sent over the connection
 }
 
 // held is an answer that waits until the state behind the answer is stored.
@@ -122,7 +122,7 @@ func New(cfg Config, state vote.DiskState, now vote.Now) *Machine {
 	}
 	m := &Machine{
 		cfg: cfg, now: now, started: now.Slow, adopted: now.Slow, state: state, stored: state,
-		conns: make(map[vote.Conn]*line), others: make(map[vote.NodeID]*other), ties: make(map[vote.Elector]*tie),
+		conns: make(map[vote.Conn]*connState), others: make(map[vote.NodeID]*other), ties: make(map[vote.Elector]*tie),
 		pending: true, // each start is stored, so that a start from an old copy is noticed
 		pollAt:  now.Slow,
 	}
@@ -243,8 +243,8 @@ func (m *Machine) keep(state vote.DiskState) {
 	if m.stored.Electorate.Version != was {
 		// A requester that counts this voter's acknowledgements must know the version before the
 		// first acknowledgement under this version.
-		for _, c := range m.lines() {
-			m.tell(c)
+		for _, c := range m.connections() {
+			m.sendElectorate(c)
 		}
 	}
 }
@@ -275,8 +275,8 @@ func (m *Machine) Saved(now vote.Now, writes uint64, failed string) {
 	m.finish()
 }
 
-// lines returns the connections, in order.
-func (m *Machine) lines() []vote.Conn {
+// connections returns the connections, in order.
+func (m *Machine) connections() []vote.Conn {
 	conns := make([]vote.Conn, 0, len(m.conns))
 	for c := range m.conns {
 		conns = append(conns, c)
@@ -285,8 +285,8 @@ func (m *Machine) lines() []vote.Conn {
 	return conns
 }
 
-// tell sends the newest electorate over a connection.
-func (m *Machine) tell(conn vote.Conn) {
+// sendElectorate sends the newest electorate over a connection.
+func (m *Machine) sendElectorate(conn vote.Conn) {
 	if l := m.conns[conn]; l != nil && m.state.Electorate.Version > 0 {
 		e := &vote.Consensus{Electorate: m.state.Electorate, MaxTTL: m.cfg.MaxTTL}
 		if m.byCount() {
@@ -295,26 +295,26 @@ func (m *Machine) tell(conn vote.Conn) {
 		// A fresh process that doesn't adopt the electorate hears of the electorate again: without
 		// a majority, or while the process believes that the register names another mesh.
 		if !m.byCount() || reaches(e) && m.cfg.RegisterTerm == 0 {
-			l.told = m.state.Electorate.Version
+			l.versionSent = m.state.Electorate.Version
 		}
 		m.send(conn, vote.Message{Kind: vote.KindElectorate, Epoch: m.stored.Electorate.Version, Consensus: e})
 	}
 }
 
-// Heard notes the version that the sender on a connection applies. A sender with an older version
+// NoteVersion notes the version that the sender on a connection applies. A sender with an older version
 // is sent the newest electorate.
-func (m *Machine) Heard(now vote.Now, conn vote.Conn, elected uint64) {
+func (m *Machine) NoteVersion(now vote.Now, conn vote.Conn, epoch uint64) {
 	if conn == vote.LocalConn {
 		return
 	}
 	m.begin(now)
 	l := m.conns[conn]
 	if l == nil {
-		l = &line{}
+		l = &connState{}
 		m.conns[conn] = l
 	}
-	if elected < m.state.Electorate.Version && l.told < m.state.Electorate.Version {
-		m.tell(conn)
+	if epoch < m.state.Electorate.Version && l.versionSent < m.state.Electorate.Version {
+		m.sendElectorate(conn)
 	}
 }
 

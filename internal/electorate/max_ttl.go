@@ -45,18 +45,18 @@ func (m *Machine) pledgedMaxTTL(founders []vote.Elector) time.Duration {
 		if v == m.Elector() {
 			continue
 		}
-		told := &m.others[v.Name].report
-		if told.maxTTL == 0 {
+		r := &m.others[v.Name].report
+		if r.maxTTL == 0 {
 			return 0
 		}
-		longest = max(longest, told.maxTTL, told.pledgeMaxTTL)
+		longest = max(longest, r.maxTTL, r.pledgeMaxTTL)
 	}
 	return longest
 }
 
-// longestTold returns the longest maximum TTL known to this node, of all decided values and all
+// longestReported returns the longest maximum TTL known to this node, of all decided values and all
 // values reported as configured; zero without a decided value.
-func (m *Machine) longestTold() time.Duration {
+func (m *Machine) longestReported() time.Duration {
 	e := &m.state.Electorate
 	if e.MaxTTL == 0 {
 		return 0

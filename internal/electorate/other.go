@@ -37,19 +37,19 @@ type other struct {
 
 	// The newest report of the node.
 	report report
-	// heard is when the report came; before the first report, when the node was first heard of.
-	heard        vote.Instant
+	// reportedAt is when the report came; before the first report, when the node was first heard of.
+	reportedAt   vote.Instant
 	confirmed    bool         // a report has come
 	lagging      bool         // by the report, the node hasn't stored the electorate stored here
 	laggingSince vote.Instant // since when lagging has its value
 	writes       map[vote.Dir]written
 	copied       vote.Dir // a directory of the node, restored from an old copy
-	badly        vote.Instant
-	// shunned is until when the node's ballots are ignored, since the node proposed a wrong minimum
+	copiedAt     vote.Instant
+	// ignoredUntil is until when the node's ballots are ignored, since the node proposed a wrong minimum
 	// token.
-	shunned vote.Instant
-	// oddAt is when an operator was last warned of the node's tokens; zero for never.
-	oddAt vote.Instant
+	ignoredUntil vote.Instant
+	// warnedAt is when an operator was last warned of the node's tokens; zero for never.
+	warnedAt vote.Instant
 }
 
 // report is a node's report about itself.
@@ -79,7 +79,7 @@ type written struct {
 func (m *Machine) other(name vote.NodeID) *other {
 	o := m.others[name]
 	if o == nil {
-		o = &other{name: name, heard: m.now.Slow, since: m.now.Slow, writes: make(map[vote.Dir]written)}
+		o = &other{name: name, reportedAt: m.now.Slow, since: m.now.Slow, writes: make(map[vote.Dir]written)}
 		m.others[name] = o
 		at, _ := slices.BinarySearchFunc(m.order, name, func(o *other, n vote.NodeID) int { return cmp.Compare(o.name, n) })
 		m.order = slices.Insert(slices.Clip(m.order), at, o)
@@ -145,7 +145,7 @@ func (m *Machine) Link(now vote.Now, conn vote.Conn, peer vote.SessionID) {
 	m.begin(now)
 	o := m.other(peer.Node)
 	o.conn, o.up, o.incarnation, o.unanswered, o.spoke = conn, true, peer.Incarnation, 0, false
-	m.conns[conn] = &line{}
+	m.conns[conn] = &connState{}
 	m.poll(o)
 }
 
@@ -210,7 +210,7 @@ func (m *Machine) recent(o *other) bool {
 	if m.byCount() && m.state.Electorate.Version == 0 {
 		within = max(within, birthMargin/2)
 	}
-	return o.up && o.spoke && m.now.Slow.Sub(o.heard) <= within
+	return o.up && o.spoke && m.now.Slow.Sub(o.reportedAt) <= within
 }
 
 // report answers a poll.
@@ -267,7 +267,7 @@ func (m *Machine) reported(o *other, msg *vote.Message) {
 	if lagging := msg.Epoch < m.stored.Electorate.Version; lagging != o.lagging || was.dir != e.Dir {
 		o.lagging, o.laggingSince = lagging, m.now.Slow
 	}
-	o.heard, o.confirmed, o.spoke, o.unanswered = m.now.Slow, true, true, 0
+	o.reportedAt, o.confirmed, o.spoke, o.unanswered = m.now.Slow, true, true, 0
 	m.heardOf(vote.Elector{Name: o.name, Dir: e.Dir}, true)
 	m.compareWrites(o, e)
 }
@@ -280,7 +280,7 @@ func (m *Machine) compareWrites(o *other, e *vote.Consensus) {
 	}
 	known, ok := o.writes[e.Dir]
 	if ok && known.incarnation != o.incarnation && e.Writes <= known.writes && o.copied != e.Dir {
-		o.copied, o.badly = e.Dir, m.now.Slow
+		o.copied, o.copiedAt = e.Dir, m.now.Slow
 		m.alarms = append(m.alarms, "the state directory of "+string(o.name)+" is an old copy, and is not trusted: stop the node, remove its state file, and start it again")
 	}
 	if o.copied == e.Dir { // however far the node counts on from the old copy

@@ -13,24 +13,24 @@ import (
 func TestWhoeverIsBehindIsToldOncePerConnection(t *testing.T) {
 	b := newBench(t, "3: a b c")
 	const stranger = 7
-	b.m.Heard(b.now, stranger, 3)
-	b.m.Heard(b.now, stranger, 4)
+	b.m.NoteVersion(b.now, stranger, 3)
+	b.m.NoteVersion(b.now, stranger, 4)
 	b.expect("")
-	b.m.Heard(b.now, stranger, 2)
+	b.m.NoteVersion(b.now, stranger, 2)
 	b.expect("g: electorate 3: a, b, c")
-	b.m.Heard(b.now, stranger, 2)
-	b.m.Heard(b.now, stranger, 0)
+	b.m.NoteVersion(b.now, stranger, 2)
+	b.m.NoteVersion(b.now, stranger, 0)
 	b.expect("")
 	b.m.Unlink(b.now, stranger)
-	b.m.Heard(b.now, stranger, 2)
+	b.m.NoteVersion(b.now, stranger, 2)
 	b.expect("g: electorate 3: a, b, c")
-	b.m.Heard(b.now, vote.LocalConn, 0)
+	b.m.NoteVersion(b.now, vote.LocalConn, 0)
 	b.expect("")
 
 	e := electorate("5: a b")
 	b.say("b", vote.Message{Kind: vote.KindElectorate, Consensus: &vote.Consensus{Electorate: e}})
 	b.expect("") // before the electorate is stored, only nodes that ask receive it
-	b.m.Heard(b.now, stranger, 2)
+	b.m.NoteVersion(b.now, stranger, 2)
 	b.expect("g: electorate 5: a, b")
 	b.save("")
 	b.expect("b: electorate 5: a, b; c: electorate 5: a, b; g: electorate 5: a, b")
@@ -40,7 +40,7 @@ func TestWhatIsToldSaysWhatIsStored(t *testing.T) {
 	b := newBench(t, "3: a b c")
 	e := electorate("5: a b")
 	b.say("b", vote.Message{Kind: vote.KindElectorate, Consensus: &vote.Consensus{Electorate: e}})
-	b.m.Heard(b.now, 2, 1)
+	b.m.NoteVersion(b.now, 2, 1)
 	out := b.m.Drain(nil)
 	if m := out[len(out)-1].Message; m.Kind != vote.KindElectorate || m.Epoch != 3 || m.Consensus.Electorate.Version != 5 {
 		t.Fatalf("%+v", m)
@@ -92,7 +92,7 @@ func TestWhatWasPromisedForOneVersionDoesNotBindTheNext(t *testing.T) {
 	e := electorate("4: a b (a b c)")
 	b.say("b", vote.Message{Kind: vote.KindElectorate, Consensus: &vote.Consensus{Electorate: e}})
 	b.save("")
-	b.heard()
+	b.sent()
 	b.say("b", prepare(5, ballot(1, 7)))
 	if s := b.save(""); s.Promised != ballot(1, 7) || s.Accepted != (vote.Ballot{}) || s.Value.Version != 0 {
 		t.Fatalf("%+v", s)
@@ -184,7 +184,7 @@ func TestAnOldCopyIsFoundOutOnce(t *testing.T) {
 			b.m.Link(b.now, 2, vote.SessionID{Node: "b", Incarnation: life})
 		}
 		b.say("b", vote.Message{Kind: vote.KindReport, Nonce: b.m.nonce, Epoch: 3, Consensus: &vote.Consensus{Dir: 2, Writes: writes}})
-		return b.heard()
+		return b.sent()
 	}
 	for _, c := range []struct {
 		life   vote.Incarnation

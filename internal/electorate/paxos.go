@@ -10,7 +10,7 @@ import (
 // Receive takes in a message about electorates, received over a connection.
 func (m *Machine) Receive(now vote.Now, conn vote.Conn, from vote.SessionID, msg *vote.Message) {
 	m.begin(now)
-	if msg.Kind != vote.KindPoll && (msg.Consensus == nil || !sane(msg.Consensus)) {
+	if msg.Kind != vote.KindPoll && (msg.Consensus == nil || !validBallots(msg.Consensus)) {
 		return
 	}
 	switch msg.Kind {
@@ -29,14 +29,14 @@ func (m *Machine) Receive(now vote.Now, conn vote.Conn, from vote.SessionID, msg
 			m.reported(o, msg)
 		}
 	case vote.KindPrepare:
-		if from.Node == m.cfg.Self.Node || !m.shuns(from.Node) {
+		if from.Node == m.cfg.Self.Node || !m.ignoresBallots(from.Node) {
 			m.prepare(conn, msg)
 		}
 	case vote.KindAccept:
-		if m.fits(from.Node, &msg.Consensus.Electorate) {
+		if m.plausibleMinToken(from.Node, &msg.Consensus.Electorate) {
 			m.accept(conn, msg)
 		} else {
-			m.shun(from.Node)
+			m.ignoreBallots(from.Node)
 		}
 	case vote.KindPrepared:
 		m.prepared(from.Node, msg)
@@ -47,10 +47,10 @@ func (m *Machine) Receive(now vote.Now, conn vote.Conn, from vote.SessionID, msg
 	m.finish()
 }
 
-// sane reports whether the ballot numbers in a message are valid. A ballot number without an
+// validBallots reports whether the ballot numbers in a message are valid. A ballot number without an
 // incarnation can't be stored. After a ballot with the largest number, the next ballot started here
 // would begin at zero, below the promise: the ballot would be refused and restarted without end.
-func sane(e *vote.Consensus) bool {
+func validBallots(e *vote.Consensus) bool {
 	return e.Ballot.Check() == nil && e.Promised.Check() == nil
 }
 
@@ -58,7 +58,7 @@ func sane(e *vote.Consensus) bool {
 // that election. A node asking about a finished election is sent the result.
 func (m *Machine) votesOn(conn vote.Conn, version uint64) bool {
 	if version <= m.state.Electorate.Version {
-		m.tell(conn)
+		m.sendElectorate(conn)
 		return false
 	}
 	return version == m.state.Electorate.Version+1 && !m.cfg.Frozen && m.Trusted() && slices.Contains(m.state.Electorate.Deciding(), m.Elector())
@@ -92,7 +92,7 @@ func (m *Machine) yieldTo(a vote.Ballot) {
 	if m.race != nil && m.race.ballot.Compare(a) < 0 {
 		m.race = nil
 	}
-	m.raceAt = max(m.raceAt, m.now.Slow.Add(m.raceTime()+m.turn()))
+	m.raceAt = max(m.raceAt, m.now.Slow.Add(m.raceTime()+m.candidateDelay()))
 }
 
 // accept accepts the value of a ballot, unless this node has promised a later ballot.
@@ -210,10 +210,10 @@ func (m *Machine) answers(from vote.NodeID, msg *vote.Message) bool {
 		// Another node has started a later ballot. The first node in the order of the voters goes
 		// on first.
 		m.race = nil
-		m.raceAt = m.now.Slow.Add(m.turn())
+		m.raceAt = m.now.Slow.Add(m.candidateDelay())
 		return false
 	}
-	if msg.Kind == vote.KindPrepared && e.Accepted.Counter > 0 && !m.fits(from, &e.Electorate) {
+	if msg.Kind == vote.KindPrepared && e.Accepted.Counter > 0 && !m.plausibleMinToken(from, &e.Electorate) {
 		// This counts as no answer: the voter's accepted value may not be taken, and must not be
 		// passed over.
 		return false
@@ -244,7 +244,7 @@ func (m *Machine) accepted(from vote.NodeID, msg *vote.Message) {
 	}
 	value := m.race.value
 	m.adopt(&value)
-	for _, c := range m.lines() {
-		m.tell(c) // the electorate is decided, whether or not this node can store it
+	for _, c := range m.connections() {
+		m.sendElectorate(c) // the electorate is decided, whether or not this node can store it
 	}
 }

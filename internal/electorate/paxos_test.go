@@ -71,11 +71,11 @@ func TestWhoeverHasPromisedLetsTheOtherComeToItsEnd(t *testing.T) {
 	b := scene(t, "3: a b c", "b c=left")
 	b.say("b", prepare(4, ballot(5, 7)))
 	b.save("")
-	b.heard()
+	b.sent()
 	for end := b.now.Slow.Add(b.m.raceTime()); b.now.Slow < end-1; {
 		b.pass(min(b.m.pollEvery(), end.Sub(b.now.Slow)-1))
 		b.report("b", 0)
-		if got := b.heard(); got != "" {
+		if got := b.sent(); got != "" {
 			t.Fatalf("it says %q", got)
 		}
 	}
@@ -89,7 +89,7 @@ func TestWhoeverCantStoreProposesNothing(t *testing.T) {
 	b := scene(t, "3: a b c", "b c=left")
 	b.say("b", prepare(4, ballot(5, 7)))
 	b.save("no room")
-	b.heard()
+	b.sent()
 	for range 20 * 5 {
 		b.pass(b.m.pollEvery())
 		b.report("b", 0)
@@ -242,7 +242,7 @@ func TestOfWhatWasAcceptedTheNewestCounts(t *testing.T) {
 	for _, order := range [][]func(func(vote.NodeID, vote.Ballot, string)){{newer, older}, {older, newer}} {
 		b := newBench(t, "3: a b c")
 		b.m.run(electorate("4: a b c d e (a b c)"))
-		b.heard()
+		b.sent()
 		for _, said := range order {
 			said(func(from vote.NodeID, accepted vote.Ballot, e string) {
 				b.say(from, vote.Message{Kind: vote.KindPrepared, Version: 4, Consensus: &vote.Consensus{
@@ -250,7 +250,7 @@ func TestOfWhatWasAcceptedTheNewestCounts(t *testing.T) {
 				}})
 			})
 		}
-		if got := b.heard(); !strings.HasPrefix(got, "a: accept 1/1 4: a, b (a, b, c)") {
+		if got := b.sent(); !strings.HasPrefix(got, "a: accept 1/1 4: a, b (a, b, c)") {
 			t.Fatal(got)
 		}
 	}
@@ -262,7 +262,7 @@ func TestPromisesForAnEarlierAttemptDoNotCount(t *testing.T) {
 	b.m.run(electorate("4: a b (a b c)"))
 	b.m.race = nil // the first ballot was given up
 	b.m.run(electorate("4: a b (a b c)"))
-	b.heard()
+	b.sent()
 	say := func(from vote.NodeID, kind vote.Kind, a vote.Ballot) {
 		b.say(from, vote.Message{Kind: kind, Version: 4, Consensus: &vote.Consensus{Ballot: a, Promised: a, Dir: vote.Dir(conn(from))}})
 	}
@@ -271,7 +271,7 @@ func TestPromisesForAnEarlierAttemptDoNotCount(t *testing.T) {
 	b.expect("")
 	say("b", vote.KindPrepared, ballot(2, 1))
 	say("c", vote.KindPrepared, ballot(2, 1))
-	if got := b.heard(); !strings.HasPrefix(got, "a: accept 2/1") {
+	if got := b.sent(); !strings.HasPrefix(got, "a: accept 2/1") {
 		t.Fatal(got)
 	}
 	say("b", vote.KindAccepted, ballot(1, 1))
@@ -341,13 +341,13 @@ func TestProposersThatQuarrelDecideOneElectorate(t *testing.T) {
 func TestAProposerGivesWayToALaterAttempt(t *testing.T) {
 	b := newBench(t, "3: a b c")
 	b.m.run(electorate("4: a b (a b c)"))
-	b.heard()
+	b.sent()
 	b.say("b", vote.Message{Kind: vote.KindPrepared, Version: 4, Consensus: &vote.Consensus{Ballot: ballot(1, 1), Promised: ballot(8, 7), Dir: 2}})
 	if b.m.race != nil {
 		t.Fatal("it goes on")
 	}
 	b.m.run(electorate("4: a b (a b c)"))
-	if got := b.heard(); !strings.HasPrefix(got, "a: prepare 9/1") {
+	if got := b.sent(); !strings.HasPrefix(got, "a: prepare 9/1") {
 		t.Fatalf("its next ballot isn't later: %q", got)
 	}
 }

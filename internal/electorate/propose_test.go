@@ -54,7 +54,7 @@ func TestProposalsThatCantBeMade(t *testing.T) {
 // and died before the ballot was stored.
 func TestTwoLivesNumberTheirAttemptsApart(t *testing.T) {
 	state := vote.DiskState{Name: "a", Dir: voters("a")[0].Dir, Electorate: vote.Electorate{Version: 1, Voters: voters("abc")}}
-	told := make(map[vote.Ballot]bool)
+	sent := make(map[vote.Ballot]bool)
 	for life := range vote.Incarnation(2) {
 		m := New(Config{Self: vote.SessionID{Node: "a", Incarnation: life + 1}, MaxTTL: 10 * time.Second}, state, vote.Now{})
 		m.Saved(vote.Now{}, m.Saves()[0].Writes, "")
@@ -65,11 +65,11 @@ func TestTwoLivesNumberTheirAttemptsApart(t *testing.T) {
 		}
 		for _, o := range m.Drain(nil) {
 			if o.Conn == 7 && o.Message.Kind == vote.KindPrepare {
-				told[o.Message.Consensus.Ballot] = true
+				sent[o.Message.Consensus.Ballot] = true
 			}
 		}
 	}
-	if len(told) != 2 {
-		t.Errorf("two incarnations, which know of no ballot, tell of %v, want two ballots", told)
+	if len(sent) != 2 {
+		t.Errorf("two incarnations, which know of no ballot, tell of %v, want two ballots", sent)
 	}
 }

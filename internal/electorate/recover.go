@@ -51,7 +51,7 @@ func (m *Machine) Recover(now vote.Now, names []vote.NodeID, minToken vote.Token
 	}) {
 		return ErrNotLost
 	}
-	next := vote.Electorate{Version: (e.Version/recoveryStep+1)*recoveryStep + 1, Lineage: e.Lineage, MinToken: max(e.MinToken, min(minToken, vote.MaxMinToken)), Most: e.Most, MaxTTL: m.longestTold()}
+	next := vote.Electorate{Version: (e.Version/recoveryStep+1)*recoveryStep + 1, Lineage: e.Lineage, MinToken: max(e.MinToken, min(minToken, vote.MaxMinToken)), Most: e.Most, MaxTTL: m.longestReported()}
 	var missing, unfit []string
 	for _, name := range names {
 		switch o := m.others[name]; {
@@ -81,8 +81,8 @@ func (m *Machine) Recover(now vote.Now, names []vote.NodeID, minToken vote.Token
 		return err
 	}
 	m.adopt(&next)
-	for _, c := range m.lines() {
-		m.tell(c)
+	for _, c := range m.connections() {
+		m.sendElectorate(c)
 	}
 	m.move()
 	m.finish()

@@ -303,8 +303,8 @@ func (m *Machine) registered(record vote.RegisterRecord) {
 		r.counts, r.warned = r.began.Fast.Add(record.Term), false
 		if was <= m.now.Fast {
 			// The voter has refused all sessions. Upon this message they are opened anew.
-			for _, c := range m.lines() {
-				m.tell(c)
+			for _, c := range m.connections() {
+				m.sendElectorate(c)
 			}
 		}
 	}
@@ -351,7 +351,7 @@ func (m *Machine) usable(v vote.Elector) bool {
 		return !m.cannotRegister()
 	}
 	o := m.others[v.Name]
-	return m.well(v) && !o.report.stuck
+	return m.healthy(v) && !o.report.stuck
 }
 
 // isBarren reports whether a majority of the voters has been unable to use the register for a term,

@@ -456,7 +456,7 @@ func TestALateComerDoesntKeepTheOthers(t *testing.T) {
 	l.fresh("e f g")
 	l.pass(registerTerm - 2*time.Second)
 	l.fresh("d")
-	l.pass(2*time.Second + vote.Drift(registerTerm) + 2*birthMargin + 2*turnAfter)
+	l.pass(2*time.Second + vote.Drift(registerTerm) + 2*birthMargin + 2*nextFounderAfter)
 	l.want("d e f g", "1: d, e, f")
 }
 

@@ -47,7 +47,7 @@ func (m *Machine) roll() roll {
 // lastOf returns when a voter was last heard. A voter with a lost directory is never heard again.
 func (m *Machine) lastOf(v vote.Elector) vote.Instant {
 	if o := m.others[v.Name]; o.report.dir == v.Dir && o.copied != v.Dir {
-		return o.heard
+		return o.reportedAt
 	}
 	return 0
 }
@@ -83,7 +83,7 @@ func (m *Machine) target() (target []vote.Elector, why string) {
 		// leave last. In a mesh born by count enough leaving voters stay for a single change to add
 		// all nodes on standby, not one after the other: the leaving processes end soon.
 		for _, v := range slices.Backward(r.parting) {
-			if m.well(v) && (!m.isEnough(len(stay), len(in)) || !m.takesAll(len(stay), len(in), most)) {
+			if m.healthy(v) && (!m.isEnough(len(stay), len(in)) || !m.takesAll(len(stay), len(in), most)) {
 				stay = append(stay, v)
 			}
 		}
@@ -114,7 +114,7 @@ func (m *Machine) target() (target []vote.Elector, why string) {
 	}
 	stay = append(stay, r.absent[:kept]...)
 	slices.SortFunc(stay, vote.Elector.Compare)
-	if slices.Equal(stay, e.Voters) || !decides(&vote.Electorate{Voters: stay}, m.well) {
+	if slices.Equal(stay, e.Voters) || !decides(&vote.Electorate{Voters: stay}, m.healthy) {
 		// With a majority of the new voters away, the joint electorate could decide nothing, not
 		// even its own end (found by a simulated world).
 		return nil, ""

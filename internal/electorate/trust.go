@@ -13,8 +13,8 @@ import (
 // would use up the tokens of every key. Tokens reported by other nodes are checked here in the same
 // way as by voters (lease/trust.go).
 
-// sayOddEvery is the least interval between two alarms about the same node's tokens.
-const sayOddEvery = 10 * time.Minute
+// warnEvery is the least interval between two alarms about the same node's tokens.
+const warnEvery = 10 * time.Minute
 
 // limit returns the largest token accepted from another node: one step above the largest token
 // known to this node's voter, the token of the wall clock, and the largest token confirmed by
@@ -41,51 +41,51 @@ func (m *Machine) limit() vote.Token {
 	return max(m.own.Limit, vote.MaxFrom(known))
 }
 
-// wild reports whether a node's token can't be right, and then raises an alarm.
-func (m *Machine) wild(name vote.NodeID) bool {
+// implausible reports whether a node's token can't be right, and then raises an alarm.
+func (m *Machine) implausible(name vote.NodeID) bool {
 	o := m.others[name]
 	if o == nil || o.report.top <= m.limit() {
 		return false
 	}
-	m.tellOdd(o, o.report.top, "as the highest that it knows of")
+	m.warnOfToken(o, o.report.top, "as the highest that it knows of")
 	return true
 }
 
-// fits reports whether the minimum token of an electorate proposed or accepted by another node can
+// plausibleMinToken reports whether the minimum token of an electorate proposed or accepted by another node can
 // be right. The minimum of the previous electorate is decided, and is taken in any case.
-func (m *Machine) fits(from vote.NodeID, next *vote.Electorate) bool {
+func (m *Machine) plausibleMinToken(from vote.NodeID, next *vote.Electorate) bool {
 	if next.MinToken <= m.state.Electorate.MinToken || next.MinToken <= m.limit() {
 		return true
 	}
 	if o := m.others[from]; o != nil {
-		m.tellOdd(o, next.MinToken, fmt.Sprintf("as the minimum token of electorate %d", vote.VersionNumber(next.Version)))
+		m.warnOfToken(o, next.MinToken, fmt.Sprintf("as the minimum token of electorate %d", vote.VersionNumber(next.Version)))
 	}
 	return false
 }
 
-func (m *Machine) tellOdd(o *other, t vote.Token, what string) {
-	if o.oddAt != 0 && m.now.Slow.Sub(o.oddAt) < sayOddEvery {
+func (m *Machine) warnOfToken(o *other, t vote.Token, what string) {
+	if o.warnedAt != 0 && m.now.Slow.Sub(o.warnedAt) < warnEvery {
 		return
 	}
-	o.oddAt = m.now.Slow
+	o.warnedAt = m.now.Slow
 	m.alarms = append(m.alarms, fmt.Sprintf("node %q named the token %d (%s), which is refused: "+
 		"this node accepts none above %d, a day above the clocks and tokens that it knows of. "+
 		"Check the clock of %q, and restart that node", o.name, t, what, m.limit(), o.name))
 }
 
-// shunFor is how many maximum TTLs the ballots of a node are ignored after the node has proposed a
+// ignoreFor is how many maximum TTLs the ballots of a node are ignored after the node has proposed a
 // wrong minimum token. Each ballot delays the ballots of the other voters, so a node repeatedly
 // proposing a wrong minimum would block every change of the electorate.
-const shunFor = 10
+const ignoreFor = 10
 
-func (m *Machine) shun(name vote.NodeID) {
+func (m *Machine) ignoreBallots(name vote.NodeID) {
 	if o := m.others[name]; o != nil {
-		o.shunned = m.now.Slow.Add(shunFor * m.maxTTL())
+		o.ignoredUntil = m.now.Slow.Add(ignoreFor * m.maxTTL())
 	}
 }
 
-// shuns reports whether a node's ballots are ignored; ignoring a ballot is always safe.
-func (m *Machine) shuns(name vote.NodeID) bool {
+// ignoresBallots reports whether a node's ballots are ignored; ignoring a ballot is always safe.
+func (m *Machine) ignoresBallots(name vote.NodeID) bool {
 	o := m.others[name]
-	return o != nil && m.now.Slow < o.shunned || m.wild(name)
+	return o != nil && m.now.Slow < o.ignoredUntil || m.implausible(name)
 }

@@ -179,7 +179,7 @@ func (n *Node) receiveEpoch(now vote.Now, conn vote.Conn, m *vote.Message) {
 	default:
 		return
 	}
-	n.elect.Heard(now, conn, m.Epoch)
+	n.elect.NoteVersion(now, conn, m.Epoch)
 }
 
 func (n *Node) receiveElecting(now vote.Now, conn vote.Conn, from vote.SessionID, m *vote.Message) {

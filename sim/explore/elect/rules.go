@@ -37,7 +37,7 @@ func init() {
 		// A report counts as a report from before or from after the drain; see
 		// electorate.Machine.applies.
 		"electorate.Machine.nonce": skip, "electorate.drain.fresh": func(e *encoder, _, v reflect.Value) { e.flag(v.Uint() > 0) },
-		"electorate.other.report": told, "electorate.other.heard": skip, "electorate.other.confirmed": skip,
+		"electorate.other.report": told, "electorate.other.reportedAt": skip, "electorate.other.confirmed": skip,
 		"electorate.other.since": skip, // gossip says nothing new
 		// A connection is given up after ten polls. An incarnation never sends so many here, since
 		// each poll takes time or an electorate. If there were ten, explorer.finish would complain.
@@ -49,7 +49,7 @@ func init() {
 		// A voter that doesn't store the electorate becomes absent after a while; this changes
 		// nothing here either, since there is no standby.
 		"electorate.Machine.savingFrom": since(electorate.SaveLimit(ttl), func(e *encoder) bool { return field(e.core, "savingNow").Bool() }),
-		"electorate.other.oddAt":        skip, // the operator is warned of tokens
+		"electorate.other.warnedAt":     skip, // the operator is warned of tokens
 		"electorate.other.lagging":      skip, "electorate.other.laggingSince": skip,
 
 		"electorate.drain.seen": unordered, "electorate.race.with": unordered,
@@ -158,7 +158,7 @@ func told(e *encoder, in, v reflect.Value) {
 	e.num(1)
 	fresh := field(field(e.core, "drain"), "fresh").Uint()
 	e.flag(fresh > 0 && field(v, "nonce").Uint() >= fresh)
-	e.flag(int64(e.now)-field(in, "heard").Int() <= int64(3*ttl/10)) // electorate.Machine.recent
+	e.flag(int64(e.now)-field(in, "reportedAt").Int() <= int64(3*ttl/10)) // electorate.Machine.recent
 	for _, name := range []string{"dir", "version", "top", "counting", "stuck"} {
 		e.value(field(v, name))
 	}
