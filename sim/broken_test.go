@@ -134,12 +134,12 @@ var brokenRules = []brokenRule{
 	},
 	{
 		name: "an answer rests on the save before", file: machineFile,
-		old: "if h.writes <= state.Writes {", text: "if BROKEN || h.writes <= state.Writes {",
+		old: "if a.writes <= state.Writes {", text: "if BROKEN || a.writes <= state.Writes {",
 	},
 	{
 		name: "answers are sent though their save has failed", file: machineFile,
-		old:  "m.held = nil // the state behind the answers isn't stored; the waiting nodes ask again",
-		text: "for _, h := range m.held {\n\t\t\tif BROKEN {\n\t\t\t\tm.send(h.conn, h.m)\n\t\t\t}\n\t\t}\n\t\tm.held = nil",
+		old:  "m.deferred = nil // the state behind the answers isn't stored; the waiting nodes ask again",
+		text: "for _, a := range m.deferred {\n\t\t\tif BROKEN {\n\t\t\t\tm.send(a.conn, a.m)\n\t\t\t}\n\t\t}\n\t\tm.deferred = nil",
 	},
 	{
 		name: "a proposer ignores what was accepted", file: paxosFile,

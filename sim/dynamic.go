@@ -205,7 +205,7 @@ func (fs *dynamicWorld) knows(p *process) {
 		return
 	}
 	if before, ok := fs.decided[e.Version-1]; ok {
-		if err := electorate.Follows(&before, e); err != nil {
+		if err := electorate.CheckSuccessor(&before, e); err != nil {
 			fs.w.judge.violate(checkElectorate, "%s applies %+v: %v", p.host.alias, *e, err)
 		}
 	}

@@ -60,7 +60,7 @@ func (m *Machine) birth() {
 	if !m.founding() {
 		return
 	}
-	m.claims = false
+	m.mustRegister = false
 	if len(m.state.Pledge) > 0 && m.isRegistered() {
 		m.adoptPledge()
 		return
@@ -108,8 +108,8 @@ func (m *Machine) firstThatMayKnow() *other {
 // nextFounderAfter is how much later the next founder acts if the one before doesn't.
 const nextFounderAfter = 2 * time.Second
 
-// actsForAll reports whether this node is the founder that acts for all. Without a register the lowest
-// founder acts. With a register the next founders stand in: the lowest may have watched the
+// actsForAll reports whether this node is the founder that acts for all. Without a register the
+// lowest founder acts. With a register the next founders stand in: the lowest may have watched the
 // register's record for too short a time, or may be unable to write.
 func (m *Machine) actsForAll(set []vote.Elector, since vote.Instant) bool {
 	rank := slices.Index(set, m.Elector())
@@ -215,7 +215,7 @@ func (m *Machine) complete() {
 	if m.pledgesKnown == 0 {
 		m.pledgesKnown = m.now.Slow
 	}
-	m.claims = m.mayFound() && m.actsForAll(set, m.pledgesKnown)
+	m.mustRegister = m.mayFound() && m.actsForAll(set, m.pledgesKnown)
 }
 
 // adoptPledge applies the founders of this node's pledge as version 1.
@@ -227,13 +227,14 @@ func (m *Machine) adoptPledge() {
 // abandon gives up this node's electorate, once no majority of the electorate has been seen for
 // long.
 func (m *Machine) abandon() bool {
-	if m.isBarren() {
+	if m.isLockedOut() {
 		m.alarms = append(m.alarms, "a majority of the voters "+names(m.state.Electorate.Deciding())+" has been unable to use the register for "+
 			m.term().String()+", and "+fmt.Sprint(m.cfg.Expect)+" processes (Expect) are able to: this process gives up the electorate, and founds or joins another")
 		m.reborn()
 		return true
 	}
-	if !m.byCount() || m.state.Electorate.Version == 0 || m.away == 0 || m.now.Slow.Sub(m.away) < AbandonAfter(m.maxTTL()) {
+	if !m.byCount() || m.state.Electorate.Version == 0 || m.noMajoritySince == 0 ||
+		m.now.Slow.Sub(m.noMajoritySince) < AbandonAfter(m.maxTTL()) {
 		return false
 	}
 	m.alarms = append(m.alarms, "no majority of the voters "+names(m.state.Electorate.Deciding())+" has been seen for "+
@@ -250,11 +251,11 @@ func (m *Machine) reborn() {
 	m.births++
 	m.state = vote.DiskState{Mesh: m.state.Mesh, Name: m.state.Name, Dir: nextIdentity(m.cfg.Self.Incarnation, m.births)}
 	m.stored, m.pending = m.state, true
-	m.held, m.race, m.raceAt, m.needed, m.drain = nil, nil, 0, "", drain{}
-	m.away, m.adopted = 0, m.now.Slow
+	m.deferred, m.race, m.raceAt, m.needed, m.drain = nil, nil, 0, "", drain{}
+	m.noMajoritySince, m.adopted = 0, m.now.Slow
 	m.candidates, m.candidatesSince = nil, m.now.Slow
-	m.pledgesKnown, m.claims = 0, false
-	m.register.counts, m.register.warned, m.register.superseded, m.register.barren = 0, false, 0, 0
+	m.pledgesKnown, m.mustRegister = 0, false
+	m.register.counts, m.register.warned, m.register.superseded, m.register.lockedOutSince = 0, false, 0, 0
 	m.started, m.pollAt = m.now.Slow, m.now.Slow
 	for _, c := range m.connections() {
 		m.out = append(m.out, vote.Outbound{Conn: c, Close: true})
@@ -294,20 +295,20 @@ func (m *Machine) freshContacts() []vote.Elector {
 	return all
 }
 
-// meet takes in an electorate of another birth than this process knows of, if any.
-func (m *Machine) meet(from vote.NodeID, e *vote.Consensus) {
+// learnOtherBirth takes in an electorate of another birth than this process knows of, if any.
+func (m *Machine) learnOtherBirth(from vote.NodeID, e *vote.Consensus) {
 	ours := &m.state.Electorate
 	switch {
 	case !reaches(e):
 	case m.registers() && ours.Version > 0:
-		m.register.hastily = true // the register says which of the two has ended
+		m.register.urgent = true // the register says which of the two has ended
 	case ours.Version > 0 && !e.Electorate.Names(from):
 		// Only voters know at once when their majority is gone.
-	case ours.Version > 0 && m.away == 0 && e.Electorate.Version < ours.Version:
+	case ours.Version > 0 && m.noMajoritySince == 0 && e.Electorate.Version < ours.Version:
 		// Both meshes have a majority. The mesh with the lower version gives way, since only its
 		// processes hear of the other mesh: see NoteVersion.
 	case ours.Version > 0:
-		if m.away == 0 && m.cfg.RegisterTerm == 0 {
+		if m.noMajoritySince == 0 && m.cfg.RegisterTerm == 0 {
 			m.alarms = append(m.alarms, fmt.Sprintf("TWO MESHES of one name have met, the other with the voters %s, and locks may have had two holders: "+
 				"more processes ran at a time than Expect (%d) allows for. This process gives up its electorate, and joins the other", names(e.Electorate.Deciding()), m.cfg.Expect))
 		}
@@ -315,7 +316,7 @@ func (m *Machine) meet(from vote.NodeID, e *vote.Consensus) {
 	case len(m.state.Pledge) > 0 && e.Electorate.Lineage == lineage(m.state.Pledge):
 		m.adopt(&e.Electorate)
 	case m.registers() && m.hasEnded(e.Electorate.Lineage):
-		m.register.hastily = true
+		m.register.urgent = true
 	case len(m.state.Pledge) > 0:
 		// The pledge may still be counted by the other founders. An identity must not be a voter of
 		// two meshes, even if the other mesh has voted this identity in already.

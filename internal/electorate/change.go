@@ -36,8 +36,8 @@ func SettleAfter(maxTTL time.Duration) time.Duration { return maxTTL }
 // two writes to a disk that may be slow.
 func (m *Machine) raceTime() time.Duration { return m.maxTTL() }
 
-// candidateDelay returns how long this voter lets others go first: half a maximum TTL for each answering
-// voter with an earlier name.
+// candidateDelay returns how long this voter lets others go first: half a maximum TTL for each
+// answering voter with an earlier name.
 func (m *Machine) candidateDelay() time.Duration {
 	rank := 0
 	for _, v := range m.state.Electorate.All() {
@@ -55,9 +55,9 @@ func (m *Machine) candidateDelay() time.Duration {
 // after changes of membership.
 func (m *Machine) move() {
 	if majority(m.state.Electorate.Deciding(), m.healthy) {
-		m.away = 0
-	} else if m.away == 0 {
-		m.away = m.now.Slow
+		m.noMajoritySince = 0
+	} else if m.noMajoritySince == 0 {
+		m.noMajoritySince = m.now.Slow
 	}
 	if m.abandon() {
 		return
@@ -78,7 +78,7 @@ func (m *Machine) move() {
 	case m.state.Electorate.Joint():
 		m.conclude()
 	default:
-		m.follow()
+		m.reconcile()
 	}
 }
 
@@ -168,8 +168,8 @@ func (m *Machine) applies(v vote.Elector, nonce uint64) bool {
 		o.report.nonce >= nonce && (nonce == 0 || m.recent(o))
 }
 
-// follow has the electorate changed when the live nodes differ from the voters.
-func (m *Machine) follow() {
+// reconcile has the electorate changed when the live nodes differ from the voters.
+func (m *Machine) reconcile() {
 	e, most, maxTTL := &m.state.Electorate, m.mostVoters(), m.wantedMaxTTL()
 	target, why := m.target()
 	switch {
@@ -300,8 +300,9 @@ func (m *Machine) mayStandBy(o *other) bool {
 // node's report about a new electorate: a few polls, of a busy node, too.
 const standbyMargin = 2 * time.Second
 
-// healthy reports whether a voter is reachable and can take part in a change. A voter of a mesh with a
-// register is stuck if its votes on locks don't count; the voter decides on changes nevertheless.
+// healthy reports whether a voter is reachable and can take part in a change. A voter of a mesh
+// with a register is stuck if its votes on locks don't count; the voter decides on changes
+// nevertheless.
 func (m *Machine) healthy(v vote.Elector) bool {
 	if v == m.Elector() {
 		return true

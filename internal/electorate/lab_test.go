@@ -172,7 +172,8 @@ func (l *lab) gossip() {
 	l.run()
 }
 
-// setOwnVoter informs a machine about its voter, which applies the stored electorate, as in package node.
+// setOwnVoter informs a machine about its voter, which applies the stored electorate, as in package
+// node.
 func (l *lab) setOwnVoter(u *unit) *Machine {
 	u.m.SetOwnVoter(OwnVoter{Top: u.top, Counting: !u.quiet && u.m.Stored().Has(u.m.Elector()) && u.m.Counts() > l.now.Fast})
 	return u.m

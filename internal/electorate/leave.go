@@ -28,7 +28,7 @@ func (m *Machine) stays() string {
 	switch {
 	case !m.leaving || !m.Votes():
 		return ""
-	case m.away != 0 && m.now.Slow.Sub(m.away) >= m.maxTTL():
+	case m.noMajoritySince != 0 && m.now.Slow.Sub(m.noMajoritySince) >= m.maxTTL():
 		return fmt.Sprintf("too few of the voters %s are reachable to decide the change",
 			names(e.Deciding()))
 	case e.Joint():

@@ -131,7 +131,7 @@ func TestWhereNoLimitWasDecided(t *testing.T) {
 		for _, n := range nodes("b c") {
 			b.m.others[n].report.most = c.theirs
 		}
-		b.m.follow()
+		b.m.reconcile()
 		if got := b.m.mostVoters(); got != c.want {
 			t.Errorf("%s: there may be %d, want %d", c.name, got, c.want)
 		}

@@ -59,7 +59,7 @@ type Machine struct {
 	everStored bool         // a save of this incarnation has succeeded
 	stuck      string       // why nothing can be stored; empty while saves succeed
 	retryAt    vote.Instant
-	held       []held
+	deferred   []deferredAnswer
 
 	conns  map[vote.Conn]*connState
 	others map[vote.NodeID]*other
@@ -71,9 +71,9 @@ type Machine struct {
 	distrusted string // why this node's directory can't be trusted, or empty
 	leaving    bool
 	leftAt     vote.Instant // when this node began to leave
-	// away is since when too few of the deciding voters are reachable; zero while enough are.
-	away  vote.Instant
-	drain drain
+	// noMajoritySince is since when too few deciding voters are reachable; zero while enough are.
+	noMajoritySince vote.Instant
+	drain           drain
 	// The birth by count; see birth.go.
 	candidates      []vote.Elector // the founders, if nothing changes
 	candidatesSince vote.Instant   // since when candidates is the same
@@ -81,7 +81,7 @@ type Machine struct {
 	births          uint64        // how many identities this process had before
 	longest         time.Duration // the longest maximum TTL of all electorates known to this process
 	pledgesKnown    vote.Instant  // since when the pledges of all founders are known; zero if they aren't
-	claims          bool          // this founder has to name the mesh in the register
+	mustRegister    bool          // this founder has to name the mesh in the register
 	// The register of births; see register.go.
 	register registration
 	calls    []vote.RegisterCall
@@ -100,15 +100,15 @@ type connState struct {
 	versionSent uint64 // the newest version sent over the connection
 }
 
-// held is an answer that waits until the state behind the answer is stored.
-type held struct {
+// deferredAnswer is an answer that waits until the state behind the answer is stored.
+type deferredAnswer struct {
 	writes uint64 // the write count of the awaited save
 	conn   vote.Conn
 	m      vote.Message
 }
 
-// heldMax bounds how many answers wait for a slow disk. A node without an answer asks again.
-const heldMax = 256
+// deferredMax bounds how many answers wait for a slow disk. A node without an answer asks again.
+const deferredMax = 256
 
 // New returns the machine of a node that begins a new incarnation with the contents of its
 // directory. A state without an electorate belongs to a new peer.
@@ -191,11 +191,11 @@ func (m *Machine) send(conn vote.Conn, msg vote.Message) {
 // after sends an answer as soon as the present state is stored.
 func (m *Machine) after(conn vote.Conn, msg vote.Message) {
 	switch {
-	case m.pending && len(m.held) < heldMax:
-		m.held = append(m.held, held{m.state.Writes + 1, conn, msg})
+	case m.pending && len(m.deferred) < deferredMax:
+		m.deferred = append(m.deferred, deferredAnswer{m.state.Writes + 1, conn, msg})
 	case m.pending:
-	case m.savingNow && len(m.held) < heldMax:
-		m.held = append(m.held, held{m.state.Writes, conn, msg})
+	case m.savingNow && len(m.deferred) < deferredMax:
+		m.deferred = append(m.deferred, deferredAnswer{m.state.Writes, conn, msg})
 	case m.savingNow:
 	default:
 		m.send(conn, msg)
@@ -231,13 +231,13 @@ func (m *Machine) remember() {
 func (m *Machine) keep(state vote.DiskState) {
 	was := m.stored.Electorate.Version
 	m.stored = state
-	waiting := m.held
-	m.held = nil
-	for _, h := range waiting {
-		if h.writes <= state.Writes {
-			m.send(h.conn, h.m)
+	answers := m.deferred
+	m.deferred = nil
+	for _, a := range answers {
+		if a.writes <= state.Writes {
+			m.send(a.conn, a.m)
 		} else {
-			m.held = append(m.held, h)
+			m.deferred = append(m.deferred, a)
 		}
 	}
 	if m.stored.Electorate.Version != was {
@@ -266,7 +266,7 @@ func (m *Machine) Saved(now vote.Now, writes uint64, failed string) {
 			m.alarms = append(m.alarms, "the state directory can't be written, so this node takes no part in changes of the electorate; it goes on voting on locks: "+failed)
 		}
 		m.stuck, m.pending, m.retryAt = failed, true, m.now.Slow.Add(saveAgain)
-		m.held = nil // the state behind the answers isn't stored; the waiting nodes ask again
+		m.deferred = nil // the state behind the answers isn't stored; the waiting nodes ask again
 		return
 	}
 	m.stuck, m.everStored = "", true
@@ -301,8 +301,8 @@ func (m *Machine) sendElectorate(conn vote.Conn) {
 	}
 }
 
-// NoteVersion notes the version that the sender on a connection applies. A sender with an older version
-// is sent the newest electorate.
+// NoteVersion notes the version that the sender on a connection applies. A sender with an older
+// version is sent the newest electorate.
 func (m *Machine) NoteVersion(now vote.Now, conn vote.Conn, epoch uint64) {
 	if conn == vote.LocalConn {
 		return
@@ -321,7 +321,7 @@ func (m *Machine) NoteVersion(now vote.Now, conn vote.Conn, epoch uint64) {
 // adopt applies a newer electorate, known to be decided.
 func (m *Machine) adopt(e *vote.Electorate) {
 	if m.state.Electorate.Version == 0 {
-		m.away = 0 // an earlier absence doesn't matter
+		m.noMajoritySince = 0 // an earlier absence doesn't matter
 	}
 	m.state.Electorate = *e
 	m.longest = max(m.longest, e.QuietTime(m.cfg.MaxTTL))
@@ -330,7 +330,7 @@ func (m *Machine) adopt(e *vote.Electorate) {
 	m.state.Promised, m.state.Accepted, m.state.Value, m.state.Pledge, m.state.PledgeMost, m.state.PledgeMaxTTL = vote.Ballot{}, vote.Ballot{}, vote.Electorate{}, nil, 0, 0
 	m.pending = true
 	m.race, m.raceAt, m.needed, m.drain, m.adopted = nil, 0, "", drain{}, m.now.Slow
-	m.pledgesKnown, m.claims = 0, false
+	m.pledgesKnown, m.mustRegister = 0, false
 	m.pollAt = m.now.Slow
 	m.tieAll()
 }

@@ -164,7 +164,7 @@ func TestWhichMaxTTLMayFollow(t *testing.T) {
 		{"back to the old", &joint, with(final, func(e *vote.Electorate) { e.Voters, e.MaxTTL = abc, maxTTL }), true},
 		{"back to the old with the new value", &joint, with(final, func(e *vote.Electorate) { e.Voters = abc }), false},
 	} {
-		if err := Follows(c.e, c.next); (err == nil) != c.follows {
+		if err := CheckSuccessor(c.e, c.next); (err == nil) != c.follows {
 			t.Errorf("%s: %v", c.name, err)
 		}
 	}
@@ -269,7 +269,7 @@ func TestFoundersRegisterTheMaxTTLOfAll(t *testing.T) {
 	l.cfg.MaxTTL = 3 * maxTTL
 	l.fresh("c")
 	a := l.units["a"].m
-	for !a.claims {
+	for !a.mustRegister {
 		l.pass(maxTTL / 100)
 		l.register.hold = "a" // a's next call isn't answered, so the claim is still to be made
 	}

@@ -37,7 +37,8 @@ type other struct {
 
 	// The newest report of the node.
 	report report
-	// reportedAt is when the report came; before the first report, when the node was first heard of.
+	// reportedAt is when the report came; before the first report, when the node was first heard
+	// of.
 	reportedAt   vote.Instant
 	confirmed    bool         // a report has come
 	lagging      bool         // by the report, the node hasn't stored the electorate stored here
@@ -45,8 +46,8 @@ type other struct {
 	writes       map[vote.Dir]written
 	copied       vote.Dir // a directory of the node, restored from an old copy
 	copiedAt     vote.Instant
-	// ignoredUntil is until when the node's ballots are ignored, since the node proposed a wrong minimum
-	// token.
+	// ignoredUntil is until when the node's ballots are ignored, since the node proposed a wrong
+	// minimum token.
 	ignoredUntil vote.Instant
 	// warnedAt is when an operator was last warned of the node's tokens; zero for never.
 	warnedAt vote.Instant

@@ -18,7 +18,7 @@ func (m *Machine) Receive(now vote.Now, conn vote.Conn, from vote.SessionID, msg
 		switch e := &msg.Consensus.Electorate; {
 		case e.Version == 0 || m.byCount() != vote.BornByCount(e.Version) || m.isForeignTTL(msg.Consensus):
 		case m.byCount() && e.Lineage != m.state.Electorate.Lineage:
-			m.meet(from.Node, msg.Consensus)
+			m.learnOtherBirth(from.Node, msg.Consensus)
 		default:
 			m.learn(e)
 		}
@@ -47,9 +47,10 @@ func (m *Machine) Receive(now vote.Now, conn vote.Conn, from vote.SessionID, msg
 	m.finish()
 }
 
-// validBallots reports whether the ballot numbers in a message are valid. A ballot number without an
-// incarnation can't be stored. After a ballot with the largest number, the next ballot started here
-// would begin at zero, below the promise: the ballot would be refused and restarted without end.
+// validBallots reports whether the ballot numbers in a message are valid. A ballot number without
+// an incarnation can't be stored. After a ballot with the largest number, the next ballot started
+// here would begin at zero, below the promise: the ballot would be refused and restarted without
+// end.
 func validBallots(e *vote.Consensus) bool {
 	return e.Ballot.Check() == nil && e.Promised.Check() == nil
 }
@@ -99,7 +100,8 @@ func (m *Machine) yieldTo(a vote.Ballot) {
 func (m *Machine) accept(conn vote.Conn, msg *vote.Message) {
 	a, e := msg.Consensus.Ballot, &msg.Consensus.Electorate
 	m.number = max(m.number, a.Counter)
-	if !m.votesOn(conn, msg.Version) || e.Version != msg.Version || Follows(&m.state.Electorate, e) != nil || len(e.Voters) < m.cfg.MinVoters {
+	if !m.votesOn(conn, msg.Version) || e.Version != msg.Version ||
+		CheckSuccessor(&m.state.Electorate, e) != nil || len(e.Voters) < m.cfg.MinVoters {
 		return
 	}
 	answer := vote.Message{Kind: vote.KindAccepted, Version: msg.Version, Consensus: &vote.Consensus{Ballot: a, Promised: m.state.Promised, Dir: m.state.Dir}}
@@ -115,10 +117,10 @@ func (m *Machine) accept(conn vote.Conn, msg *vote.Message) {
 	m.after(conn, answer)
 }
 
-// Follows returns an error if the voters of electorate e can't decide on next as its successor. A
-// final electorate is followed by a joint electorate with the voters of e as old voters; a joint
-// electorate is followed by its new voters alone, or by its old voters again.
-func Follows(e, next *vote.Electorate) error {
+// CheckSuccessor returns an error if the voters of electorate e can't decide on next as its
+// successor. A final electorate is followed by a joint electorate with the voters of e as old
+// voters; a joint electorate is followed by its new voters alone, or by its old voters again.
+func CheckSuccessor(e, next *vote.Electorate) error {
 	if err := next.Check(); err != nil {
 		return err
 	}
@@ -222,7 +224,8 @@ func (m *Machine) answers(from vote.NodeID, msg *vote.Message) bool {
 	if !slices.Contains(r.with, v) {
 		r.with = append(r.with, v)
 	}
-	if msg.Kind == vote.KindPrepared && e.Accepted.Compare(r.best) > 0 && Follows(&m.state.Electorate, &e.Electorate) == nil {
+	if msg.Kind == vote.KindPrepared && e.Accepted.Compare(r.best) > 0 &&
+		CheckSuccessor(&m.state.Electorate, &e.Electorate) == nil {
 		r.best, r.value = e.Accepted, e.Electorate
 	}
 	return majority(m.state.Electorate.Deciding(), func(v vote.Elector) bool { return slices.Contains(r.with, v) })

@@ -551,14 +551,14 @@ func TestFollows(t *testing.T) {
 		if c.change != nil {
 			c.change(&next)
 		}
-		err := Follows(&e, &next)
+		err := CheckSuccessor(&e, &next)
 		if (err == nil) != (c.bad == "") || err != nil && !strings.Contains(err.Error(), c.bad) {
 			t.Errorf("%s: %v, want %q", c.name, err, c.bad)
 		}
 	}
 	e, next := electorate("3: a b c"), electorate("4: a b (a b c)")
 	e.MinToken, next.MinToken = 100, 99
-	if Follows(&e, &next) == nil {
+	if CheckSuccessor(&e, &next) == nil {
 		t.Error("the minimum token may fall")
 	}
 }

@@ -32,7 +32,7 @@ func (m *Machine) Propose(now vote.Now, target []vote.Elector) error {
 		return errors.New("those are the voters already")
 	}
 	next := m.joint(target, e.Most, e.MaxTTL)
-	if err := Follows(e, &next); err != nil {
+	if err := CheckSuccessor(e, &next); err != nil {
 		return err
 	}
 	m.run(next)

@@ -50,15 +50,15 @@ type registration struct {
 	refused   string
 	refusedAt vote.Instant
 	warned    bool // an alarm has reported the end of the votes
-	hastily   bool // a report makes the record worth another look
+	urgent    bool // a report makes the record worth another look
 	// newest is the largest number of a change known to this process.
 	newest uint64
 	// superseded is since when the record has named another mesh than this process's, with an older
 	// number; zero if the record names this process's mesh.
 	superseded vote.Instant
-	// barren is since when a majority of the voters can't use the register, while enough processes
-	// to found the next mesh can; zero otherwise.
-	barren vote.Instant
+	// lockedOutSince is since when a majority of the voters can't use the register, while enough
+	// processes to found the next mesh can; zero otherwise.
+	lockedOutSince vote.Instant
 }
 
 // renewAfter returns how long after its last store a voter stores again: three times within a term,
@@ -75,9 +75,9 @@ const overdueAfter = 20 * time.Second
 // retryAfter returns the delay after a failed call.
 func retryAfter(term time.Duration) time.Duration { return min(term/60, 10*time.Second) }
 
-// hasteAfter returns the delay between urgent calls of a process: of a founder waiting for its
+// urgentAfter returns the delay between urgent calls of a process: of a founder waiting for its
 // mesh, and of a process that has heard of a mesh other than the known mesh.
-func hasteAfter(term time.Duration) time.Duration { return min(term/60, time.Second) }
+func urgentAfter(term time.Duration) time.Duration { return min(term/60, time.Second) }
 
 // registers reports whether this mesh has a register, and this process takes part in its use: a
 // process without a vote for good doesn't.
@@ -108,15 +108,15 @@ func (m *Machine) isForeign() bool {
 	return r.known && !r.record.IsOf(m.state.Mesh)
 }
 
-// standsFor returns for how much longer the record of another mesh must stand unchanged before a
-// replacement.
-func (m *Machine) standsFor() time.Duration {
+// foundingBlockedFor returns for how much longer the record of another mesh must stand unchanged
+// before a replacement.
+func (m *Machine) foundingBlockedFor() time.Duration {
 	r := &m.register
 	if r.record.IsZero() {
 		return 0
 	}
-	stands := r.record.Term + max(r.record.MaxTTL-m.cfg.MaxTTL, 0)
-	return max(stands+vote.Drift(stands)+time.Millisecond-m.now.Slow.Sub(r.since), 0)
+	hold := r.record.Term + max(r.record.MaxTTL-m.cfg.MaxTTL, 0)
+	return max(hold+vote.Drift(hold)+time.Millisecond-m.now.Slow.Sub(r.since), 0)
 }
 
 // IsBarred reports whether this process knows no electorate, and the register lets no mesh be born:
@@ -129,7 +129,7 @@ func (m *Machine) IsBarred() bool {
 // mayFound reports whether the register allows a founding, as far as this process knows: there is
 // no record, or the named mesh has ended.
 func (m *Machine) mayFound() bool {
-	return !m.registers() || m.register.known && !m.isForeign() && m.standsFor() == 0
+	return !m.registers() || m.register.known && !m.isForeign() && m.foundingBlockedFor() == 0
 }
 
 // canBeFounder reports whether this process may take part in a founding: the process must be able
@@ -167,12 +167,12 @@ func (m *Machine) nextCall() (call vote.RegisterCall, at vote.Instant) {
 	case !r.known:
 		return load, r.after
 	case m.isForeign():
-	case m.claims && m.mayFound():
+	case m.mustRegister && m.mayFound():
 		return m.store(lineage(m.stored.Pledge)), r.after
-	case m.member() && r.barren != 0 && !m.cannotRegister():
+	case m.member() && r.lockedOutSince != 0 && !m.cannotRegister():
 		// The mesh may have ended: its record must not stand longer than needed. Voters without
 		// access to the register go on trying.
-	case m.member() && m.away == 0 && (r.record.IsZero() || r.record.Lineage == m.state.Electorate.Lineage):
+	case m.member() && m.noMajoritySince == 0 && (r.record.IsZero() || r.record.Lineage == m.state.Electorate.Lineage):
 		// The rest of a term is measured by the fast clock, like the term itself. Voters store at
 		// different times, so that stores seldom meet.
 		if r.record.MaxTTL < m.maxTTL() {
@@ -184,8 +184,8 @@ func (m *Machine) nextCall() (call vote.RegisterCall, at vote.Instant) {
 	}
 	wait := lookAfter(m.term())
 	e := &m.state.Electorate
-	if r.hastily || len(m.state.Pledge) > 0 || e.Version > 0 && r.record.Lineage != e.Lineage {
-		wait = hasteAfter(m.term())
+	if r.urgent || len(m.state.Pledge) > 0 || e.Version > 0 && r.record.Lineage != e.Lineage {
+		wait = urgentAfter(m.term())
 	}
 	return load, max(r.after, r.began.Slow.Add(wait))
 }
@@ -218,7 +218,7 @@ func (m *Machine) callRegister() {
 		return
 	}
 	r := &m.register
-	r.calling, r.call, r.began, r.hastily = true, call, m.now, false
+	r.calling, r.call, r.began, r.urgent = true, call, m.now, false
 	m.calls = append(m.calls, call)
 }
 
@@ -251,7 +251,7 @@ func (m *Machine) Registered(now vote.Now, result vote.RegisterResult) {
 			r.refused, r.refusedAt = r.failed, m.now.Slow
 		}
 	case result.Changed:
-		r.known, r.after = false, m.now.Slow.Add(hasteAfter(m.term()))
+		r.known, r.after = false, m.now.Slow.Add(urgentAfter(m.term()))
 		r.refused = ""
 	case r.call.Store:
 		r.after, r.refused = m.now.Slow, ""
@@ -323,7 +323,7 @@ func (m *Machine) registerTrouble() string {
 	why := r.failed
 	switch {
 	case why != "":
-	case r.refused != "" && m.now.Slow.Sub(r.refusedAt) < m.forgives(): // afterwards another try is worthwhile
+	case r.refused != "" && m.now.Slow.Sub(r.refusedAt) < m.refusalLasts(): // afterwards another try is worthwhile
 		why = r.refused
 	case r.calling && m.now.Slow.Sub(r.began.Slow) >= overdueAfter:
 		why = fmt.Sprintf("a call has been under way for %v, and ignores the end of its context", m.now.Slow.Sub(r.began.Slow).Round(time.Second))
@@ -336,17 +336,17 @@ func (m *Machine) registerTrouble() string {
 	return "the register can't be used: " + why + ". Votes of this process don't count without it"
 }
 
-// forgives returns for how long a failed store counts against this process. A founding process
+// refusalLasts returns for how long a failed store counts against this process. A founding process
 // tries again soon, since all founders may have failed for the same reason.
-func (m *Machine) forgives() time.Duration {
+func (m *Machine) refusalLasts() time.Duration {
 	if m.member() {
 		return m.term()
 	}
 	return min(2*registerPatience, m.term())
 }
 
-// usable reports whether a voter's votes may count, as far as the register goes.
-func (m *Machine) usable(v vote.Elector) bool {
+// canUseRegister reports whether a voter's votes may count, as far as the register goes.
+func (m *Machine) canUseRegister(v vote.Elector) bool {
 	if v == m.Elector() {
 		return !m.cannotRegister()
 	}
@@ -354,14 +354,14 @@ func (m *Machine) usable(v vote.Elector) bool {
 	return m.healthy(v) && !o.report.stuck
 }
 
-// isBarren reports whether a majority of the voters has been unable to use the register for a term,
-// while so many processes in contact are able to that they can found the next mesh. Such a mesh
-// grants nothing, and keeps others from founding.
-func (m *Machine) isBarren() bool {
+// isLockedOut reports whether a majority of the voters has been unable to use the register for a
+// term, while so many processes in contact are able to that they can found the next mesh. Such a
+// mesh grants nothing, and keeps others from founding.
+func (m *Machine) isLockedOut() bool {
 	r := &m.register
 	e := &m.state.Electorate
-	if m.cfg.RegisterTerm == 0 || !m.cfg.Found || e.Version == 0 || majority(e.Deciding(), m.usable) {
-		r.barren = 0
+	if m.cfg.RegisterTerm == 0 || !m.cfg.Found || e.Version == 0 || majority(e.Deciding(), m.canUseRegister) {
+		r.lockedOutSince = 0
 		return false
 	}
 	able := 0
@@ -375,11 +375,11 @@ func (m *Machine) isBarren() bool {
 	}
 	switch {
 	case able < m.cfg.Expect:
-		r.barren = 0
-	case r.barren == 0:
-		r.barren = m.now.Slow
+		r.lockedOutSince = 0
+	case r.lockedOutSince == 0:
+		r.lockedOutSince = m.now.Slow
 	}
-	return r.barren != 0 && m.now.Slow.Sub(r.barren) >= m.term()
+	return r.lockedOutSince != 0 && m.now.Slow.Sub(r.lockedOutSince) >= m.term()
 }
 
 // cannotRegister reports whether the register keeps this process from voting, and has for a while:
@@ -403,14 +403,14 @@ func (m *Machine) registerText() string {
 		return "no mesh can be founded: " + text
 	case !r.known:
 		return "waits for the register's answer"
-	case m.standsFor() > 0 && !m.isRegistered() && r.renewed:
+	case m.foundingBlockedFor() > 0 && !m.isRegistered() && r.renewed:
 		return fmt.Sprintf("the register names another mesh, and that mesh is alive: it has renewed its record, last by %s. "+
 			"Have this process reach that mesh (Peers, Secret), or give each mesh a Mesh name and a register of its own. "+
 			"Otherwise this process waits until the record has stood unchanged for %v (another %v)",
-			r.record.Writer.Name, r.record.Term, m.standsFor().Round(time.Second))
-	case m.standsFor() > 0 && !m.isRegistered():
+			r.record.Writer.Name, r.record.Term, m.foundingBlockedFor().Round(time.Second))
+	case m.foundingBlockedFor() > 0 && !m.isRegistered():
 		return fmt.Sprintf("the register names an earlier mesh, last renewed by %s: waits to hear of that mesh, or until its record has stood unchanged for %v (another %v)",
-			r.record.Writer.Name, r.record.Term, m.standsFor().Round(time.Second))
+			r.record.Writer.Name, r.record.Term, m.foundingBlockedFor().Round(time.Second))
 	}
 	return ""
 }

@@ -168,9 +168,9 @@ func (m *Machine) lost() string {
 		if v == m.Elector() {
 			return true
 		}
-		away := m.now.Slow.Sub(t.last)
+		absence := m.now.Slow.Sub(t.last)
 		switch {
-		case away < FailAfter(m.maxTTL()):
+		case absence < FailAfter(m.maxTTL()):
 			return true
 		case o != nil && o.up && o.spoke && o.report.dir == v.Dir:
 			return true
@@ -183,9 +183,9 @@ func (m *Machine) lost() string {
 			if m.byCount() {
 				how = "is another process of its name now"
 			}
-			gone = append(gone, fmt.Sprintf("%s, which %s, for %v", v.Name, how, away.Round(time.Second)))
+			gone = append(gone, fmt.Sprintf("%s, which %s, for %v", v.Name, how, absence.Round(time.Second)))
 		default:
-			gone = append(gone, fmt.Sprintf("%s for %v", v.Name, away.Round(time.Second)))
+			gone = append(gone, fmt.Sprintf("%s for %v", v.Name, absence.Round(time.Second)))
 		}
 		return false
 	})
@@ -193,7 +193,7 @@ func (m *Machine) lost() string {
 		return ""
 	}
 	if m.byCount() {
-		left := max(AbandonAfter(m.maxTTL())-m.now.Slow.Sub(m.away), 0)
+		left := max(AbandonAfter(m.maxTTL())-m.now.Slow.Sub(m.noMajoritySince), 0)
 		return fmt.Sprintf("a majority of electorate %d (%s) is gone: %s. No lock can be granted "+
 			"until enough of them are back, or until this process, in %.1fs, gives the electorate "+
 			"up, and founds or joins another", vote.VersionNumber(e.Version), names(e.Deciding()), strings.Join(gone, ", "), left.Seconds())

@@ -23,9 +23,9 @@ func (m *Machine) roll() roll {
 	e := &m.state.Electorate
 	r := roll{reasons: make([]string, len(e.Voters))}
 	for i, v := range e.Voters {
-		fate, why := m.decisionOn(v)
+		d, why := m.decisionOn(v)
 		r.reasons[i] = why
-		switch fate {
+		switch d {
 		case stays:
 			r.stay = append(r.stay, v)
 		case absent:

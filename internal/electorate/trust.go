@@ -51,8 +51,9 @@ func (m *Machine) implausible(name vote.NodeID) bool {
 	return true
 }
 
-// plausibleMinToken reports whether the minimum token of an electorate proposed or accepted by another node can
-// be right. The minimum of the previous electorate is decided, and is taken in any case.
+// plausibleMinToken reports whether the minimum token of an electorate proposed or accepted by
+// another node can be right. The minimum of the previous electorate is decided, and is taken in any
+// case.
 func (m *Machine) plausibleMinToken(from vote.NodeID, next *vote.Electorate) bool {
 	if next.MinToken <= m.state.Electorate.MinToken || next.MinToken <= m.limit() {
 		return true
@@ -73,8 +74,8 @@ func (m *Machine) warnOfToken(o *other, t vote.Token, what string) {
 		"Check the clock of %q, and restart that node", o.name, t, what, m.limit(), o.name))
 }
 
-// ignoreFor is how many maximum TTLs the ballots of a node are ignored after the node has proposed a
-// wrong minimum token. Each ballot delays the ballots of the other voters, so a node repeatedly
+// ignoreFor is how many maximum TTLs the ballots of a node are ignored after the node has proposed
+// a wrong minimum token. Each ballot delays the ballots of the other voters, so a node repeatedly
 // proposing a wrong minimum would block every change of the electorate.
 const ignoreFor = 10
 

@@ -241,7 +241,7 @@ func (b *broken) Drain(out []vote.Outbound) []vote.Outbound {
 			}
 		}
 	}
-	held := reflect.ValueOf(b.Machine).Elem().FieldByName("held")
+	held := reflect.ValueOf(b.Machine).Elem().FieldByName("deferred")
 	for i := range held.Len() {
 		at := held.Index(i)
 		c, m := *(*vote.Conn)(unsafe.Pointer(at.FieldByName("conn").UnsafeAddr())), *(*vote.Message)(unsafe.Pointer(at.FieldByName("m").UnsafeAddr()))

@@ -73,7 +73,7 @@ func (x *explorer) decided(w *world, e *vote.Electorate) (wrong string) {
 	if before == 0 {
 		return fmt.Sprintf("electorate %d is decided, and the one before isn't", e.Version)
 	}
-	if err := electorate.Follows(&x.values[before], e); err != nil {
+	if err := electorate.CheckSuccessor(&x.values[before], e); err != nil {
 		return err.Error()
 	}
 	*at = x.value(*e)

@@ -24,11 +24,12 @@ func init() {
 		"electorate.Machine.cfg": func(e *encoder, _, v reflect.Value) { e.num(int64(field(field(v, "Self"), "Incarnation").Uint())) },
 		"electorate.Machine.now": skip, "electorate.Machine.own": skip, "electorate.Machine.out": skip,
 		"electorate.Machine.saves": skip, "electorate.Machine.alarms": skip, "electorate.Machine.started": skip,
-		"electorate.Machine.away": skip, "electorate.Machine.order": skip, // the others are encoded
+		"electorate.Machine.noMajoritySince": skip, "electorate.Machine.order": skip, // the others are encoded
 
 		// Old copies of directories aren't explored, so the write count of a state matters only
 		// between a save and the answers that wait for the save.
-		"vote.DiskState.Writes": skip, "electorate.held.writes": sinceWrites, "electorate.Machine.everStored": skip, "electorate.other.writes": skip,
+		"vote.DiskState.Writes": skip, "electorate.deferredAnswer.writes": sinceWrites,
+		"electorate.Machine.everStored": skip, "electorate.other.writes": skip,
 		"electorate.other.incarnation": skip,
 
 		// The steps in which nodes send electorates and poll each other are independent of the
