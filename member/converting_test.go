@@ -8,8 +8,8 @@ import (
 // Gossip accepts a converting node as a node of either kind; versions without conversions accept a
 // converting node as a fixed node.
 func TestGossipTakesAConvertingNodeForOneOfEitherKind(t *testing.T) {
-	terms := func(following, converting bool, maxTTL time.Duration) map[string]string {
-		return Terms{VersionMin: 1, VersionMax: 2, RhoPerMille: 5, MaxTTL: maxTTL, Dynamic: following, Converting: converting}.tags(1)
+	terms := func(dynamic, converting bool, maxTTL time.Duration) map[string]string {
+		return Terms{VersionMin: 1, VersionMax: 2, RhoPerMille: 5, MaxTTL: maxTTL, Dynamic: dynamic, Converting: converting}.tags(1)
 	}
 	fixed, converting, dynamic := terms(false, false, time.Second), terms(false, true, time.Second), terms(true, false, time.Second)
 	earlier := terms(false, true, time.Second)

@@ -43,17 +43,17 @@ const (
 	tagRho         = "rho"
 	tagMaxTTL      = "maxttl"
 	tagVoters      = "voters"
-	tagFollow      = "follow"
+	tagDynamic     = "follow"
 	tagBirth       = "birth" // only of a mesh that is born by count: Expect/MinVoters, and /register
 	tagConverting  = "conv"  // only of a converting node: "1"
 	tagKeys        = "keys"  // the ids of gossip's keys, the one that encrypts first
 )
 
-// The values of tagFollow. Neither value is encoded as a missing tag: a member without the tag may
+// The values of tagDynamic. Neither value is encoded as a missing tag: a member without the tag may
 // be of either kind.
 const (
-	followNo  = "0"
-	followYes = "1"
+	dynamicNo  = "0"
+	dynamicYes = "1"
 
 	convertingYes = "1"
 )
@@ -74,10 +74,10 @@ func (t Terms) tags(incarnation vote.Incarnation) map[string]string {
 		tagRho:         strconv.Itoa(t.RhoPerMille),
 		tagMaxTTL:      t.MaxTTL.String(),
 		tagVoters:      fingerprint(t.Voters),
-		tagFollow:      followNo,
+		tagDynamic:     dynamicNo,
 	}
 	if t.Dynamic {
-		tags[tagFollow] = followYes
+		tags[tagDynamic] = dynamicYes
 	}
 	if t.Converting {
 		tags[tagConverting] = convertingYes
@@ -143,10 +143,10 @@ func hexOf(text string) uint64 {
 func differs(ours, theirs map[string]string) error {
 	var errs []error
 	voters := "Voters (count:hash)"
-	if ours[tagFollow] == followYes && theirs[tagFollow] == followYes {
+	if ours[tagDynamic] == dynamicYes && theirs[tagDynamic] == dynamicYes {
 		voters = "the list of founders (count:hash)"
 	}
-	if x, y := ours[tagFollow], theirs[tagFollow]; x != y && !isConverting(ours) && !isConverting(theirs) {
+	if x, y := ours[tagDynamic], theirs[tagDynamic]; x != y && !isConverting(ours) && !isConverting(theirs) {
 		errs = append(errs, fmt.Errorf("the electorate %s here and %s there", kind(x), kind(y)))
 	}
 	if x, y := ours[tagBirth], theirs[tagBirth]; x != y {
@@ -182,17 +182,17 @@ func birthOf(birth string) string {
 	return shown(birth)
 }
 
-// kind describes the kind of electorate for a value of tagFollow.
-func kind(follow string) string {
-	switch follow {
-	case followNo:
+// kind describes the kind of electorate for a value of tagDynamic.
+func kind(tag string) string {
+	switch tag {
+	case dynamicNo:
 		return "is fixed"
-	case followYes:
+	case dynamicYes:
 		return "is dynamic"
 	case "":
 		return "isn't stated"
 	}
-	return "is of kind " + shown(follow)
+	return "is of kind " + shown(tag)
 }
 
 // decidedTTL is the first wire version in which the voters of a dynamic electorate decide the
@@ -202,14 +202,14 @@ const decidedTTL = 2
 // decidesTTL reports whether two nodes may be configured with different maximum TTLs, as far as
 // gossip is concerned: the handshake of their link knows more.
 func decidesTTL(ours, theirs map[string]string) bool {
-	knows := func(tags map[string]string) bool { return tags[tagFollow] == followYes || isConverting(tags) }
-	return knows(ours) && knows(theirs) && (ours[tagFollow] == followYes || theirs[tagFollow] == followYes) && min(versionOf(ours, tagVersionMax), versionOf(theirs, tagVersionMax)) >= decidedTTL
+	knows := func(tags map[string]string) bool { return tags[tagDynamic] == dynamicYes || isConverting(tags) }
+	return knows(ours) && knows(theirs) && (ours[tagDynamic] == dynamicYes || theirs[tagDynamic] == dynamicYes) && min(versionOf(ours, tagVersionMax), versionOf(theirs, tagVersionMax)) >= decidedTTL
 }
 
 // isConverting reports whether a node is on its way to dynamic membership. Members of versions
 // without conversions ignore the tag, and take the node for one with a fixed electorate.
 func isConverting(tags map[string]string) bool {
-	return tags[tagConverting] == convertingYes && tags[tagFollow] == followNo
+	return tags[tagConverting] == convertingYes && tags[tagDynamic] == dynamicNo
 }
 
 // versionOf returns a wire version in tags; zero if there is none, since versions start at 1.

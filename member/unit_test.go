@@ -148,29 +148,29 @@ func TestABadNumberInATagIsNone(t *testing.T) {
 }
 
 func TestTheKindOfElectorateIsComparedAndBothAreNamed(t *testing.T) {
-	tags := func(follow string) map[string]string {
+	tags := func(dynamic string) map[string]string {
 		tags := labTerms.tags(1)
-		tags[tagFollow] = follow
+		tags[tagDynamic] = dynamic
 		return tags
 	}
 	for _, test := range []struct{ ours, theirs, want string }{
-		{followNo, followNo, "<nil>"},
-		{followYes, followYes, "<nil>"},
-		{followNo, followYes, "the electorate is fixed here and is dynamic there"},
-		{followYes, followNo, "the electorate is dynamic here and is fixed there"},
-		{followNo, "", "the electorate is fixed here and isn't stated there"},
-		{followYes, "1\n", `the electorate is dynamic here and is of kind "1\n" there`},
+		{dynamicNo, dynamicNo, "<nil>"},
+		{dynamicYes, dynamicYes, "<nil>"},
+		{dynamicNo, dynamicYes, "the electorate is fixed here and is dynamic there"},
+		{dynamicYes, dynamicNo, "the electorate is dynamic here and is fixed there"},
+		{dynamicNo, "", "the electorate is fixed here and isn't stated there"},
+		{dynamicYes, "1\n", `the electorate is dynamic here and is of kind "1\n" there`},
 	} {
 		if got := fmt.Sprint(differs(tags(test.ours), tags(test.theirs))); got != test.want {
 			t.Errorf("%q, want %q", got, test.want)
 		}
 	}
-	other, founders := tags(followYes), "the list of founders"
+	other, founders := tags(dynamicYes), "the list of founders"
 	other[tagVoters] = "1:x"
-	if got := fmt.Sprint(differs(tags(followYes), other)); !strings.Contains(got, founders) || !strings.Contains(got, "and 1:x there") {
-		t.Errorf("two that follow the living: %q", got)
+	if got := fmt.Sprint(differs(tags(dynamicYes), other)); !strings.Contains(got, founders) || !strings.Contains(got, "and 1:x there") {
+		t.Errorf("two of dynamic membership: %q", got)
 	}
-	if got := fmt.Sprint(differs(tags(followNo), other)); strings.Contains(got, founders) {
+	if got := fmt.Sprint(differs(tags(dynamicNo), other)); strings.Contains(got, founders) {
 		t.Errorf("one that is fixed: %q", got)
 	}
 }

@@ -41,7 +41,7 @@ const (
 	foundFile   = "internal/electorate/found.go"
 	voterFile   = "lease/electorate.go"
 	coverFile   = "quorum/reconfigure.go"
-	nodeFile    = "internal/node/follow.go"
+	nodeFile    = "internal/node/dynamic.go"
 )
 
 // atOnce sends an answer without waiting until the state behind the answer is stored.

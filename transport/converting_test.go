@@ -80,12 +80,12 @@ func TestAConvertingNodeTellsFixedPeersApart(t *testing.T) {
 			own := vote.Terms{Voters: []vote.NodeID{"a", "b", "c"}, MaxTTL: 10 * time.Second}
 			for _, p := range []struct {
 				name              string
-				following, fixed  bool
+				dynamic, fixed    bool
 				converting, after bool // links with a converted node
-			}{{name: "a", fixed: true}, {name: "b", following: true, after: true}, {name: "d", converting: true, after: true}} {
+			}{{name: "a", fixed: true}, {name: "b", dynamic: true, after: true}, {name: "d", converting: true, after: true}} {
 				converted.Store(false)
 				cfg, theirs := config(p.name, m.secret), make(met, 10)
-				cfg.Terms.Dynamic, cfg.Terms.Converting, cfg.Met = p.following, p.converting, theirs.see
+				cfg.Terms.Dynamic, cfg.Terms.Converting, cfg.Met = p.dynamic, p.converting, theirs.see
 				peer := open(t, cfg)
 				for _, d := range [][2]*side{{peer, c}, {c, peer}} {
 					if _, err := d[0].Dial(t.Context(), d[1].at, d[1].own.self.Node); err != nil {
@@ -101,7 +101,7 @@ func TestAConvertingNodeTellsFixedPeersApart(t *testing.T) {
 						t.Errorf("c has met %+v", s)
 					}
 					want := own
-					want.Dynamic = p.following
+					want.Dynamic = p.dynamic
 					if s := get(t, theirs, "the sighting"); !s.Terms.Equal(&want) {
 						t.Errorf("%s has met %+v", p.name, s)
 					}

@@ -123,9 +123,9 @@ func TestTermsThatDifferAreNamedInBothLogs(t *testing.T) {
 func TestAnElectorateThatIsFixedAndOneThatFollowsTheLivingRefuseEachOther(t *testing.T) {
 	for _, m := range modes {
 		t.Run(m.name, func(t *testing.T) {
-			following := config("b", m.secret)
-			following.Terms.Dynamic = true
-			a, b := open(t, config("a", m.secret)), open(t, following)
+			dynamic := config("b", m.secret)
+			dynamic.Terms.Dynamic = true
+			a, b := open(t, config("a", m.secret)), open(t, dynamic)
 			for _, d := range []struct {
 				from, to *side
 				want     vote.NodeID

@@ -152,7 +152,7 @@ func TestWhichMaxTTLMayFollow(t *testing.T) {
 	for _, c := range []struct {
 		name    string
 		e, next *vote.Electorate
-		follows bool
+		valid   bool
 	}{
 		{"a joint one", &first, with(joint, same), true},
 		{"a joint one that tells another value before", &first, with(joint, func(e *vote.Electorate) { e.OldMaxTTL = 3 * maxTTL }), false},
@@ -164,7 +164,7 @@ func TestWhichMaxTTLMayFollow(t *testing.T) {
 		{"back to the old", &joint, with(final, func(e *vote.Electorate) { e.Voters, e.MaxTTL = abc, maxTTL }), true},
 		{"back to the old with the new value", &joint, with(final, func(e *vote.Electorate) { e.Voters = abc }), false},
 	} {
-		if err := CheckSuccessor(c.e, c.next); (err == nil) != c.follows {
+		if err := CheckSuccessor(c.e, c.next); (err == nil) != c.valid {
 			t.Errorf("%s: %v", c.name, err)
 		}
 	}

@@ -83,17 +83,17 @@ func (eng *Engine) open(ctx context.Context, w world.World, voters []vote.NodeID
 	if dynamic != nil {
 		eng.loop.electorate = newElectorateState(dynamic, eng.clocks.Now())
 	}
-	following := dynamic != nil && !dynamic.FromFixed // a converting node counts as fixed
+	isDynamic := dynamic != nil && !dynamic.FromFixed // a converting node counts as fixed
 	eng.peers = eng.newPeers()
 	eng.finder = discovery.New(eng.ctx, discovery.Config{
-		Host: host{eng}, Self: eng.self, Terms: vote.Terms{Voters: voters, MaxTTL: eng.cfg.MaxTTL, Dynamic: following, Birth: eng.cfg.Birth}, Dynamic: dynamic != nil,
+		Host: host{eng}, Self: eng.self, Terms: vote.Terms{Voters: voters, MaxTTL: eng.cfg.MaxTTL, Dynamic: isDynamic, Birth: eng.cfg.Birth}, Dynamic: dynamic != nil,
 		Peers: eng.peers, Clocks: eng.clocks, Log: eng.log, Turns: w.Dials, Voter: eng.canVote(),
 	})
 	eng.links, err = w.Listen(ctx, transport.Config{
 		Bind: eng.cfg.Bind, Advertise: eng.cfg.Advertise, Secrets: eng.cfg.Secrets,
 		Self: eng.self, Logger: eng.log,
 		Terms: transport.Terms{
-			Mesh: eng.cfg.Mesh, MaxTTL: eng.cfg.MaxTTL, Voters: voters, Dynamic: following, Converting: eng.cfg.FromFixed, Birth: eng.cfg.Birth,
+			Mesh: eng.cfg.Mesh, MaxTTL: eng.cfg.MaxTTL, Voters: voters, Dynamic: isDynamic, Converting: eng.cfg.FromFixed, Birth: eng.cfg.Birth,
 		},
 		Handler: linkHandler{eng}, Account: eng.account, Versions: eng.versions, Met: eng.onMet, Bars: eng.linkRefusal, Converted: eng.isConverted,
 	})

@@ -25,7 +25,7 @@ func TestAConvertingNodeIsOfBothKindsUntilItIsConverted(t *testing.T) {
 			see(c)
 		})
 		d := listen(t, n, "d", func(c *transport.Config) {
-			following(c)
+			dynamic(c)
 			see(c)
 			c.Terms.MaxTTL = 2 * c.Terms.MaxTTL
 		})

@@ -326,7 +326,7 @@ func TestDialing(t *testing.T) {
 		},
 		{
 			"their electorate is dynamic",
-			func(t *testing.T, n *Network, _ *box) { listen(t, n, "c", following) },
+			func(t *testing.T, n *Network, _ *box) { listen(t, n, "c", dynamic) },
 			"c:1", "c", "the electorate is fixed here and is dynamic there", 2 * latency,
 		},
 		{
@@ -352,16 +352,16 @@ func TestDialing(t *testing.T) {
 	}
 }
 
-// following gives a node dynamic membership.
-func following(c *transport.Config) { c.Terms.Dynamic = true }
+// dynamic gives a node dynamic membership.
+func dynamic(c *transport.Config) { c.Terms.Dynamic = true }
 
 func TestAnElectorateThatFollowsTheLivingIsRefusedByOneThatIsFixedAndTheOtherWayRound(t *testing.T) {
 	run(t, 0, func(t *testing.T, n *Network, a, _ *box, _ vote.Conn) {
-		c, d := listen(t, n, "c", following), listen(t, n, "d", func(c *transport.Config) {
-			following(c)
+		c, d := listen(t, n, "c", dynamic), listen(t, n, "d", func(c *transport.Config) {
+			dynamic(c)
 			c.Terms.Voters = []vote.NodeID{"d"}
 		})
-		listen(t, n, "e", following)
+		listen(t, n, "e", dynamic)
 		for _, row := range []struct {
 			from *box
 			to   vote.NodeID
@@ -402,14 +402,14 @@ func TestGossipTellsTheStateDirectoriesOfThoseWithTheSameKindOfElectorate(t *tes
 			return g
 		}
 		ignore := func(member.Event) {}
-		a := join(listen(t, n, "a", following), 1, 0xa, func(e member.Event) { told = append(told, e) })
+		a := join(listen(t, n, "a", dynamic), 1, 0xa, func(e member.Event) { told = append(told, e) })
 		fixed := join(listen(t, n, "c", nil), 3, 0, ignore)
-		b := listen(t, n, "b", following)
+		b := listen(t, n, "b", dynamic)
 		join(b, 2, 0xb, ignore)
 		if err := b.Close(); err != nil {
 			t.Error(err)
 		}
-		join(listen(t, n, "b", following), 22, 0xbb, ignore) // the directory of b was wiped
+		join(listen(t, n, "b", dynamic), 22, 0xbb, ignore) // the directory of b was wiped
 
 		first := member.Member{Name: "b", Incarnation: 2, Dir: 0xb, Addr: "b:1", State: vote.Alive}
 		second := member.Member{Name: "b", Incarnation: 22, Dir: 0xbb, Addr: "b:1", State: vote.Alive}

@@ -78,7 +78,7 @@ func TestANodeShowsHowLongAnotherConfigurationHoldsItsVoter(t *testing.T) {
 // The account of a voter that has just started describes a voter without votes that count yet; the
 // account of a node without a seat describes no voter. Other nodes hold back for the voter only.
 func TestOnlyAVotersAccountIsThatOfAVoter(t *testing.T) {
-	f := newFollowers(t, "a b c")
+	f := newDynamicMesh(t, "a b c")
 	f.up("a b c", true)
 	f.wait(3 * ttl)
 	f.goBy("a b c", "1: a b c")

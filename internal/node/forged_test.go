@@ -328,7 +328,7 @@ func TestAWrongTokenIsNoFloorOfAnElectorate(t *testing.T) {
 	} {
 		for _, bad := range []vote.NodeID{"a", "c"} {
 			t.Run(fmt.Sprint(what, " by ", bad), func(t *testing.T) {
-				f := newFollowers(t, "a b c")
+				f := newDynamicMesh(t, "a b c")
 				f.up("a b c", true)
 				f.wait(3 * ttl)
 				f.goBy("a b c", "1: a b c")

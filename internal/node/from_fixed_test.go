@@ -22,13 +22,13 @@ const (
 
 // mixture is a mesh of nodes of all three stages, with the list a, b, c.
 type mixture struct {
-	*followers
+	*dynamicMesh
 	stages map[vote.NodeID]stage
 	odd    []string // messages to fixed nodes that no fixed node sends
 }
 
 func newMixture(t *testing.T) *mixture {
-	m := &mixture{followers: newFollowers(t, "a b c"), stages: map[vote.NodeID]stage{}}
+	m := &mixture{dynamicMesh: newDynamicMesh(t, "a b c"), stages: map[vote.NodeID]stage{}}
 	m.twist = func(from, to vote.NodeID, msg *vote.Message) {
 		if m.stages[to] == isFixed && (msg.Epoch != 0 || msg.Dir != 0 || msg.Kind.IsConsensus()) {
 			m.odd = append(m.odd, string(from)+": "+msg.Kind.String())
@@ -49,7 +49,7 @@ func (m *mixture) restart(list string, to stage) {
 		}
 		m.incarnation++
 		m.incarnations[name], m.stages[name] = m.incarnation, to
-		cfg := Config{Name: name, Incarnation: m.incarnation, Voters: m.founders, TTL: ttl, MaxTTL: ttl, Dynamic: m.following(name, to)}
+		cfg := Config{Name: name, Incarnation: m.incarnation, Voters: m.founders, TTL: ttl, MaxTTL: ttl, Dynamic: m.dynamicConfig(name, to)}
 		n, err := New(cfg, m.now)
 		if err != nil {
 			m.t.Fatal(err)
@@ -66,8 +66,8 @@ func (m *mixture) restart(list string, to stage) {
 	}
 }
 
-// following returns the content of the directory of a node at a stage.
-func (m *mixture) following(name vote.NodeID, at stage) *Dynamic {
+// dynamicConfig returns the content of the directory of a node at a stage.
+func (m *mixture) dynamicConfig(name vote.NodeID, at stage) *Dynamic {
 	if at == isFixed {
 		return nil
 	}
@@ -337,7 +337,7 @@ func TestAConvertingNodePartsAtOnce(t *testing.T) {
 
 // A node that isn't converting accepts nothing from a fixed node, should a shell ever link the two.
 func TestADynamicNodeTakesNothingFromAFixedOne(t *testing.T) {
-	f := newFollowers(t, "a b c")
+	f := newDynamicMesh(t, "a b c")
 	f.up("a b c", true)
 	f.wait(300 * time.Millisecond)
 	n := f.nodes["a"]

@@ -39,7 +39,7 @@ type Node struct {
 	self  vote.SessionID
 	req   *quorum.Requester
 	voter *lease.Voter // nil on a node that can't be in the electorate
-	following
+	dynamicState
 	fromFixed
 	guarded
 	out []vote.Outbound
@@ -77,7 +77,7 @@ func New(cfg Config, now vote.Now) (*Node, error) {
 	}
 	n := &Node{self: vote.SessionID{Node: cfg.Name, Incarnation: cfg.Incarnation}, guarded: guarded{started: now.Slow}}
 	if cfg.Dynamic != nil {
-		n.follow(&cfg, now)
+		n.startDynamic(&cfg, now)
 		return n, nil
 	}
 	n.req = quorum.New(quorum.Config{Self: n.self, Electorate: electorate, TTL: cfg.TTL, MaxTTL: cfg.MaxTTL, NoLocalQueue: cfg.NoLocalQueue, BroadcastAll: cfg.BroadcastAll, NoReceipts: cfg.NoReceipts, ReportRenewals: cfg.Renewals, Turn: cfg.Turn}, now)

@@ -81,7 +81,7 @@ func (w *wild) eroded() string {
 			continue
 		}
 		names := w.voters
-		if w.how == follows {
+		if w.how == dynamic {
 			names = nil
 			for _, e := range w.nodes[h.node].Known().All() {
 				names = append(names, e.Name)
@@ -127,7 +127,7 @@ var gaps = map[string]struct {
 		w.mute = func(from vote.NodeID, l link) bool { return from == l.from && lacks[from] == l.to }
 	}},
 	"links and restarts": {restarts, 3, lackLinks},
-	"changes":            {follows, 3, func(*wild, map[vote.NodeID]vote.NodeID) {}},
+	"changes":            {dynamic, 3, func(*wild, map[vote.NodeID]vote.NodeID) {}},
 }
 
 func lackLinks(w *wild, lacks map[vote.NodeID]vote.NodeID) {

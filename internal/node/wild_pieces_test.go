@@ -15,7 +15,7 @@ import (
 func TestAnythingInPieces(t *testing.T) {
 	sampled.Computes(t)
 	var sum quorum.Counters
-	for _, how := range []manner{breaks, restarts, follows} {
+	for _, how := range []manner{breaks, restarts, dynamic} {
 		for seed := range uint64(*wildSeeds) {
 			t.Run(fmt.Sprintf("%s/seed=%d", how, seed), func(t *testing.T) {
 				w := newWildInPieces(t, how, seed, 3, 5, 1+int(seed%3))

@@ -84,11 +84,11 @@ const (
 	calm     manner = "calm"
 	breaks   manner = "breaks"   // connections break and come back, and lose their messages
 	restarts manner = "restarts" // nodes stop without a message and restart, voters as well
-	follows  manner = "follows"  // the same, links break, saves are slow, the voters change
+	dynamic  manner = "dynamic"  // the same, links break, saves are slow, the voters change
 )
 
 func (m manner) ttl() time.Duration {
-	if m == restarts || m == follows {
+	if m == restarts || m == dynamic {
 		return time.Second // so a restarted voter isn't quiet for most of the test
 	}
 	return 10 * time.Second
@@ -107,10 +107,10 @@ func newWildInPieces(t *testing.T, how manner, seed uint64, voters, nodes, turn 
 		kinds: map[vote.Kind]int{}, how: how, incarnations: map[vote.NodeID]vote.Incarnation{},
 		mute: func(vote.NodeID, link) bool { return false }, turn: turn, most: 14,
 	}
-	if how == follows {
+	if how == dynamic {
 		w.disks = map[vote.NodeID]*disk{}
 	}
-	if how == restarts || how == follows {
+	if how == restarts || how == dynamic {
 		w.slow = min(w.slow, 30*time.Millisecond)
 	}
 	for i := range nodes {
@@ -122,7 +122,7 @@ func newWildInPieces(t *testing.T, how manner, seed uint64, voters, nodes, turn 
 	}
 	for _, from := range w.names {
 		for _, to := range w.names {
-			if from != to && (how == follows || slices.Contains(w.voters, to)) {
+			if from != to && (how == dynamic || slices.Contains(w.voters, to)) {
 				w.link(from, to)
 			}
 		}
@@ -141,10 +141,10 @@ func newWildInPieces(t *testing.T, how manner, seed uint64, voters, nodes, turn 
 func (w *wild) begin(name vote.NodeID) {
 	w.incarnations[name]++
 	cfg := Config{Name: name, Incarnation: w.incarnations[name], Voters: w.voters, TTL: w.how.ttl(), MaxTTL: w.how.ttl(), Turn: w.turn}
-	if w.how == follows {
+	if w.how == dynamic {
 		cfg.Incarnation += vote.Incarnation(name[0]) << 32 // no two nodes have the same incarnation
 		w.incarnations[name] = cfg.Incarnation
-		cfg.Dynamic = w.following(name)
+		cfg.Dynamic = w.dynamicConfig(name)
 	}
 	n, err := New(cfg, w.now)
 	if err != nil {
@@ -282,7 +282,7 @@ func (w *wild) happened(name vote.NodeID, e quorum.Event) {
 	id := requestID{name, e.Number}
 	switch e.Kind {
 	case quorum.EventAlarm, quorum.EventDrift:
-		if w.how == follows && strings.HasPrefix(e.Text, "the state directory can't be written") {
+		if w.how == dynamic && strings.HasPrefix(e.Text, "the state directory can't be written") {
 			break // the test failed this save
 		}
 		w.t.Errorf("%s: %s", name, e.Text)
@@ -531,7 +531,7 @@ func (w *wild) monkey(steps int, asks func(name vote.NodeID) (quorum.RequestOpti
 				w.restart(name)
 			}
 		}
-		if w.how == follows {
+		if w.how == dynamic {
 			w.shuffle(name)
 			w.pass(time.Duration(w.rng.IntN(20)) * time.Millisecond)
 		}

@@ -12,9 +12,9 @@ import (
 	"github.com/lockmesh/lockmesh/quorum"
 )
 
-// followers is a mesh with dynamic membership. Each disk stores at once; gossip sees the running
+// dynamicMesh is a mesh with dynamic membership. Each disk stores at once; gossip sees the running
 // nodes.
-type followers struct {
+type dynamicMesh struct {
 	*mesh
 	founders    []vote.NodeID
 	disks       map[vote.NodeID]*vote.DiskState
@@ -22,8 +22,8 @@ type followers struct {
 	incarnation vote.Incarnation
 }
 
-func newFollowers(t *testing.T, founders string) *followers {
-	f := &followers{mesh: newMesh(t, 0), disks: map[vote.NodeID]*vote.DiskState{}}
+func newDynamicMesh(t *testing.T, founders string) *dynamicMesh {
+	f := &dynamicMesh{mesh: newMesh(t, 0), disks: map[vote.NodeID]*vote.DiskState{}}
 	for _, name := range strings.Fields(founders) {
 		f.founders = append(f.founders, vote.NodeID(name))
 	}
@@ -31,7 +31,7 @@ func newFollowers(t *testing.T, founders string) *followers {
 }
 
 // up starts nodes, or restarts nodes with the content of their disks.
-func (f *followers) up(list string, found bool) {
+func (f *dynamicMesh) up(list string, found bool) {
 	for _, s := range strings.Fields(list) {
 		name := vote.NodeID(s)
 		f.stop(name)
@@ -65,14 +65,14 @@ func (f *followers) up(list string, found bool) {
 	f.gossip()
 }
 
-func (f *followers) down(list string) {
+func (f *dynamicMesh) down(list string) {
 	for _, s := range strings.Fields(list) {
 		f.stop(vote.NodeID(s))
 	}
 	f.gossip()
 }
 
-func (f *followers) gossip() {
+func (f *dynamicMesh) gossip() {
 	var all []electorate.Seen
 	for _, name := range f.names {
 		s := electorate.Seen{Name: name, Dir: f.disks[name].Dir, State: vote.Alive}
@@ -90,7 +90,7 @@ func (f *followers) gossip() {
 }
 
 // work delivers and stores until no message and no save is left.
-func (f *followers) work() {
+func (f *dynamicMesh) work() {
 	for busy := true; busy; {
 		f.run()
 		busy = false
@@ -108,7 +108,7 @@ func (f *followers) work() {
 	}
 }
 
-func (f *followers) wait(d time.Duration) {
+func (f *dynamicMesh) wait(d time.Duration) {
 	for ; d > 0; d -= 10 * time.Millisecond {
 		f.pass(10 * time.Millisecond)
 		f.work()
@@ -131,7 +131,7 @@ func (f *followers) wait(d time.Duration) {
 	}
 }
 
-func (f *followers) goBy(list, want string) {
+func (f *dynamicMesh) goBy(list, want string) {
 	f.t.Helper()
 	for _, s := range strings.Fields(list) {
 		e := f.nodes[vote.NodeID(s)].Known()
@@ -145,7 +145,7 @@ func (f *followers) goBy(list, want string) {
 	}
 }
 
-func (f *followers) quietly(t *testing.T) {
+func (f *dynamicMesh) quietly(t *testing.T) {
 	t.Helper()
 	for _, name := range f.names {
 		for _, e := range f.events[name] {
@@ -158,7 +158,7 @@ func (f *followers) quietly(t *testing.T) {
 
 func TestFromFoundingToALock(t *testing.T) {
 	for _, founders := range []string{"a", "a b", "a b c"} {
-		f := newFollowers(t, founders)
+		f := newDynamicMesh(t, founders)
 		f.up(founders, true)
 		early := f.lock("a", "k", false)
 		if founders == "a" {
@@ -174,7 +174,7 @@ func TestFromFoundingToALock(t *testing.T) {
 }
 
 func TestALeaseIsKeptWhileTheElectorateChangesUnderIt(t *testing.T) {
-	f := newFollowers(t, "a b c")
+	f := newDynamicMesh(t, "a b c")
 	f.up("a b c", true)
 	f.wait(300 * time.Millisecond)
 	held := f.lock("b", "k", false)
@@ -206,7 +206,7 @@ func TestALeaseIsKeptWhileTheElectorateChangesUnderIt(t *testing.T) {
 }
 
 func TestTokensRiseThoughNoVoterIsLeftOfThoseWhoGaveThem(t *testing.T) {
-	f := newFollowers(t, "a")
+	f := newDynamicMesh(t, "a")
 	f.up("a", true)
 	f.wait(ttl + 300*time.Millisecond)
 	n := f.lock("a", "k", false)
@@ -228,7 +228,7 @@ func TestTokensRiseThoughNoVoterIsLeftOfThoseWhoGaveThem(t *testing.T) {
 }
 
 func TestAllStartAnewAtOnce(t *testing.T) {
-	f := newFollowers(t, "a b c")
+	f := newDynamicMesh(t, "a b c")
 	f.up("a b c", true)
 	f.wait(300 * time.Millisecond)
 	n := f.lock("a", "k", false)
@@ -247,7 +247,7 @@ func TestAllStartAnewAtOnce(t *testing.T) {
 }
 
 func TestAWipedVoterIsAnotherOne(t *testing.T) {
-	f := newFollowers(t, "a b c")
+	f := newDynamicMesh(t, "a b c")
 	f.up("a b c", true)
 	f.wait(300 * time.Millisecond)
 	n := f.lock("a", "k", false)
@@ -271,7 +271,7 @@ func TestAWipedVoterIsAnotherOne(t *testing.T) {
 }
 
 func TestARecoveryHasTheVotersWaitFirst(t *testing.T) {
-	f := newFollowers(t, "a b c")
+	f := newDynamicMesh(t, "a b c")
 	f.up("a b c", true)
 	f.wait(300 * time.Millisecond)
 	n := f.lock("a", "k", false)
@@ -302,7 +302,7 @@ func TestARecoveryHasTheVotersWaitFirst(t *testing.T) {
 // recovery. The node has promised nothing, but must not vote either: two such voters of three would
 // grant keys still held by votes of the lost voters.
 func TestANewNodeWaitsAfterARecoveryToo(t *testing.T) {
-	f := newFollowers(t, "a b c")
+	f := newDynamicMesh(t, "a b c")
 	n, err := New(Config{
 		Name: "d", Incarnation: 1, Voters: f.founders, TTL: ttl, MaxTTL: ttl, Dynamic: &Dynamic{State: vote.DiskState{Mesh: "m", Name: "d", Dir: 4}, Fresh: true},
 	}, f.now)
@@ -334,7 +334,7 @@ func TestANewNodeWaitsAfterARecoveryToo(t *testing.T) {
 }
 
 func TestAVoterCountsOnlyOnceItsElectorateIsStored(t *testing.T) {
-	f := newFollowers(t, "a")
+	f := newDynamicMesh(t, "a")
 	f.up("a", true)
 	f.wait(ttl + 300*time.Millisecond)
 	f.goBy("a", "1: a")
@@ -367,8 +367,8 @@ func TestAFixedElectorateIsNotFoundedAgain(t *testing.T) {
 	m.nodes["a"].LeaveElectorate(m.now)
 	m.nodes["a"].Gossip(m.now, nil)
 	m.nodes["a"].Saved(m.now, 1, "")
-	if _, follows := m.nodes["a"].ElectorateStatus(m.now); follows || m.nodes["a"].Known() != nil || m.nodes["a"].Saves() != nil {
-		t.Fatal("it follows somebody")
+	if _, isDynamic := m.nodes["a"].ElectorateStatus(m.now); isDynamic || m.nodes["a"].Known() != nil || m.nodes["a"].Saves() != nil {
+		t.Fatal("a node of a fixed electorate has a dynamic one")
 	}
 	if got := m.nodes["a"].Wanted(); !slices.Equal(got, []vote.NodeID{"b", "c"}) {
 		t.Fatalf("%q", got)

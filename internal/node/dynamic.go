@@ -27,10 +27,10 @@ type Dynamic struct {
 	FromFixed bool
 }
 
-// following is the state of a node with dynamic membership. The requester applies the newest
+// dynamicState is the state of a node with dynamic membership. The requester applies the newest
 // electorate known to be decided; the voter applies the newest electorate in the directory, since
 // the voter's acknowledgements must outlast the process.
-type following struct {
+type dynamicState struct {
 	elect *electorate.Machine // nil if the electorate is fixed
 	voted lease.Config        // of the present voter
 	birth vote.Birth
@@ -47,7 +47,7 @@ type dialed struct {
 	peer vote.SessionID
 }
 
-func (n *Node) follow(cfg *Config, now vote.Now) {
+func (n *Node) startDynamic(cfg *Config, now vote.Now) {
 	f := cfg.Dynamic
 	n.links, n.trust, n.birth, n.converting = make(map[vote.NodeID]dialed), true, cfg.Birth, f.FromFixed
 	n.elect = electorate.New(electorate.Config{
