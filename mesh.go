@@ -494,8 +494,8 @@ func (m *Mesh) status(of engine.Snapshot) Status {
 		s.Held = append(s.Held, LeaseStatus{Key: string(lease.Key()), Token: lease.Token(), Deadline: lease.Deadline()})
 	}
 	for _, w := range of.Waiting {
-		text := w.Why.Text
-		if w.Why.Reason == quorum.WaitHeld {
+		text := w.Wait.Text
+		if w.Wait.Reason == quorum.WaitHeld {
 			text = errs.Text(ErrHeld) + "; " + text
 		}
 		s.Waiting = append(s.Waiting, WaitStatus{Key: string(w.Key), Since: time.UnixMicro(int64(w.Since)), Text: text})

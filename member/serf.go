@@ -597,7 +597,7 @@ func (s *Serf) isDuplicateName(m *serf.Member) bool {
 }
 
 // refuse counts a refusal, logs at a bounded rate, and returns the error for memberlist.
-func (s *Serf) refuse(m *serf.Member, why error) error {
+func (s *Serf) refuse(m *serf.Member, reason error) error {
 	s.refusals.Add(1)
 	addr := addrOf(m)
 	if s.cfg.Strange != nil {
@@ -607,9 +607,10 @@ func (s *Serf) refuse(m *serf.Member, why error) error {
 	due := s.say.due(m.Name+"@"+addr.String(), time.Now())
 	s.sayMu.Unlock()
 	if due {
-		s.log.Warn("a member is refused: its configuration differs", "name", shown(m.Name), "addr", addr, "error", why)
+		s.log.Warn("a member is refused: its configuration differs",
+			"name", shown(m.Name), "addr", addr, "error", reason)
 	}
-	return fmt.Errorf("%s%s at %s: %w", refusedMark, shown(m.Name), addr, why)
+	return fmt.Errorf("%s%s at %s: %w", refusedMark, shown(m.Name), addr, reason)
 }
 
 // memberOf converts serf's representation. A leaving member counts as alive until it has left: the

@@ -32,7 +32,7 @@ type Machine interface {
 	Tick(now vote.Now)
 	Next(now vote.Now) time.Duration
 	Drain(out []vote.Outbound, ev []quorum.Event) ([]vote.Outbound, []quorum.Event)
-	Why(now vote.Now, num vote.Number) quorum.Wait
+	PendingReason(now vote.Now, num vote.Number) quorum.Wait
 	Ready() bool
 
 	// For worlds with different voter lists.

@@ -30,8 +30,8 @@ func takesAHolderForSilence(_ *World, cfg node.Config, now vote.Now) (Machine, e
 	return lying{n, quorum.WaitHeld, quorum.WaitNoQuorum}, err
 }
 
-func (l lying) Why(now vote.Now, num vote.Number) quorum.Wait {
-	w := l.Node.Why(now, num)
+func (l lying) PendingReason(now vote.Now, num vote.Number) quorum.Wait {
+	w := l.Node.PendingReason(now, num)
 	if w.Reason == l.is {
 		w.Reason = l.says
 	}

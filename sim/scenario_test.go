@@ -85,7 +85,7 @@ func (s *scene) becomes(r *Request, want State, d time.Duration) time.Duration {
 	s.t.Helper()
 	start := s.Now()
 	if !s.RunUntil(d, func() bool { return r.State == want }) && s.failed == nil {
-		s.t.Fatalf("%s's request of %q is %v after %v, want %v (%s)", r.Node, r.Key, r.State, d, want, r.p.m.Why(r.p.read(s.now), r.Number).Text)
+		s.t.Fatalf("%s's request of %q is %v after %v, want %v (%s)", r.Node, r.Key, r.State, d, want, r.p.m.PendingReason(r.p.read(s.now), r.Number).Text)
 	}
 	return s.Now() - start
 }

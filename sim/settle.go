@@ -77,7 +77,7 @@ func (w *World) whoWaits() string {
 		for n := range h.p.asked {
 			if r := h.p.requests[vote.Number(n)]; r != nil {
 				fmt.Fprintf(&b, " %s's request %d of %q is %v since %v (%s);", h.name, n, r.Key, r.State, r.Asked,
-					h.p.m.Why(h.p.read(w.now), r.Number).Text)
+					h.p.m.PendingReason(h.p.read(w.now), r.Number).Text)
 			}
 		}
 	}

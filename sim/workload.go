@@ -231,7 +231,7 @@ func (ld *load) release(r *Request) {
 	switch r.State {
 	case Waiting:
 		// The shell asks why as it gives a call up, and tells the caller.
-		ld.w.refusals.checkGivenUp(r, p.m.Why(p.read(ld.w.now), r.Number))
+		ld.w.refusals.checkGivenUp(r, p.m.PendingReason(p.read(ld.w.now), r.Number))
 		ld.unwait(r)
 		ld.w.fig.Abandoned++
 	case Granted:

@@ -113,8 +113,8 @@ func advertised(configured string, bound netip.AddrPort, interfaces func() []net
 
 // splitAdvertise parses "host", "host:port", "::1" and "[::1]:port". The port is "" if s has none.
 func splitAdvertise(s string) (host, port string, err error) {
-	bad := func(why string) (string, string, error) {
-		return "", "", fmt.Errorf("the address to advertise: Advertise %q: %s: give the host or host:port that others can dial", s, why)
+	bad := func(reason string) (string, string, error) {
+		return "", "", fmt.Errorf("the address to advertise: Advertise %q: %s: give the host or host:port that others can dial", s, reason)
 	}
 	if _, err := netip.ParseAddr(s); err == nil || !strings.Contains(s, ":") {
 		host = s

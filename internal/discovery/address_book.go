@@ -115,11 +115,11 @@ func (b *addressBook) setDuplicate(voter vote.NodeID, addr string, barred bool) 
 
 // setRefusal records a refusal by every peer that answered; nil withdraws the refusal. The result
 // reports whether the record has changed.
-func (b *addressBook) setRefusal(why *refusal) bool {
+func (b *addressBook) setRefusal(reason *refusal) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	changed := (b.refusal == nil) != (why == nil) || why != nil && *b.refusal != *why
-	b.refusal = why
+	changed := (b.refusal == nil) != (reason == nil) || reason != nil && *b.refusal != *reason
+	b.refusal = reason
 	return changed
 }
 

@@ -100,9 +100,9 @@ func (m *Machine) pollAll() {
 }
 
 // want starts a ballot for an electorate when this node's candidate delay is over.
-func (m *Machine) want(value vote.Electorate, why string) {
-	if why != m.needed {
-		m.needed, m.neededAt = why, m.now.Slow
+func (m *Machine) want(value vote.Electorate, reason string) {
+	if reason != m.needed {
+		m.needed, m.neededAt = reason, m.now.Slow
 	}
 	if m.race == nil && m.now.Slow >= m.raceAt && m.now.Slow.Sub(m.neededAt) >= m.candidateDelay() {
 		m.run(value)
@@ -171,19 +171,20 @@ func (m *Machine) applies(v vote.Elector, nonce uint64) bool {
 // reconcile has the electorate changed when the live nodes differ from the voters.
 func (m *Machine) reconcile() {
 	e, most, maxTTL := &m.state.Electorate, m.mostVoters(), m.wantedMaxTTL()
-	target, why := m.target()
+	target, reason := m.target()
 	switch {
 	case target != nil:
 	case e.Most > 0 && e.Most != most:
-		target, why = e.Voters, fmt.Sprintf("the limit is %d voters, as configured on most of "+
+		target, reason = e.Voters, fmt.Sprintf("the limit is %d voters, as configured on most of "+
 			"them; it was %d", most, e.Most)
 	case e.MaxTTL != maxTTL:
-		target, why = e.Voters, fmt.Sprintf("the MaxTTL is %v, as configured on most of them; it was %v", maxTTL, e.MaxTTL)
+		target, reason = e.Voters, fmt.Sprintf("the MaxTTL is %v, as configured on most of "+
+			"them; it was %v", maxTTL, e.MaxTTL)
 	default:
 		m.needed = ""
 		return
 	}
-	m.want(m.joint(target, most, maxTTL), why)
+	m.want(m.joint(target, most, maxTTL), reason)
 }
 
 // joint returns the joint electorate from the present electorate to the given voters, limit and
@@ -230,14 +231,14 @@ func (m *Machine) decisionOn(v vote.Elector) (decision, string) {
 	case recent && o.report.dir != v.Dir && m.now.Slow.Sub(o.since) >= SettleAfter(m.maxTTL()):
 		// Names are unique in a joint electorate, so the new directory comes in by a change of its
 		// own, right after this change. A new directory that can't vote doesn't cost the seat.
-		why := "its state directory was replaced"
+		reason := "its state directory was replaced"
 		if m.byCount() {
-			why = "it is another process of its name"
+			reason = "it is another process of its name"
 		}
 		if m.standby(o) {
-			return parts, why
+			return parts, reason
 		}
-		return absent, why
+		return absent, reason
 	case o.copied == v.Dir && m.now.Slow.Sub(o.copiedAt) >= long:
 		return absent, "its state directory is an old copy"
 	case recent && o.report.stuck && m.now.Slow.Sub(o.report.stuckSince) >= long:

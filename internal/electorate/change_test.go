@@ -116,9 +116,9 @@ func scene(t *testing.T, e, others string) *bench {
 
 func TestTheFateOfASeat(t *testing.T) {
 	for _, c := range []struct {
-		how  string
-		want decision
-		why  string
+		how    string
+		want   decision
+		reason string
 	}{
 		{"", stays, ""},
 		{"gone", absent, "it is gone"},
@@ -141,28 +141,28 @@ func TestTheFateOfASeat(t *testing.T) {
 		{"behind", stays, ""},
 	} {
 		b := scene(t, "3: a b c", "b="+c.how+" c")
-		if got, why := b.m.decisionOn(elector("b")); got != c.want || why != c.why {
-			t.Errorf("%s: %v %q, want %v %q", c.how, got, why, c.want, c.why)
+		if got, reason := b.m.decisionOn(elector("b")); got != c.want || reason != c.reason {
+			t.Errorf("%s: %v %q, want %v %q", c.how, got, reason, c.want, c.reason)
 		}
-		if got, why := b.m.decisionOn(elector("a")); got != stays || why != "" {
-			t.Errorf("%s: we are gone ourselves: %q", c.how, why)
+		if got, reason := b.m.decisionOn(elector("a")); got != stays || reason != "" {
+			t.Errorf("%s: we are gone ourselves: %q", c.how, reason)
 		}
 	}
 	b := scene(t, "3: a b c", "b c")
-	if got, why := b.m.decisionOn(vote.Elector{Name: "b", Dir: 2}); got != stays || why != "" {
-		t.Error(why)
+	if got, reason := b.m.decisionOn(vote.Elector{Name: "b", Dir: 2}); got != stays || reason != "" {
+		t.Error(reason)
 	}
 	b.m.leaving = true
-	if got, why := b.m.decisionOn(elector("a")); got != parts || why != "it leaves" {
-		t.Errorf("leaving: %q", why)
+	if got, reason := b.m.decisionOn(elector("a")); got != parts || reason != "it leaves" {
+		t.Errorf("leaving: %q", reason)
 	}
 	// A node that has just started doesn't vote out a voter from which nothing has been received
 	// yet.
 	b = newBench(t, "3: a b c")
 	begun := b.now.Slow
 	for b.now.Slow.Sub(begun) < FailAfter(maxTTL) {
-		if got, why := b.m.decisionOn(elector("c")); got != stays {
-			t.Errorf("too soon, after %v: %q", b.now.Slow.Sub(begun), why)
+		if got, reason := b.m.decisionOn(elector("c")); got != stays {
+			t.Errorf("too soon, after %v: %q", b.now.Slow.Sub(begun), reason)
 		}
 		b.pass(b.m.pollEvery())
 		b.report("b", 0)
@@ -171,8 +171,8 @@ func TestTheFateOfASeat(t *testing.T) {
 		b.pass(b.m.pollEvery())
 		b.report("b", 0)
 	}
-	if got, why := b.m.decisionOn(elector("c")); got != absent || why != "it is gone" {
-		t.Errorf("never heard of in all that time: %q", why)
+	if got, reason := b.m.decisionOn(elector("c")); got != absent || reason != "it is gone" {
+		t.Errorf("never heard of in all that time: %q", reason)
 	}
 }
 
@@ -193,8 +193,8 @@ func TestWhoStandsBy(t *testing.T) {
 
 func TestTarget(t *testing.T) {
 	for _, c := range []struct {
-		name, voters, others, want, why string
-		max                             int
+		name, voters, others, want, reason string
+		max                                int
 	}{
 		{"nobody else", "a", "", "", "", 0},
 		{"one alone takes no second", "a", "b", "", "", 0},
@@ -260,9 +260,9 @@ func TestTarget(t *testing.T) {
 		if c.max > 0 {
 			b.m.cfg.MaxVoters, b.m.state.Electorate.Most = c.max, c.max
 		}
-		target, why := b.m.target()
-		if !slices.Equal(target, electors(c.want)) || why != c.why {
-			t.Errorf("%s: %q (%s), want %q (%s)", c.name, names(target), why, c.want, c.why)
+		target, reason := b.m.target()
+		if !slices.Equal(target, electors(c.want)) || reason != c.reason {
+			t.Errorf("%s: %q (%s), want %q (%s)", c.name, names(target), reason, c.want, c.reason)
 		}
 	}
 }
@@ -526,8 +526,8 @@ func TestAnOldCopyGoesByNothing(t *testing.T) {
 func TestABrokenDiskIsVotedOutInTime(t *testing.T) {
 	b := newBench(t, "3: a b c")
 	for since := b.now.Slow; b.now.Slow < since.Add(FailAfter(maxTTL)); b.pass(maxTTL / 10) {
-		if got, why := b.m.decisionOn(elector("b")); got != stays {
-			t.Fatalf("after %v: %q", b.now.Slow.Sub(since), why)
+		if got, reason := b.m.decisionOn(elector("b")); got != stays {
+			t.Fatalf("after %v: %q", b.now.Slow.Sub(since), reason)
 		}
 		for _, peer := range nodes("b c") {
 			b.say(peer, vote.Message{
@@ -535,8 +535,8 @@ func TestABrokenDiskIsVotedOutInTime(t *testing.T) {
 			})
 		}
 	}
-	if got, why := b.m.decisionOn(elector("b")); got != absent || why != "it can't write its state" {
-		t.Fatalf("%q", why)
+	if got, reason := b.m.decisionOn(elector("b")); got != absent || reason != "it can't write its state" {
+		t.Fatalf("%q", reason)
 	}
 }
 

@@ -130,13 +130,13 @@ func TestTheLargestElectorateCanBeChanged(t *testing.T) {
 	others = append(others, "b", "c")
 	b := scene(t, "3: "+strings.Join(names, " "), strings.Join(others, " "))
 	b.m.cfg.MaxVoters, b.m.state.Electorate.Most = vote.MaxVoters, vote.MaxVoters
-	target, why := b.m.target()
+	target, reason := b.m.target()
 	if target == nil {
 		t.Fatal("nobody is voted out")
 	}
 	next := vote.Electorate{Version: 4, Voters: target, Old: b.m.state.Electorate.Voters}
 	if err := next.Check(); err != nil {
-		t.Errorf("%s: %v", why, err)
+		t.Errorf("%s: %v", reason, err)
 	}
 }
 

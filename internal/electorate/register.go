@@ -320,20 +320,20 @@ func (m *Machine) registerTrouble() string {
 	case m.isForeign():
 		return fmt.Sprintf("the register is in use by the mesh %q, and this one is %q: give each mesh a register of its own", r.record.Mesh, m.state.Mesh)
 	}
-	why := r.failed
+	reason := r.failed
 	switch {
-	case why != "":
+	case reason != "":
 	case r.refused != "" && m.now.Slow.Sub(r.refusedAt) < m.refusalLasts(): // afterwards another try is worthwhile
-		why = r.refused
+		reason = r.refused
 	case r.calling && m.now.Slow.Sub(r.began.Slow) >= overdueAfter:
-		why = fmt.Sprintf("a call has been under way for %v, and ignores the end of its context", m.now.Slow.Sub(r.began.Slow).Round(time.Second))
+		reason = fmt.Sprintf("a call has been under way for %v, and ignores the end of its context", m.now.Slow.Sub(r.began.Slow).Round(time.Second))
 	default:
 		return ""
 	}
 	if r.counts > m.now.Fast {
-		return fmt.Sprintf("the register can't be used: %s. This voter's votes count for another %v without it", why, r.counts.Sub(m.now.Fast).Round(time.Second))
+		return fmt.Sprintf("the register can't be used: %s. This voter's votes count for another %v without it", reason, r.counts.Sub(m.now.Fast).Round(time.Second))
 	}
-	return "the register can't be used: " + why + ". Votes of this process don't count without it"
+	return "the register can't be used: " + reason + ". Votes of this process don't count without it"
 }
 
 // refusalLasts returns for how long a failed store counts against this process. A founding process

@@ -23,8 +23,8 @@ func (m *Machine) roll() roll {
 	e := &m.state.Electorate
 	r := roll{reasons: make([]string, len(e.Voters))}
 	for i, v := range e.Voters {
-		d, why := m.decisionOn(v)
-		r.reasons[i] = why
+		d, reason := m.decisionOn(v)
+		r.reasons[i] = reason
 		switch d {
 		case stays:
 			r.stay = append(r.stay, v)
@@ -65,7 +65,7 @@ func (m *Machine) lastOf(v vote.Elector) vote.Instant {
 // leaving voter votes until then: else a rolling restart by Leave could turn five voters into two.
 // The remaining voters are a majority of the new voters, so newcomers crashing at once block
 // nothing; only a single voter takes in two newcomers at a time.
-func (m *Machine) target() (target []vote.Elector, why string) {
+func (m *Machine) target() (target []vote.Elector, reason string) {
 	e := &m.state.Electorate
 	r := m.roll()
 	stay, in := r.stay, r.in
@@ -95,17 +95,17 @@ func (m *Machine) target() (target []vote.Elector, why string) {
 	}
 	var reasons []string
 	for i, v := range e.Voters {
-		if why := r.reasons[i]; why != "" && !slices.Contains(stay, v) && !slices.Contains(r.absent[:kept], v) {
-			reasons = append(reasons, fmt.Sprintf("%s out (%s)", v.Name, why))
+		if reason := r.reasons[i]; reason != "" && !slices.Contains(stay, v) && !slices.Contains(r.absent[:kept], v) {
+			reasons = append(reasons, fmt.Sprintf("%s out (%s)", v.Name, reason))
 		}
 	}
 	for len(stay) > size {
 		i := m.leastWanted(stay)
-		why := "an even number of voters tolerates no additional failure"
+		reason := "an even number of voters tolerates no additional failure"
 		if len(stay) > most {
-			why = fmt.Sprintf("the limit is %d voters", most)
+			reason = fmt.Sprintf("the limit is %d voters", most)
 		}
-		reasons = append(reasons, fmt.Sprintf("%s is on standby (%s)", stay[i].Name, why))
+		reasons = append(reasons, fmt.Sprintf("%s is on standby (%s)", stay[i].Name, reason))
 		stay = slices.Delete(stay, i, i+1)
 	}
 	for _, v := range in[:size-len(stay)] {

@@ -56,8 +56,8 @@ func TestSeatsOfAnEvenMinimum(t *testing.T) {
 	} {
 		b := scene(t, c.e, c.others)
 		b.m.cfg.Expect, b.m.cfg.MinVoters = c.least, c.least
-		if target, why := b.m.target(); names(target) != c.target {
-			t.Errorf("%d at least, of %s with %s: to %q (%s), want %q, %s", c.least, c.e, c.others, names(target), why, c.target, c.wants)
+		if target, reason := b.m.target(); names(target) != c.target {
+			t.Errorf("%d at least, of %s with %s: to %q (%s), want %q, %s", c.least, c.e, c.others, names(target), reason, c.target, c.wants)
 		}
 	}
 }
@@ -89,8 +89,8 @@ func TestSeats(t *testing.T) {
 				others = append(others, string(rune('s'+i)))
 			}
 			b := scene(t, "3: "+strings.Join(all, " "), strings.Join(others, " "))
-			target, why := b.m.target()
-			name := fmt.Sprintf("%d voters, %d absent, %d on standby: to %s (%s)", voters, away, standbys, names(target), why)
+			target, reason := b.m.target()
+			name := fmt.Sprintf("%d voters, %d absent, %d on standby: to %s (%s)", voters, away, standbys, names(target), reason)
 			kept, out, in := 0, voters, 0
 			for _, v := range target {
 				switch i := int(v.Name[0] - 'a'); {

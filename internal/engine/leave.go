@@ -36,11 +36,11 @@ func (eng *Engine) LeaveElectorate(ctx context.Context) error {
 	defer eng.clocks.After(LeaveTTLs*eng.longestTTL(), func() { wakeup.Send(enough) })()
 	l := eng.loop
 	gone := make(chan string, 1)
-	why := ""
+	reason := ""
 	l.box.post(false, func(now vote.Now) { l.leaveElectorate(now, gone) })
 	select {
-	case why = <-gone:
-		if why == "" {
+	case reason = <-gone:
+		if reason == "" {
 			return nil
 		}
 	case <-l.done:
@@ -61,11 +61,11 @@ func (eng *Engine) LeaveElectorate(ctx context.Context) error {
 		}
 		text := fmt.Sprintf("electorate %d (%s) could not vote this node out in time",
 			vote.VersionNumber(st.Electorate.Version), strings.Join(ElectorNames(st.Electorate.All()), ", "))
-		if why == "" {
-			why = st.Change
+		if reason == "" {
+			reason = st.Change
 		}
-		if why != "" {
-			text += ": " + why
+		if reason != "" {
+			text += ": " + reason
 		}
 		text += "; the other voters need this node for their majority until "
 		if !eng.IsBornByCount() {
@@ -94,9 +94,9 @@ func (l *loop) leaveElectorate(now vote.Now, gone chan<- string) {
 	l.electorate.leaveWaiters = append(l.electorate.leaveWaiters, gone)
 }
 
-func (l *loop) answerLeave(why string) {
+func (l *loop) answerLeave(reason string) {
 	for _, gone := range l.electorate.leaveWaiters {
-		gone <- why
+		gone <- reason
 	}
 	l.electorate.leaveWaiters = nil
 }

@@ -22,15 +22,15 @@ func (eng *Engine) Page(ctx context.Context, prefix, after vote.Key, most int) (
 }
 
 // Revoke asks the holders of a key to release it.
-func (eng *Engine) Revoke(ctx context.Context, key vote.Key, why string) error {
-	_, err := eng.query(ctx, "revoke", key, func(now vote.Now) uint64 { return eng.loop.node.Revoke(now, key, why) })
+func (eng *Engine) Revoke(ctx context.Context, key vote.Key, reason string) error {
+	_, err := eng.query(ctx, "revoke", key, func(now vote.Now) uint64 { return eng.loop.node.Revoke(now, key, reason) })
 	return err
 }
 
 // Evict asks the node of a lease to end it.
-func (eng *Engine) Evict(ctx context.Context, key vote.Key, token vote.Token, why string) error {
+func (eng *Engine) Evict(ctx context.Context, key vote.Key, token vote.Token, reason string) error {
 	_, err := eng.query(ctx, "evict", key, func(now vote.Now) uint64 {
-		return eng.loop.node.Evict(now, key, token, why)
+		return eng.loop.node.Evict(now, key, token, reason)
 	})
 	return err
 }
@@ -61,16 +61,16 @@ func (eng *Engine) query(ctx context.Context, op string, key vote.Key, ask func(
 		return nil, fail(errs.Closed, "", nil)
 	case <-ctx.Done():
 	}
-	why, unanswered := errs.OfContext(ctx), make(chan string, 1)
+	reason, unanswered := errs.OfContext(ctx), make(chan string, 1)
 	if eng.loop.box.post(false, func(now vote.Now) { unanswered <- eng.loop.node.Unanswered(now, nonce) }) {
 		select {
 		case text := <-unanswered:
 			if text == "" { // a majority has answered
-				return nil, fail(nil, "", why)
+				return nil, fail(nil, "", reason)
 			}
-			return nil, fail(errs.NoQuorum, text, why)
+			return nil, fail(errs.NoQuorum, text, reason)
 		case <-eng.loop.done:
 		}
 	}
-	return nil, fail(errs.Closed, "", why)
+	return nil, fail(errs.Closed, "", reason)
 }

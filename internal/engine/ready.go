@@ -50,8 +50,8 @@ func (eng *Engine) await(ctx context.Context, op string) error {
 		return eng.answerOf(w)
 	case <-ctx.Done():
 	}
-	gave, why := make(chan error, 1), errs.OfContext(ctx)
-	if eng.loop.box.post(false, func(now vote.Now) { gave <- eng.loop.abandonWait(now, w, why) }) {
+	gave, reason := make(chan error, 1), errs.OfContext(ctx)
+	if eng.loop.box.post(false, func(now vote.Now) { gave <- eng.loop.abandonWait(now, w, reason) }) {
 		select {
 		case err := <-gave:
 			return err
@@ -136,13 +136,13 @@ func (l *loop) abandonWait(now vote.Now, w *readyWait, ended error) error {
 	if answer, known := l.readiness(now, w.op); known {
 		return answer
 	}
-	why := l.describeVoters(now)
-	if text := l.node.Unsettled(now); w.op == opSettled && text != "" {
-		why += "; " + text
+	text := l.describeVoters(now)
+	if unsettled := l.node.Unsettled(now); w.op == opSettled && unsettled != "" {
+		text += "; " + unsettled
 	}
 	reason := errs.NoQuorum
 	if l.isUnbornAndRefused() {
 		reason = errs.Refused
 	}
-	return l.fail(errs.Failure{Op: w.op, Reason: reason, Text: why, Err: ended})
+	return l.fail(errs.Failure{Op: w.op, Reason: reason, Text: text, Err: ended})
 }

@@ -77,16 +77,16 @@ func (l *loop) submit(now vote.Now, c *call) {
 // ended, the reason for the context's end: the loop must not ask the context, since that runs the
 // application's code, which may wait for the loop.
 func (l *loop) abandon(now vote.Now, c *call, ended error) error {
-	if l.calls.m[c.number] == c && l.node.Why(now, c.number).Reason == quorum.WaitNone {
+	if l.calls.m[c.number] == c && l.node.PendingReason(now, c.number).Reason == quorum.WaitNone {
 		l.drainNode(now) // the outcome is among the events that the node has yet to report
 	}
 	if l.calls.take(c.number) == c {
-		why := l.explain(now, l.node.Why(now, c.number))
+		wait := l.explain(now, l.node.PendingReason(now, c.number))
 		l.node.Release(now, c.number)
 		if c.upgradeOf != nil {
 			c.upgradeOf.ensurePending().upgrading = nil
 		}
-		return c.refuse(reasonOf(why.Reason), why.Text, ended)
+		return c.refuse(reasonOf(wait.Reason), wait.Text, ended)
 	}
 	// The call was answered before, and no other goroutine reads the answer.
 	r := <-c.result

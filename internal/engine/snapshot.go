@@ -28,7 +28,7 @@ type Snapshot struct {
 type WaitingRequest struct {
 	Key   vote.Key
 	Since vote.Micros
-	Why   quorum.Wait
+	Wait  quorum.Wait
 }
 
 // Snapshot returns the state of the node; false if the node has ended.
@@ -51,7 +51,8 @@ func (l *loop) snapshot(now vote.Now) Snapshot {
 	}
 	calls := slices.SortedFunc(maps.Values(l.calls.m), func(a, b *call) int { return cmp.Compare(a.number, b.number) })
 	for _, c := range calls {
-		s.Waiting = append(s.Waiting, WaitingRequest{c.Key, c.since, l.explain(now, l.node.Why(now, c.number))})
+		wait := l.explain(now, l.node.PendingReason(now, c.number))
+		s.Waiting = append(s.Waiting, WaitingRequest{c.Key, c.since, wait})
 	}
 	return s
 }

@@ -49,7 +49,7 @@ func (m *Machine) seeDuplicate(now vote.Now, s *vote.Sighting) {
 	}
 	m.dup.counted, m.dup.until = m.phase == PhaseCounting, now.Slow.Add(m.duplicateFor())
 	m.phase = PhaseDuplicate
-	m.why = fmt.Sprintf("another, older live process at %s is called %q too; stop one of the two, "+
+	m.reason = fmt.Sprintf("another, older live process at %s is called %q too; stop one of the two, "+
 		"or rename it; then restart this process",
 		s.Addr, m.self.Node)
 	if !m.dup.counted {

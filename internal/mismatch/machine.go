@@ -89,7 +89,7 @@ type Machine struct {
 	// have.
 	since  vote.Instant
 	pause  pause
-	why    string // PhaseWaiting, PhaseGaveWay, PhaseDuplicate: the text for the user
+	reason string // PhaseWaiting, PhaseGaveWay, PhaseDuplicate: the text for the user
 	dup    duplicate
 	aged   bool // the grace period is over
 	alarms []string
@@ -410,7 +410,7 @@ func (m *Machine) judge(now vote.Now) {
 			if m.phase != PhaseGaveWay {
 				m.phase = PhaseWaiting
 			}
-			m.why = m.explain(against)
+			m.reason = m.explain(against)
 			return
 		case overruled:
 			m.phase, m.pause.votersEnd = PhaseFree, now.Slow
@@ -495,7 +495,7 @@ func (m *Machine) clash(now vote.Now, p *peer) {
 		return
 	}
 	m.phase = PhaseGaveWay
-	m.why = m.explain(&t)
+	m.reason = m.explain(&t)
 	text := "most of this node's voters run with another configuration now"
 	if both {
 		text = fmt.Sprintf("two configurations of one mesh counted at once for up to %v, and locks that were granted in that time may have had two holders",

@@ -55,7 +55,7 @@ func (w *world) seesTerms(name string, terms vote.Terms, s vote.Standing, up tim
 func (w *world) want(p Phase) {
 	w.t.Helper()
 	if got := w.m.Phase(); got != p {
-		w.t.Fatalf("%v, want %v; %s", got, p, w.m.why)
+		w.t.Fatalf("%v, want %v; %s", got, p, w.m.reason)
 	}
 }
 
@@ -182,7 +182,7 @@ func TestKindsThatDifferAreConfigurationsThatDiffer(t *testing.T) {
 	w.want(PhaseFree)
 	w.seesTerms("x", dynamic, counts, time.Hour) // voted in, though x was no founder
 	w.want(PhaseWaiting)
-	if text := w.m.why; !strings.Contains(text, "StateDir is not set here and set at x") {
+	if text := w.m.reason; !strings.Contains(text, "StateDir is not set here and set at x") {
 		t.Errorf("%q", text)
 	}
 	w.seesTerms("x", dynamic, leaves, time.Hour)

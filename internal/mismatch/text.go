@@ -57,13 +57,13 @@ func (m *Machine) Refusal(now vote.Now) string {
 		if now.Slow.Sub(m.started) < m.grace() {
 			return ""
 		}
-		return m.why
+		return m.reason
 	case PhaseGaveWay:
-		return m.why
+		return m.reason
 	case PhaseDuplicate:
 		// Otherwise the shell watches the other process, and reports the duplicate.
 		if m.dup.counted {
-			return m.why
+			return m.reason
 		}
 	}
 	return ""

@@ -167,16 +167,16 @@ func (n *Node) InspectForWatch(now vote.Now, key vote.Key, prefix bool) uint64 {
 }
 
 // Revoke asks the holders of a key to give it back; see [quorum.Requester.Revoke].
-func (n *Node) Revoke(now vote.Now, key vote.Key, why string) uint64 {
-	nonce := n.req.Revoke(now, key, why)
+func (n *Node) Revoke(now vote.Now, key vote.Key, reason string) uint64 {
+	nonce := n.req.Revoke(now, key, reason)
 	n.settle(now)
 	return nonce
 }
 
 // Evict makes the node with a key's lease of the given token end the lease; see
 // [quorum.Requester.Evict].
-func (n *Node) Evict(now vote.Now, key vote.Key, token vote.Token, why string) uint64 {
-	nonce := n.req.Evict(now, key, token, why)
+func (n *Node) Evict(now vote.Now, key vote.Key, token vote.Token, reason string) uint64 {
+	nonce := n.req.Evict(now, key, token, reason)
 	n.settle(now)
 	return nonce
 }
@@ -236,14 +236,14 @@ func (n *Node) unlink(now vote.Now, conn vote.Conn) {
 }
 
 // DialFailed reports that no connection to a voter is available for now.
-func (n *Node) DialFailed(now vote.Now, voter vote.NodeID, why string) {
-	n.req.DialFailed(now, voter, why)
+func (n *Node) DialFailed(now vote.Now, voter vote.NodeID, reason string) {
+	n.req.DialFailed(now, voter, reason)
 	n.settle(now)
 }
 
 // Refused reports that a voter refused this node in the handshake; ReasonNone ends the refusal.
-func (n *Node) Refused(now vote.Now, voter vote.NodeID, why vote.Reason, text string) {
-	n.req.Refused(now, voter, why, text)
+func (n *Node) Refused(now vote.Now, voter vote.NodeID, reason vote.Reason, text string) {
+	n.req.Refused(now, voter, reason, text)
 	n.settle(now)
 }
 
@@ -344,8 +344,10 @@ func (n *Node) Drain(out []vote.Outbound, ev []quorum.Event) ([]vote.Outbound, [
 	return out, append(ev, told...)
 }
 
-// Why returns the reason why a pending request isn't granted.
-func (n *Node) Why(now vote.Now, num vote.Number) quorum.Wait { return n.req.PendingReason(now, num) }
+// PendingReason returns the reason why a pending request isn't granted.
+func (n *Node) PendingReason(now vote.Now, num vote.Number) quorum.Wait {
+	return n.req.PendingReason(now, num)
+}
 
 // Voters returns every voter as seen from this node, in order of names.
 func (n *Node) Voters(now vote.Now) []quorum.VoterState {

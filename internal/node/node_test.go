@@ -219,7 +219,7 @@ func (m *mesh) want(name vote.NodeID, n vote.Number, kind quorum.EventKind) quor
 	m.t.Helper()
 	e := m.outcome(name, n)
 	if e.Kind != kind {
-		m.t.Fatalf("%s's request %d: last event is %+v, want kind %d\n%s", name, n, e, kind, m.nodes[name].Why(m.now, n).Text)
+		m.t.Fatalf("%s's request %d: last event is %+v, want kind %d\n%s", name, n, e, kind, m.nodes[name].PendingReason(m.now, n).Text)
 	}
 	return e
 }
@@ -245,7 +245,7 @@ func TestNothingIsGrantedWhileQuiet(t *testing.T) {
 	n := m.lock("a", "k", false)
 	m.pass(ttl - 20*time.Millisecond)
 	m.want("a", n, quorum.EventNone)
-	if w := m.nodes["a"].Why(m.now, n); w.Reason != quorum.WaitNoQuorum || !strings.Contains(w.Text, "0 of 3 voters count: a quiet for") {
+	if w := m.nodes["a"].PendingReason(m.now, n); w.Reason != quorum.WaitNoQuorum || !strings.Contains(w.Text, "0 of 3 voters count: a quiet for") {
 		t.Fatalf("why: %+v", w)
 	}
 	m.pass(vote.TokenQueryTimeout + 100*time.Millisecond)
@@ -279,7 +279,7 @@ func TestTheNextWaiterIsServedByOneRelease(t *testing.T) {
 	c := m.lock("c", "k", false)
 	first := m.want("a", a, quorum.EventGranted)
 	m.want("b", b, quorum.EventNone)
-	if w := m.nodes["b"].Why(m.now, b); w.Reason != quorum.WaitHeld {
+	if w := m.nodes["b"].PendingReason(m.now, b); w.Reason != quorum.WaitHeld {
 		t.Fatalf("b waits for %+v", w)
 	}
 	m.release("a", a)
