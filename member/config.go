@@ -59,8 +59,8 @@ type Config struct {
 	// Jitter returns a number in [0, 1), for back-off; one goroutine calls Jitter. nil: math/rand.
 	Jitter func() float64
 	Timing Timing // zero: the defaults
-	// Crowd counts the open groups of this process. nil: this group is the only group.
-	Crowd *Crowd
+	// Groups counts the open groups of this process. nil: this group is the only group.
+	Groups *ProcessGroups
 }
 
 // Peer is an address, or a group of addresses, at which to look for other nodes.
@@ -82,7 +82,7 @@ type Timing struct {
 	// probe. Default 500 ms: in a mesh of three a failure is known after 2.4 to 3 s. A shorter
 	// interval means more packets and more false alarms on slow links; a longer interval means
 	// later detection, and a slower Close, which waits for a probe under way. For a group
-	// that starts in a large crowd the default is 1 to 2 s; see [Crowd].
+	// that starts beside many others the default is 1 to 2 s; see [ProcessGroups].
 	Probe time.Duration
 	// ProbeTimeout is how long to wait for the answer to a probe before other members are asked to
 	// probe too. ProbeTimeout should be above the usual round trip. Default two thirds of Probe.
@@ -107,13 +107,13 @@ const (
 	retryMaxDefault = 5 * time.Second
 )
 
-func (t Timing) withDefaults(size crowdSize) Timing {
+func (t Timing) withDefaults(groups groupCount) Timing {
 	set := func(d *time.Duration, def time.Duration) {
 		if *d == 0 {
 			*d = def
 		}
 	}
-	set(&t.Probe, size.probe())
+	set(&t.Probe, groups.probe())
 	set(&t.ProbeTimeout, t.Probe*2/3)
 	set(&t.Gossip, gossipDefault)
 	set(&t.Sync, syncDefault)
@@ -144,7 +144,7 @@ func (t Timing) validate() error {
 	return errors.Join(errs...)
 }
 
-func (c Config) withDefaults(size crowdSize) Config {
+func (c Config) withDefaults(groups groupCount) Config {
 	if c.Logger == nil {
 		c.Logger = slog.Default()
 	}
@@ -154,7 +154,7 @@ func (c Config) withDefaults(size crowdSize) Config {
 	if c.Jitter == nil {
 		c.Jitter = rand.Float64
 	}
-	c.Timing = c.Timing.withDefaults(size)
+	c.Timing = c.Timing.withDefaults(groups)
 	return c
 }
 

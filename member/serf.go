@@ -61,13 +61,13 @@ const refusedMark = "lockmesh refuses member "
 // joiner), look (see duplicateNames), watch (detects serf ending by itself) and the gate's feeds.
 // All have ended when Close returns, and so have serf's and memberlist's.
 type Serf struct {
-	cfg  Config
-	size crowdSize // of the process's crowd when this group started, with this group
-	log  *slog.Logger
-	tags map[string]string // without the tags that change: dir and keys
-	own  netip.AddrPort
-	gate *gate
-	serf *serf.Serf
+	cfg           Config
+	groupsAtStart groupCount // of the process when this group started, this group included
+	log           *slog.Logger
+	tags          map[string]string // without the tags that change: dir and keys
+	own           netip.AddrPort
+	gate          *gate
+	serf          *serf.Serf
 
 	tagsMu sync.Mutex          // serializes SetKeys and SetDir; guards dir and sent
 	keys   *memberlist.Keyring // nil for plain text
@@ -105,17 +105,17 @@ var _ Group = (*Serf)(nil)
 // Start makes this node a member of the mesh and returns at once; peers are joined in the
 // background until the group closes. When Start fails, the caller still owns the transport.
 func Start(cfg Config) (*Serf, error) {
-	s, err := start(cfg, cfg.Crowd.enter())
+	s, err := start(cfg, cfg.Groups.enter())
 	if err != nil {
-		cfg.Crowd.leave()
+		cfg.Groups.leave()
 		return nil, err
 	}
 	return s, nil
 }
 
-// start starts a group in a crowd of the given size.
-func start(cfg Config, size crowdSize) (*Serf, error) {
-	cfg = cfg.withDefaults(size)
+// start starts a group as one of so many in the process.
+func start(cfg Config, groups groupCount) (*Serf, error) {
+	cfg = cfg.withDefaults(groups)
 	if err := cfg.validate(); err != nil {
 		return nil, fmt.Errorf("member: %w", err)
 	}
@@ -138,7 +138,7 @@ func start(cfg Config, size crowdSize) (*Serf, error) {
 
 	ctx, cancel := context.WithCancel(context.Background())
 	s := &Serf{
-		cfg: cfg, size: size, log: cfg.Logger, tags: tags, own: own, keys: keys, dir: cfg.Dir, sent: cfg.Keys,
+		cfg: cfg, groupsAtStart: groups, log: cfg.Logger, tags: tags, own: own, keys: keys, dir: cfg.Dir, sent: cfg.Keys,
 		gate: newGate(cfg.Transport, dialMax), ctx: ctx, cancel: cancel,
 		changed: make(chan struct{}, 1), direct: make(chan Event), events: make(chan serf.Event, eventsMax),
 		down: make(chan struct{}), ended: make(chan struct{}), say: make(paces),
@@ -204,7 +204,7 @@ func (s *Serf) serfConfig(published map[string]string) *serf.Config {
 	m.TCPTimeout = streamMax
 	m.EnableCompression = false // packets are small, and there is less to attack
 	s.cfg.Timing.apply(m)
-	s.cfg.Crowd.apply(s.size, m)
+	s.cfg.Groups.apply(s.groupsAtStart, m)
 	// A suspect has four probe intervals to object, or eight if no second accuser is found. A false
 	// alarm does no harm: no decision depends on gossip.
 	m.SuspicionMult, m.SuspicionMaxTimeoutMult = 4, 2
@@ -382,7 +382,7 @@ func (s *Serf) Close() error {
 		return nil
 	}
 	defer close(s.ended)
-	defer s.cfg.Crowd.leave()
+	defer s.cfg.Groups.leave()
 	if said != nil {
 		<-said // memberlist panics when shut down in the middle of a departure
 	}

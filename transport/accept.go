@@ -40,15 +40,15 @@ func (p *Port) accept() {
 	pause := acceptPause
 	for {
 		c, err := p.tcp.AcceptTCP()
-		crowded := false
+		full := false
 		if err == nil {
-			crowded, err = p.admit(c)
+			full, err = p.admit(c)
 			pause = acceptPause
 		}
 		switch {
-		case err == nil && !crowded:
+		case err == nil && !full:
 		case err == nil:
-			if !p.sleep(crowdedPause) {
+			if !p.sleep(fullPause) {
 				return
 			}
 		case p.ctx.Err() != nil || errors.Is(err, net.ErrClosed) || errors.Is(err, ErrClosed):
@@ -75,8 +75,8 @@ func (p *Port) sleep(d time.Duration) bool {
 	}
 }
 
-// admit starts the handshake on an incoming connection. admission.admit explains crowded.
-func (p *Port) admit(c *net.TCPConn) (crowded bool, err error) {
+// admit starts the handshake on an incoming connection. admission.admit explains full.
+func (p *Port) admit(c *net.TCPConn) (full bool, err error) {
 	if err := p.begin(); err != nil {
 		_ = c.Close()
 		return false, err
@@ -86,7 +86,7 @@ func (p *Port) admit(c *net.TCPConn) (crowded bool, err error) {
 		return false, err
 	}
 	ctx, stop := context.WithTimeout(p.ctx, p.build.handshakeTimeout)
-	v, crowded := p.admission.admit(addrOf(c), func() {
+	v, full := p.admission.admit(addrOf(c), func() {
 		_ = c.SetLinger(0) // send no farewell, and leave no state behind in the system
 		_ = c.Close()
 		stop()
@@ -100,7 +100,7 @@ func (p *Port) admit(c *net.TCPConn) (crowded bool, err error) {
 			p.forget(c)
 		}
 	}()
-	return crowded, nil
+	return full, nil
 }
 
 // addrOf returns the remote address of a connection.

@@ -43,12 +43,12 @@ const (
 	// nodes that restart at once don't evict each other.
 	unfinishedFor = 250 * time.Millisecond
 
-	// crowdedPause is the pause before the next accept after the eviction of a connection younger
-	// than crowdedAge. Without the pause, evicted peers that dial again at once could take up all
+	// fullPause is the pause before the next accept after the eviction of a connection younger
+	// than fullAge. Without the pause, evicted peers that dial again at once could take up all
 	// our time. Meanwhile the connections of other peers wait in the system's backlog, and their
 	// first message has arrived by the time they are accepted.
-	crowdedPause = time.Millisecond
-	crowdedAge   = 100 * time.Millisecond
+	fullPause = time.Millisecond
+	fullAge   = 100 * time.Millisecond
 
 	// knownMost bounds how many addresses of members are remembered, more than a mesh has nodes;
 	// the oldest is forgotten.
@@ -135,10 +135,10 @@ func class(known bool) int {
 	return 0
 }
 
-// admit admits a connection; leave closes the connection if a newer one evicts it. crowded reports
-// that admission evicted a connection younger than crowdedAge, with hardly any time to send its
+// admit admits a connection; leave closes the connection if a newer one evicts it. full reports
+// that admission evicted a connection younger than fullAge, with hardly any time to send its
 // first message.
-func (d *admission) admit(from netip.Addr, leave func()) (v *visitor, crowded bool) {
+func (d *admission) admit(from netip.Addr, leave func()) (v *visitor, full bool) {
 	from = from.Unmap().WithZone("")
 	now := time.Now()
 	d.mu.Lock()
@@ -150,11 +150,11 @@ func (d *admission) admit(from netip.Addr, leave func()) (v *visitor, crowded bo
 	}
 	r := &d.waiting[class(known)]
 	if out := r.inTheWay(v.source); out != nil {
-		crowded = now.Sub(out.since) < crowdedAge
+		full = now.Sub(out.since) < fullAge
 		d.evict(out)
 	}
 	r.add(v, now)
-	return v, crowded
+	return v, full
 }
 
 // scarce reports whether more than half of the places open to a visitor are taken, of all places or

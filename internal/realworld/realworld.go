@@ -29,14 +29,14 @@ var World = world.World{
 		}
 		return port, nil
 	},
-	Gossip: gossipIn(new(member.Crowd)),
+	Gossip: gossipIn(new(member.ProcessGroups)),
 }
 
-// gossipIn returns a [world.World.Gossip] that counts all groups in a crowd.
-func gossipIn(crowd *member.Crowd) func(world.Links, member.Config) (member.Group, error) {
+// gossipIn returns a [world.World.Gossip] that counts all groups of the process.
+func gossipIn(groups *member.ProcessGroups) func(world.Links, member.Config) (member.Group, error) {
 	return func(l world.Links, c member.Config) (member.Group, error) {
 		port := l.(*transport.Port)
-		c.Transport, c.Keys, c.Crowd = port.Gossip(), port.GossipKeys(), crowd
+		c.Transport, c.Keys, c.Groups = port.Gossip(), port.GossipKeys(), groups
 		group, err := member.Start(c)
 		if err != nil {
 			return nil, err

@@ -52,7 +52,7 @@ func alone(t *testing.T, n int) (probe time.Duration, end func()) {
 	}
 }
 
-func TestAllGroupsOfTheProcessAreOneCrowd(t *testing.T) {
+func TestAllGroupsOfTheProcessAreCountedTogether(t *testing.T) {
 	const some = 32 // as many probe at full speed
 	for range 2 {   // the second time after all groups have ended
 		var ends []func()

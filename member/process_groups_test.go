@@ -9,10 +9,10 @@ import (
 	"github.com/lockmesh/lockmesh/internal/vote"
 )
 
-func TestProbesOfALargeCrowdAreSlower(t *testing.T) {
+func TestProbesOfManyGroupsAreSlower(t *testing.T) {
 	const ms = time.Millisecond
 	for _, row := range []struct {
-		size           crowdSize
+		size           groupCount
 		timing         Timing
 		probe, timeout time.Duration
 	}{
@@ -34,26 +34,25 @@ func TestProbesOfALargeCrowdAreSlower(t *testing.T) {
 	}
 }
 
-// crowded returns a change of configurations that puts groups into a crowd with a number of other
-// groups.
-func crowded(others int64) (crowd *Crowd, change func(*Config)) {
-	crowd = &Crowd{}
-	crowd.open.Store(others)
-	return crowd, func(c *Config) { c.Crowd = crowd }
+// among returns a change of configurations that starts groups beside a number of other groups.
+func among(others int64) (all *ProcessGroups, change func(*Config)) {
+	all = &ProcessGroups{}
+	all.open.Store(others)
+	return all, func(c *Config) { c.Groups = all }
 }
 
 func TestEachGroupIsCountedUntilItsEnd(t *testing.T) {
 	inLab(t, func(l *lab) {
-		crowd, in := crowded(0)
+		all, in := among(0)
 		want := func(open int64, when string) {
 			t.Helper()
-			if got := crowd.open.Load(); got != open {
+			if got := all.open.Load(); got != open {
 				t.Errorf("%s: %d groups are counted, want %d", when, got, open)
 			}
 		}
 		a, b, c := l.trio(in)
 		want(3, "three have started")
-		if _, err := Start(Config{Crowd: crowd}); err == nil {
+		if _, err := Start(Config{Groups: all}); err == nil {
 			t.Error("a group without a name has started")
 		}
 		want(3, "a start has failed")
@@ -79,9 +78,9 @@ func TestEachGroupIsCountedUntilItsEnd(t *testing.T) {
 	})
 }
 
-func TestGroupsOfALargeCrowdAreConfiguredForIt(t *testing.T) {
+func TestManyGroupsAreConfiguredForTheirNumber(t *testing.T) {
 	inLab(t, func(l *lab) {
-		_, in := crowded(int64(crowdLarge) - 1)
+		_, in := among(int64(manyGroups) - 1)
 		usual := memberlist.DefaultLANConfig().RetransmitMult
 		check := func(name string, n *node, probe time.Duration, retransmit int, streams bool) {
 			t.Helper()
@@ -95,29 +94,29 @@ func TestGroupsOfALargeCrowdAreConfiguredForIt(t *testing.T) {
 			}
 		}
 		alone, last := l.start("a", 1, addr(1)), l.start("b", 2, addr(2), in)
-		check("last of a small crowd", last, probeDefault, usual, true)
+		check("last of few groups", last, probeDefault, usual, true)
 		first := l.start("c", 3, addr(3), in)
-		check("without a crowd", alone, probeDefault, usual, true)
-		check("last of a small crowd that has grown", last, probeDefault, usual, false)
-		check("first of a large crowd", first, 33*crowdProbe, crowdRetransmitMult, false)
+		check("not counted", alone, probeDefault, usual, true)
+		check("last of few groups that have become many", last, probeDefault, usual, false)
+		check("first of many groups", first, 33*probePerGroup, manyGroupsRetransmitMult, false)
 		last.Close()
-		check("one of a large crowd that has shrunk", first, 33*crowdProbe, crowdRetransmitMult, true)
+		check("one of many groups that have become few", first, 33*probePerGroup, manyGroupsRetransmitMult, true)
 	})
 }
 
-func TestANodeOfTheLargestCrowdIsSeenFailed(t *testing.T) {
+func TestANodeOfTheMostGroupsIsSeenFailed(t *testing.T) {
 	inLab(t, func(l *lab) {
-		_, in := crowded(1000)
+		_, in := among(1000)
 		a, b, c := l.trio(in)
 		time.Sleep(time.Minute) // simulated time, until there is no news
 		before := a.port.sent.Load()
 		time.Sleep(time.Minute)
-		if sent, most := a.port.sent.Load()-before, int64(1.2*60*UpkeepOf(Timing{Probe: crowdProbeMax}, 3).Probes); sent > most {
+		if sent, most := a.port.sent.Load()-before, int64(1.2*60*UpkeepOf(Timing{Probe: manyGroupsProbeMax}, 3).Probes); sent > most {
 			t.Errorf("a has sent %d packets in a minute, want %d at most", sent, most)
 		}
 		start := time.Now()
 		c.Close()
-		if took := time.Since(start); took > crowdProbeMax+time.Second {
+		if took := time.Since(start); took > manyGroupsProbeMax+time.Second {
 			t.Errorf("Close took %v", took)
 		}
 		l.within(inTheEnd, "a and b see c failed", func() bool { return a.told(MemberFailed, "c", 3) && b.told(MemberFailed, "c", 3) })
