@@ -58,9 +58,9 @@ func (l countedLinks) Dial(ctx context.Context, addr string, want vote.NodeID) (
 	return l.Links.Dial(ctx, addr, want)
 }
 
-func (l countedLinks) Greet(ctx context.Context, addr string) (vote.SessionID, error) {
+func (l countedLinks) Probe(ctx context.Context, addr string) (vote.SessionID, error) {
 	defer l.dials.begin()()
-	return l.Links.Greet(ctx, addr)
+	return l.Links.Probe(ctx, addr)
 }
 
 // counted returns a process's world with all dials counted, and with slots from turns.

@@ -27,7 +27,7 @@ func TestAVoterThatIsBackIsDialedAtOnce(t *testing.T) {
 }
 
 // Without gossip the prober finds the voters, and a voter that comes back at another address.
-func TestGreetingsFindVotersWhereGossipIsDeaf(t *testing.T) {
+func TestProbesFindVotersWhereGossipIsDeaf(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *wire) {
 		w.SilenceGossip()
 		const elsewhere = "10.0.0.99:7950"

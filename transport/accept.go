@@ -95,7 +95,7 @@ func (p *Port) admit(c *net.TCPConn) (full bool, err error) {
 		defer p.running.Done()
 		defer stop()
 		defer p.admission.remove(v)
-		if !p.meet(ctx, c, v) {
+		if !p.dispatch(ctx, c, v) {
 			hangUp(c)
 			p.forget(c)
 		}
@@ -112,9 +112,9 @@ func addrOf(c *net.TCPConn) netip.Addr {
 	return a.AddrPort().Addr()
 }
 
-// meet identifies the protocol of a connection and hands the connection to the code in charge. It
-// reports whether another owner now takes care of closing the connection.
-func (p *Port) meet(ctx context.Context, c *net.TCPConn, v *visitor) bool {
+// dispatch identifies the protocol of a connection and hands the connection to the code in charge.
+// It reports whether another owner now takes care of closing the connection.
+func (p *Port) dispatch(ctx context.Context, c *net.TCPConn, v *visitor) bool {
 	began := time.Now()
 	early := newEarlyConn(c)
 	word, err := p.firstMessage(early, v, began.Add(p.build.handshakeTimeout))
@@ -241,7 +241,7 @@ func (p *Port) answer(s *session, v *visitor) bool {
 		return false
 	}
 	s.own, s.peer = p.offer(), h.offer
-	p.meets(s, h.account)
+	p.reportPeer(s, h.account)
 	var no *refusal
 	if s.version, no = p.judge(s, h.want); no == nil && h.role == roleStream {
 		no = p.barred()
@@ -250,13 +250,13 @@ func (p *Port) answer(s *session, v *visitor) bool {
 		p.refuse(s, no)
 		return false
 	}
-	if err := s.say(func(b []byte) []byte {
-		return appendWelcome(b, &welcome{offer: s.own, account: p.tells(), version: s.version})
+	if err := s.sendFrame(func(b []byte) []byte {
+		return appendWelcome(b, &welcome{offer: s.own, account: p.ownAccount(), version: s.version})
 	}); err != nil {
 		return false
 	}
-	if h.role == roleGreet {
-		p.count.greeted.Add(1)
+	if h.role == roleProbe {
+		p.count.probed.Add(1)
 		return false
 	}
 	s.settle()
@@ -285,7 +285,7 @@ func (p *Port) judge(s *session, want vote.NodeID) (version uint8, no *refusal) 
 	if text != "" {
 		_, no := refuse(vote.ReasonTerms, text)
 		if p.own.terms.Mesh == s.peer.terms.Mesh {
-			no.terms, no.account = s.own.terms.common(), p.tells()
+			no.terms, no.account = s.own.terms.common(), p.ownAccount()
 		}
 		return 0, no
 	}
@@ -299,7 +299,7 @@ func (p *Port) refuse(s *session, no *refusal) {
 		p.count.refused[no.reason].Add(1)
 		p.log.warn(topicTerms, "refused a peer", "peer", s.peer.self.Node, "addr", s.socket.RemoteAddr(), "reason", no.text)
 	}
-	_ = s.say(func(b []byte) []byte { return appendRefusal(b, no) })
+	_ = s.sendFrame(func(b []byte) []byte { return appendRefusal(b, no) })
 }
 
 // refusePlain refuses a dialer that uses TLS where this node uses plain text, or the reverse. The

@@ -30,8 +30,8 @@ type session struct {
 	version uint8 // the protocol version to use
 }
 
-// say sends one frame of the handshake.
-func (s *session) say(fill func([]byte) []byte) error {
+// sendFrame sends one frame of the handshake.
+func (s *session) sendFrame(fill func([]byte) []byte) error {
 	b, err := appendFrame(nil, handshakeVersion, func(b []byte) ([]byte, error) { return fill(b), nil })
 	if err != nil {
 		return err
@@ -54,7 +54,7 @@ func (s *session) settle() {
 // [ErrNoAnswer], [ErrClosed], ctx's error, or a network error.
 func (p *Port) Dial(ctx context.Context, addr string, want vote.NodeID) (vote.Conn, error) {
 	if want == "" {
-		return 0, errors.New("dialing: no node is named; call Greet for an address of an " +
+		return 0, errors.New("dialing: no node is named; call Probe for an address of an " +
 			"unknown node")
 	}
 	if err := p.begin(); err != nil {
@@ -76,14 +76,14 @@ func (p *Port) Dial(ctx context.Context, addr string, want vote.NodeID) (vote.Co
 	return l.id, nil
 }
 
-// Greet probes addr: it asks which node is there and whether the node would link with us, and hangs
+// Probe probes addr: it asks which node is there and whether the node would link with us, and hangs
 // up. Errors are as for Dial.
-func (p *Port) Greet(ctx context.Context, addr string) (vote.SessionID, error) {
+func (p *Port) Probe(ctx context.Context, addr string) (vote.SessionID, error) {
 	if err := p.begin(); err != nil {
 		return vote.SessionID{}, fmt.Errorf("probing %s: %w", addr, err)
 	}
 	defer p.running.Done()
-	s, err := p.approach(ctx, addr, "", roleGreet)
+	s, err := p.approach(ctx, addr, "", roleProbe)
 	if err != nil {
 		return vote.SessionID{}, fmt.Errorf("probing %s: %w", addr, err)
 	}
@@ -207,8 +207,8 @@ func announce(s *session, proto string) error {
 // introduce sends our hello and judges the answer.
 func (p *Port) introduce(s *session, want vote.NodeID, as role) error {
 	s.own = p.offer()
-	h := hello{offer: s.own, account: p.tells(), role: as, want: want}
-	if err := s.say(func(b []byte) []byte { return appendHello(b, &h) }); err != nil {
+	h := hello{offer: s.own, account: p.ownAccount(), role: as, want: want}
+	if err := s.sendFrame(func(b []byte) []byte { return appendHello(b, &h) }); err != nil {
 		return err
 	}
 	s.frames = newFrameReader(s.stream)
@@ -217,11 +217,11 @@ func (p *Port) introduce(s *session, want vote.NodeID, as role) error {
 	case err != nil:
 		return err
 	case no != nil:
-		p.metRefused(no)
+		p.reportRefuser(no)
 		return p.turnedAway(no, want)
 	}
 	s.peer, s.version = yes.offer, yes.version
-	p.meets(s, yes.account)
+	p.reportPeer(s, yes.account)
 	return p.accepts(s, want)
 }
 
@@ -246,7 +246,7 @@ func (p *Port) turnedAway(no *refusal, want vote.NodeID) error {
 		return &WrongNodeError{Want: want, Got: no.self.Node}
 	}
 	// A node of this mesh tells its terms: see judge.
-	foreign := no.reason == vote.ReasonTerms && !no.tells()
+	foreign := no.reason == vote.ReasonTerms && !no.hasTerms()
 	return &RefusedError{Peer: no.self.Node, Reason: no.reason, Text: no.text, Foreign: foreign}
 }
 

@@ -46,7 +46,7 @@ func TestTheBytesOnTheWireStayTheSame(t *testing.T) {
 		}
 		fmt.Fprintf(&b, "%d empty %x\n", k, empty)
 	}
-	h := hello{offer: offerOf("a"), role: roleGreet, want: "b", account: vote.Account{
+	h := hello{offer: offerOf("a"), role: roleProbe, want: "b", account: vote.Account{
 		Standing: vote.StandingLeaving, Counted: 5 * time.Second, Up: time.Hour, Addr: "host:7950",
 	}}
 	h.low, h.high = 1, 2

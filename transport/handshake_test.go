@@ -194,7 +194,7 @@ func TestOurOwnAddressIsAnErrorOfItsOwn(t *testing.T) {
 					t.Fatalf("error %v", err)
 				}
 			}
-			if _, err := a.Greet(t.Context(), a.at); !errors.Is(err, ErrSelf) {
+			if _, err := a.Probe(t.Context(), a.at); !errors.Is(err, ErrSelf) {
 				t.Fatalf("error %v", err)
 			}
 			if a.Stats().Links != 0 || len(a.linked) != 0 {
@@ -204,7 +204,7 @@ func TestOurOwnAddressIsAnErrorOfItsOwn(t *testing.T) {
 	}
 }
 
-func TestAGreetingTellsWhoIsThereAndLinksNothing(t *testing.T) {
+func TestAProbeTellsWhoIsThereAndLinksNothing(t *testing.T) {
 	for _, m := range modes {
 		t.Run(m.name, func(t *testing.T) {
 			a, b := open(t, config("a", m.secret)), open(t, config("b", m.secret))
@@ -213,14 +213,14 @@ func TestAGreetingTellsWhoIsThereAndLinksNothing(t *testing.T) {
 			b2 := open(t, twin)
 			// a second process of the same name may probe the first
 			for _, from := range []*side{a, b2} {
-				who, err := from.Greet(t.Context(), b.at)
+				who, err := from.Probe(t.Context(), b.at)
 				if err != nil || who != config("b", nil).Self {
 					t.Fatalf("got %v, error %v", who, err)
 				}
 			}
-			until(t, "both greetings are counted", func() bool { return b.Stats().Greeted == 2 })
+			until(t, "both probes are counted", func() bool { return b.Stats().Probed == 2 })
 			if len(a.linked)+len(b.linked) != 0 {
-				t.Fatal("a greeting was linked")
+				t.Fatal("a probe was linked")
 			}
 		})
 	}
@@ -236,7 +236,7 @@ func TestARefusalTellsAnotherMesh(t *testing.T) {
 		cfg := config("a", nil)
 		edit(&cfg.Terms)
 		var no *RefusedError
-		if _, err := open(t, cfg).Greet(t.Context(), b.at); !errors.As(err, &no) || no.Foreign != foreign {
+		if _, err := open(t, cfg).Probe(t.Context(), b.at); !errors.As(err, &no) || no.Foreign != foreign {
 			t.Errorf("foreign %v is wanted: %v", foreign, err)
 		}
 	}
@@ -636,7 +636,7 @@ func TestBothSidesLearnHowTheOtherStands(t *testing.T) {
 			theirs = []vote.NodeID{"b"}
 		}
 		a, b := start("a", vote.StandingQuiet, "a", "b"), start("b", vote.StandingCounting, theirs...)
-		_, err := a.Greet(t.Context(), b.AdvertiseAddr())
+		_, err := a.Probe(t.Context(), b.AdvertiseAddr())
 		var refused *RefusedError
 		if errors.As(err, &refused) != differ {
 			t.Fatalf("differ %v: error %v", differ, err)

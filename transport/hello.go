@@ -42,7 +42,7 @@ type role uint8
 
 const (
 	roleStream role = 1 // to exchange messages with the voter there
-	roleGreet  role = 2 // to probe which node is there; the connection ends with the welcome
+	roleProbe  role = 2 // to probe which node is there; the connection ends with the welcome
 )
 
 // hello is the dialer's message.
@@ -92,7 +92,7 @@ func appendWelcome(b []byte, w *welcome) []byte {
 
 func appendRefusal(b []byte, r *refusal) []byte {
 	words := refusalFields
-	if r.tells() {
+	if r.hasTerms() {
 		words += termsFields + accountFields + birthFields
 	}
 	b = appendArray(b, words)
@@ -101,7 +101,7 @@ func appendRefusal(b []byte, r *refusal) []byte {
 	b = appendUint(b, uint64(r.self.Incarnation))
 	b = appendUint(b, uint64(r.reason))
 	b = appendString(b, cut(r.text, maxText))
-	if r.tells() {
+	if r.hasTerms() {
 		terms := r.terms
 		if terms.Birth.Expect > 0 {
 			// A version without births demands a founder, and needs one to know that the terms
@@ -115,8 +115,8 @@ func appendRefusal(b []byte, r *refusal) []byte {
 	return b
 }
 
-// tells reports whether the refusal has the acceptor's terms and account.
-func (r *refusal) tells() bool { return len(r.terms.Voters) > 0 || r.terms.Birth.Expect > 0 }
+// hasTerms reports whether the refusal has the acceptor's terms and account.
+func (r *refusal) hasTerms() bool { return len(r.terms.Voters) > 0 || r.terms.Birth.Expect > 0 }
 
 // The number of elements of each part of a handshake. Accounts and a refusal's terms were added
 // later, so they follow all other parts, then births, and whether a node is converting. A refusal
@@ -203,7 +203,7 @@ func decodeHello(frame []byte) (h hello, err error) {
 	}
 	p.offer(&h.offer)
 	h.role = role(p.upTo(math.MaxUint8, "role"))
-	if p.err == nil && h.role != roleStream && h.role != roleGreet {
+	if p.err == nil && h.role != roleStream && h.role != roleProbe {
 		p.fail("role %d is not known", h.role)
 	}
 	h.want = vote.NodeID(p.string(0, vote.MaxNameLen, "node name"))
@@ -245,7 +245,7 @@ func decodeAnswer(frame []byte) (*welcome, *refusal, error) {
 		know := refusalFields
 		if n >= refusalFields+termsFields {
 			r.terms.MaxTTL, r.terms.Voters, r.terms.Dynamic = p.duration(), p.voters(), p.bool()
-			if p.err == nil && !r.tells() {
+			if p.err == nil && !r.hasTerms() {
 				p.fail("terms without voters")
 			}
 			know = p.later(n, refusalFields+termsFields, &r.account, &r.terms.Birth, nil)

@@ -24,7 +24,7 @@ func largest() hello {
 	long := func(i int) vote.NodeID {
 		return vote.NodeID(fmt.Sprintf("%0*d", vote.MaxNameLen, i))
 	}
-	h := hello{role: roleGreet, want: long(1), account: vote.Account{
+	h := hello{role: roleProbe, want: long(1), account: vote.Account{
 		Standing: vote.StandingLeaving, Counted: math.MaxInt64, Up: math.MaxInt64, Addr: strings.Repeat("h", maxAddr),
 	}, offer: offer{
 		self: vote.SessionID{Node: long(2), Incarnation: math.MaxUint64}, low: 255, high: 255, rhoPerMille: 1000,

@@ -11,7 +11,7 @@ type Stats struct {
 	Links    uint64 // links currently up, in either direction
 	Accepted uint64 // incoming streams linked
 	Dialed   uint64 // dialed streams linked
-	Greeted  uint64 // probes answered
+	Probed   uint64 // probes answered
 
 	Admission AdmissionStats // connections with nothing proved
 
@@ -39,7 +39,7 @@ type Stats struct {
 
 // counters are the source of Stats.
 type counters struct {
-	accepted, dialed, greeted              atomic.Uint64
+	accepted, dialed, probed               atomic.Uint64
 	refused                                [256]atomic.Uint64 // by reason
 	garbage, malformed, queueFull, stalled atomic.Uint64
 	sentMessages, sentBytes                atomic.Uint64
@@ -53,7 +53,7 @@ type counters struct {
 func (p *Port) Stats() Stats {
 	c := &p.count
 	s := Stats{
-		Accepted: c.accepted.Load(), Dialed: c.dialed.Load(), Greeted: c.greeted.Load(),
+		Accepted: c.accepted.Load(), Dialed: c.dialed.Load(), Probed: c.probed.Load(),
 		Refused: map[vote.Reason]uint64{},
 		Garbage: c.garbage.Load(), Malformed: c.malformed.Load(), QueueFull: c.queueFull.Load(), Stalled: c.stalled.Load(),
 		SentMessages: c.sentMessages.Load(), SentBytes: c.sentBytes.Load(),

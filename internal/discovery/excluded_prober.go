@@ -53,10 +53,10 @@ func (p *excludedProber) add(addr string) {
 	}
 }
 
-// met records an encounter with a stranger.
-func (p *excludedProber) met(who *vote.Sighting) {
+// noteSighting records an encounter with a stranger.
+func (p *excludedProber) noteSighting(who *vote.Sighting) {
 	if who.Addr != "" {
-		p.locked(func(s *strangers) { s.met(who.Addr, who.Standing != vote.StandingNone) })
+		p.locked(func(s *strangers) { s.noteAnswer(who.Addr, who.Standing != vote.StandingNone) })
 	}
 }
 
@@ -119,7 +119,7 @@ func (p *excludedProber) probe(ctx context.Context, addrs []string, takeTurn fun
 			defer giveBack()
 			ctx, cancel := context.WithTimeout(ctx, probeEvery)
 			defer cancel()
-			who, err := p.f.links.Greet(ctx, addr) // the links report what they have met
+			who, err := p.f.links.Probe(ctx, addr) // the links report what they have met
 			var refused *transport.RefusedError
 			p.locked(func(s *strangers) {
 				switch {

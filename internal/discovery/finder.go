@@ -262,7 +262,7 @@ func (f *Finder) Met(s *vote.Sighting) {
 	if s.Terms.Equal(&f.cfg.Terms) && s.Peer.Node != f.cfg.Self.Node {
 		f.excluded.remove(s.Addr)
 	} else {
-		f.excluded.met(s)
+		f.excluded.noteSighting(s)
 	}
 }
 

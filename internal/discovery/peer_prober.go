@@ -255,7 +255,7 @@ func (p *peerProber) probe(ctx context.Context, addr string) probeResult {
 	defer giveBack()
 	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
 	defer cancel()
-	who, err := p.f.links.Greet(ctx, addr)
+	who, err := p.f.links.Probe(ctx, addr)
 	return probeResult{addr, who, err}
 }
 

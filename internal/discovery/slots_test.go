@@ -167,6 +167,6 @@ func TestAProberWidensItsRounds(t *testing.T) {
 		}
 	}
 	if few := (&peerProber{}).sample(addrs[:3]); len(few) != 3 || len(met) != 100 {
-		t.Errorf("of three it greets %d, and of a hundred %d", len(few), len(met))
+		t.Errorf("of three it probes %d, and of a hundred %d", len(few), len(met))
 	}
 }

@@ -29,11 +29,11 @@ type strangers struct {
 
 // stranger is what is known of a node at an address.
 type stranger struct {
-	addr    string
-	voter   bool   // or not known yet
-	silent  int    // how many probes in a row had no answer
-	foreign int    // how many probes in a row found another mesh or another secret
-	turn    uint64 // the number of the last probe, among all probes; zero for none
+	addr      string
+	voter     bool   // or not known yet
+	silent    int    // how many probes in a row had no answer
+	foreign   int    // how many probes in a row found another mesh or another secret
+	lastProbe uint64 // the number of the last probe, among all probes; zero for none
 }
 
 func newStrangers() *strangers { return &strangers{m: make(map[string]*stranger)} }
@@ -52,8 +52,8 @@ func (s *strangers) add(addr string) *stranger {
 	return x
 }
 
-// met records that a node has answered from an address, or has called from it.
-func (s *strangers) met(addr string, voter bool) {
+// noteAnswer records that a node has answered from an address, or has called from it.
+func (s *strangers) noteAnswer(addr string, voter bool) {
 	x := s.add(addr)
 	x.voter, x.silent, x.foreign = voter, 0, 0
 }
@@ -110,7 +110,9 @@ func rank(x *stranger) int {
 // next returns the addresses to probe in the next round: those that are silent last.
 func (s *strangers) next() []string {
 	all := s.all()
-	slices.SortStableFunc(all, func(a, b *stranger) int { return cmp.Or(cmp.Compare(rank(a), rank(b)), cmp.Compare(a.turn, b.turn)) })
+	slices.SortStableFunc(all, func(a, b *stranger) int {
+		return cmp.Or(cmp.Compare(rank(a), rank(b)), cmp.Compare(a.lastProbe, b.lastProbe))
+	})
 	silentAt := slices.IndexFunc(all, func(x *stranger) bool { return x.silent > 0 })
 	if silentAt < 0 {
 		silentAt = len(all)
@@ -121,7 +123,7 @@ func (s *strangers) next() []string {
 	addrs := make([]string, 0, len(live)+len(silent))
 	for _, x := range slices.Concat(live, silent) {
 		s.probes++
-		x.turn = s.probes
+		x.lastProbe = s.probes
 		addrs = append(addrs, x.addr)
 	}
 	return addrs

@@ -46,7 +46,7 @@ func TestVotersAreProbedBesideManyDeadAddresses(t *testing.T) {
 	s := newStrangers()
 	voters := []string{"y", "z"}
 	for _, addr := range slices.Concat(addresses("dead", 200), voters) {
-		s.met(addr, true)
+		s.noteAnswer(addr, true)
 	}
 	rounds(s, 10, voters...) // each was probed once
 	for range 20 {
@@ -70,13 +70,13 @@ func TestEachStrangerHasItsTurn(t *testing.T) {
 	s := newStrangers()
 	dead, clients, voters := addresses("dead", 60), addresses("client", 100), addresses("voter", 70)
 	for _, addr := range dead {
-		s.met(addr, true)
+		s.noteAnswer(addr, true)
 	}
 	for _, addr := range clients {
-		s.met(addr, false)
+		s.noteAnswer(addr, false)
 	}
 	for _, addr := range voters {
-		s.met(addr, true)
+		s.noteAnswer(addr, true)
 	}
 	live := slices.Concat(clients, voters)
 	rounds(s, 10, live...) // the dead addresses are known not to answer
@@ -98,14 +98,14 @@ func TestVotersThatAnswerAreKept(t *testing.T) {
 	s := newStrangers()
 	voters := addresses("a-voter", 9)
 	for _, addr := range voters {
-		s.met(addr, true)
+		s.noteAnswer(addr, true)
 	}
 	for _, addr := range addresses("dead", 2*maxExcluded) {
-		s.met(addr, true)
+		s.noteAnswer(addr, true)
 		s.probed(addr, false)
 	}
 	for _, addr := range addresses("client", 2*maxExcluded) {
-		s.met(addr, false)
+		s.noteAnswer(addr, false)
 	}
 	for _, addr := range voters {
 		if s.m[addr] == nil {
@@ -154,7 +154,7 @@ type answering struct {
 	at map[string][]time.Time
 }
 
-func (a *answering) Greet(ctx context.Context, addr string) (vote.SessionID, error) {
+func (a *answering) Probe(ctx context.Context, addr string) (vote.SessionID, error) {
 	a.mu.Lock()
 	a.at[addr] = append(a.at[addr], time.Now())
 	a.mu.Unlock()
@@ -177,7 +177,7 @@ type advertising struct {
 
 func (a *advertising) AdvertiseAddr() string { return "a.example:7950" }
 
-func (a *advertising) Greet(context.Context, string) (vote.SessionID, error) {
+func (a *advertising) Probe(context.Context, string) (vote.SessionID, error) {
 	a.probes++
 	if a.err != nil {
 		return vote.SessionID{}, a.err
@@ -237,7 +237,7 @@ func TestStrangersThatAnswerAreMetEachSecond(t *testing.T) {
 		f.Connect(links)
 		voters := addresses("voter", 40)
 		for _, addr := range slices.Concat(addresses("dead", 100), voters) {
-			f.excluded.met(&vote.Sighting{Account: vote.Account{Addr: addr, Standing: vote.StandingCounting}})
+			f.excluded.noteSighting(&vote.Sighting{Account: vote.Account{Addr: addr, Standing: vote.StandingCounting}})
 		}
 		ctx, end := context.WithCancel(t.Context())
 		var running sync.WaitGroup

@@ -132,7 +132,8 @@ func (eng *Engine) startGossip(w world.World, voters []vote.NodeID, dynamic *nod
 			VersionMin: transport.OldestVersion, VersionMax: transport.WireVersion, RhoPerMille: vote.RhoPerMille, MaxTTL: eng.cfg.MaxTTL, Voters: voters,
 			Dynamic: dynamic != nil && !dynamic.FromFixed, Converting: eng.cfg.FromFixed, Birth: eng.cfg.Birth,
 		},
-		Peers: eng.gossipPeers(), Logger: eng.log, Handler: eng.finder.Gossip, Strange: eng.finder.Excluded, Greet: eng.links.Greet,
+		Peers: eng.gossipPeers(), Logger: eng.log, Handler: eng.finder.Gossip,
+		Strange: eng.finder.Excluded, Greet: eng.links.Probe,
 	})
 }
 

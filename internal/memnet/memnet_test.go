@@ -198,7 +198,7 @@ func TestWhatAPausedProcessDoesWaits(t *testing.T) {
 		{"it hangs up", func(a *box, c vote.Conn) { a.CloseConn(c) }},
 		{"it closes", func(a *box, _ vote.Conn) { _ = a.Close() }},
 		{"it dials", func(a *box, _ vote.Conn) { _, _ = a.Dial(context.Background(), "b:1", "b") }},
-		{"it greets", func(a *box, _ vote.Conn) { _, _ = a.Greet(context.Background(), "b:1") }},
+		{"it probes", func(a *box, _ vote.Conn) { _, _ = a.Probe(context.Background(), "b:1") }},
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			run(t, 0, func(t *testing.T, _ *Network, a, b *box, c vote.Conn) {
@@ -229,7 +229,7 @@ func TestNothingComesToAPausedProcess(t *testing.T) {
 		defer cancel()
 		for _, dial := range []func() error{
 			func() error { _, err := a.Dial(ctx, "b:1", "b"); return err },
-			func() error { _, err := a.Greet(ctx, "b:1"); return err },
+			func() error { _, err := a.Probe(ctx, "b:1"); return err },
 		} {
 			if err := dial(); !errors.Is(err, context.DeadlineExceeded) {
 				t.Error(err)
@@ -457,7 +457,7 @@ func TestAnAddressIsTakenWhileSomebodyListens(t *testing.T) {
 			t.Error(err)
 		}
 		listen(t, n, "b", nil)
-		if _, err := a.Greet(t.Context(), "b:1"); err != nil {
+		if _, err := a.Probe(t.Context(), "b:1"); err != nil {
 			t.Error(err)
 		}
 	})

@@ -83,8 +83,8 @@ func (p *port) Dial(ctx context.Context, addr string, want vote.NodeID) (vote.Co
 	return mine.id, nil
 }
 
-// Greet takes a round trip, too.
-func (p *port) Greet(ctx context.Context, addr string) (vote.SessionID, error) {
+// Probe takes a round trip, too.
+func (p *port) Probe(ctx context.Context, addr string) (vote.SessionID, error) {
 	ctx, free := p.during(ctx)
 	defer free()
 	them, err := p.reach(ctx, addr)
@@ -132,13 +132,13 @@ func (p *port) reach(ctx context.Context, addr string) (them *port, err error) {
 		// Either process may be paused while it reports its state, as in a handshake.
 		n.mu.Unlock()
 		theirs, mine := them.sighting(p), p.sighting(them)
-		them.meets(mine)
-		p.meets(theirs)
+		them.reportPeer(mine)
+		p.reportPeer(theirs)
 		if !n.await(ctx.Done(), open) {
 			return nil, context.Cause(ctx)
 		}
 	}
-	if err := p.greet(ctx, them); err != nil {
+	if err := p.handshake(ctx, them); err != nil {
 		n.mu.Unlock()
 		return nil, err
 	}
@@ -166,14 +166,14 @@ func (p *port) sighting(to *port) *vote.Sighting {
 	return s
 }
 
-func (p *port) meets(s *vote.Sighting) {
+func (p *port) reportPeer(s *vote.Sighting) {
 	if p.cfg.Met != nil {
 		p.cfg.Met(s)
 	}
 }
 
-// greet returns the result of the handshake; net.mu is held.
-func (p *port) greet(ctx context.Context, them *port) error {
+// handshake returns the result of the handshake; net.mu is held.
+func (p *port) handshake(ctx context.Context, them *port) error {
 	switch {
 	case p.ctx.Err() != nil, p.process.dead:
 		return transport.ErrClosed

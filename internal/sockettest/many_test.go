@@ -145,9 +145,9 @@ func (l countedLinks) Dial(ctx context.Context, addr string, want vote.NodeID) (
 	return l.Links.Dial(ctx, addr, want)
 }
 
-func (l countedLinks) Greet(ctx context.Context, addr string) (vote.SessionID, error) {
+func (l countedLinks) Probe(ctx context.Context, addr string) (vote.SessionID, error) {
 	defer l.dials.dial(ctx)()
-	return l.Links.Greet(ctx, addr)
+	return l.Links.Probe(ctx, addr)
 }
 
 // compute keeps a processor busy until stop is closed.

@@ -16,7 +16,7 @@ import (
 type Links interface {
 	AdvertiseAddr() string
 	Dial(ctx context.Context, addr string, want vote.NodeID) (vote.Conn, error)
-	Greet(ctx context.Context, addr string) (vote.SessionID, error)
+	Probe(ctx context.Context, addr string) (vote.SessionID, error)
 	Queue(c vote.Conn, m *vote.Message)
 	Flush(c vote.Conn, later bool)
 	CloseConn(c vote.Conn)

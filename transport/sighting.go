@@ -2,8 +2,8 @@ package transport
 
 import "github.com/lockmesh/lockmesh/internal/vote"
 
-// tells returns this node's account for peers.
-func (p *Port) tells() vote.Account {
+// ownAccount returns this node's account for peers.
+func (p *Port) ownAccount() vote.Account {
 	var a vote.Account
 	if p.account != nil {
 		a = p.account()
@@ -24,9 +24,9 @@ func (p *Port) offer() offer {
 	return o
 }
 
-// meets reports to Config.Met a peer of this mesh, under whatever terms, that has proved knowledge
-// of the secret. Without a secret the peer's claims are taken on trust.
-func (p *Port) meets(s *session, a vote.Account) {
+// reportPeer reports to Config.Met a peer of this mesh, under whatever terms, that has proved
+// knowledge of the secret. Without a secret the peer's claims are taken on trust.
+func (p *Port) reportPeer(s *session, a vote.Account) {
 	peer := &s.peer
 	if p.met == nil || peer.self == p.own.self || peer.terms.Mesh != p.own.terms.Mesh {
 		return
@@ -40,9 +40,9 @@ func (p *Port) meets(s *session, a vote.Account) {
 	p.met(&vote.Sighting{Peer: peer.self, Terms: terms, Account: a})
 }
 
-// metRefused likewise reports a peer that has refused this node because of the terms.
-func (p *Port) metRefused(no *refusal) {
-	if p.met == nil || no.self.Node == "" || no.self == p.own.self || !no.tells() {
+// reportRefuser likewise reports a peer that has refused this node because of the terms.
+func (p *Port) reportRefuser(no *refusal) {
+	if p.met == nil || no.self.Node == "" || no.self == p.own.self || !no.hasTerms() {
 		return
 	}
 	p.met(&vote.Sighting{Peer: no.self, Terms: no.terms, Account: no.account})
