@@ -50,11 +50,11 @@ type Config struct {
 	// during the call, so Strange must not block. nil: no notification.
 	Strange func(Member)
 
-	// Greet probes an address: it returns the process there. Greet distinguishes another live
-	// process with our name from our previous incarnation, which peers may still remember. A
+	// ProbeAddr probes an address: it returns the process there. ProbeAddr distinguishes another
+	// live process with our name from our previous incarnation, which peers may still remember. A
 	// returned process counts even with an error (the process may refuse us). nil: a gossip ping,
 	// which can't distinguish two of our own addresses from two processes.
-	Greet func(ctx context.Context, addr string) (vote.SessionID, error)
+	ProbeAddr func(ctx context.Context, addr string) (vote.SessionID, error)
 
 	// Jitter returns a number in [0, 1), for back-off; one goroutine calls Jitter. nil: math/rand.
 	Jitter func() float64

@@ -9,8 +9,8 @@ import (
 )
 
 const (
-	// greetMax bounds how long a process may take to answer.
-	greetMax = 2 * time.Second
+	// answerMax bounds how long a process may take to answer.
+	answerMax = 2 * time.Second
 	// doubtAgain is the pause before an unresponsive process is asked again: a packet may have been
 	// lost.
 	doubtAgain = time.Second
@@ -47,12 +47,12 @@ type duplicateNames struct {
 	answers func(context.Context, Member) bool
 	log     *slog.Logger
 
-	tell func(Event) // reports a conflict
+	report func(Event) // reports a conflict
 	// called when peers remember a previous incarnation of this node
 	stale func()
-	// ^ rumour reports that m has replaced its previous incarnation old, though gossip doesn't list
-	// m yet.
-	rumour func(m Member, old vote.Incarnation)
+	// restarted reports that m has replaced its previous incarnation old, though gossip doesn't
+	// list m yet.
+	restarted func(m Member, old vote.Incarnation)
 
 	again map[vote.SessionID]time.Time // when a sign of the incarnation is next investigated
 }
@@ -82,13 +82,13 @@ func (n *duplicateNames) run(ctx context.Context) {
 			return
 		case m := <-n.signs:
 			if !time.Now().Before(n.again[idOf(m)]) {
-				n.look(ctx, m)
+				n.investigate(ctx, m)
 			}
 		}
 	}
 }
 
-func (n *duplicateNames) look(ctx context.Context, m Member) {
+func (n *duplicateNames) investigate(ctx context.Context, m Member) {
 	elder, ours := m, m.Name == n.self.Node
 	if !ours {
 		var ok bool
@@ -110,7 +110,7 @@ func (n *duplicateNames) look(ctx context.Context, m Member) {
 		n.log.Error("another live process has this node's name: names must be unique, so stop one of the two",
 			"name", n.self.Node, "incarnation", incarnationText(n.self.Incarnation),
 			"other_incarnation", incarnationText(m.Incarnation), "other_addr", m.Addr)
-		n.tell(Event{Member: m, Kind: NameConflict})
+		n.report(Event{Member: m, Kind: NameConflict})
 	case ours:
 		n.log.Debug("peers remember another incarnation of this node, which doesn't answer",
 			"incarnation", incarnationText(m.Incarnation), "addr", m.Addr)
@@ -124,14 +124,14 @@ func (n *duplicateNames) look(ctx context.Context, m Member) {
 			"name", m.Name, "incarnation", incarnationText(elder.Incarnation), "addr", elder.Addr,
 			"other_incarnation", incarnationText(m.Incarnation), "other_addr", m.Addr)
 	default:
-		n.rumour(m, elder.Incarnation)
+		n.restarted(m, elder.Incarnation)
 	}
 	n.again[idOf(m)] = time.Now().Add(pause)
 }
 
-// isAlive reports whether a process answers within greetMax.
+// isAlive reports whether a process answers within answerMax.
 func (n *duplicateNames) isAlive(ctx context.Context, m Member) bool {
-	ctx, cancel := context.WithTimeout(ctx, greetMax)
+	ctx, cancel := context.WithTimeout(ctx, answerMax)
 	defer cancel()
 	return n.answers(ctx, m)
 }

@@ -75,12 +75,12 @@ type peer struct {
 	there bool // at the last comparison all its addresses were members
 	pause time.Duration
 	next  time.Time // of the next try
-	// met is whether the peer was reached once. Messages about a later failure are left to the
+	// reached is whether the peer was reached once. Messages about a later failure are left to the
 	// users of the peer.
-	met      bool
+	reached  bool
 	failing  time.Time // since when no try has succeeded; zero when the last try did
 	missing  bool      // the log says that the peer is missing
-	unjoined pace      // complaints about failed joins
+	unjoined rateLimit // complaints about failed joins
 }
 
 func newPeers(of []Peer) []*peer {
@@ -284,13 +284,13 @@ func (j *joiner) note(p *peer, reached bool, errs []error) {
 		if p.missing {
 			j.log.Info("a peer is reachable now", "peer", p.Text)
 		}
-		p.met, p.missing, p.failing, p.unjoined = true, false, time.Time{}, pace{}
+		p.reached, p.missing, p.failing, p.unjoined = true, false, time.Time{}, rateLimit{}
 	case len(errs) > 0:
 		now := time.Now()
 		if p.failing.IsZero() {
 			p.failing = now
 		}
-		if !p.met && now.Sub(p.failing) >= joinGrace && p.unjoined.due(now) {
+		if !p.reached && now.Sub(p.failing) >= joinGrace && p.unjoined.due(now) {
 			p.missing = true
 			j.log.Info("a peer can't be joined yet; will keep trying", "peer", p.Text, "error", oneLine(errors.Join(errs...)))
 		}

@@ -7,10 +7,10 @@ import (
 	"github.com/hashicorp/memberlist"
 )
 
-// ProcessGroups counts the open groups of one process. A group that starts beside many others probes
-// less often and sends less, since all groups of a process wait for the same processors. If probes
-// are due faster than the processors can answer, probes fail. Each failure spreads a false alarm and
-// a refutation, and this traffic delays the next probes.
+// ProcessGroups counts the open groups of one process. A group that starts beside many others
+// probes less often and sends less, since all groups of a process wait for the same processors. If
+// probes are due faster than the processors can answer, probes fail. Each failure spreads a false
+// alarm and a refutation, and this traffic delays the next probes.
 //
 // The zero value counts no groups. Any goroutine may use ProcessGroups.
 type ProcessGroups struct{ open atomic.Int64 }
@@ -50,11 +50,11 @@ const (
 	// The 33rd group probes about once a second, half as often as the 32 groups before: these keep
 	// the interval with which they started, and leave that much less to the other groups.
 	probePerGroup = probeDefault / 16
-	// manyGroupsProbeMax bounds the interval between probes, however many groups there are. The time until
-	// a failure is known grows with the interval, and so does the time of Close.
+	// manyGroupsProbeMax bounds the interval between probes, however many groups there are. The
+	// time until a failure is known grows with the interval, and so does the time of Close.
 	manyGroupsProbeMax = 2 * time.Second
-	// manyGroupsRetransmitMult is RetransmitMult of memberlist beside many groups: each node passes news
-	// on half as often as by default.
+	// manyGroupsRetransmitMult is RetransmitMult of memberlist beside many groups: each node passes
+	// news on half as often as by default.
 	manyGroupsRetransmitMult = 2
 )
 

@@ -45,28 +45,30 @@ const (
 	// reconnectEvery is the interval at which serf tries one of the failed members: failed members
 	// that aren't configured peers return this way.
 	reconnectEvery = 10 * time.Second
-	// rumourProbes is for how many probe intervals a rumour is valid: gossip notices a death in 11.
-	rumourProbes = 16
+	// pendingRestartProbes is for how many probe intervals a pending restart is valid: gossip
+	// notices a death in 11.
+	pendingRestartProbes = 16
 	// closeSlack is added to the wait for memberlist's last probe, since the probe's goroutine may
 	// still write a log line at the end.
 	closeSlack = 10 * time.Millisecond
 )
 
-// refusedMark begins the text of every refusal, so that the log adapter recognizes refusals.
-const refusedMark = "lockmesh refuses member "
+// refusedPrefix begins the text of every refusal, so that the log adapter recognizes refusals.
+const refusedPrefix = "lockmesh refuses member "
 
 // Serf is a group maintained by gossip. Its methods may be called from many goroutines.
 //
-// Its goroutines: drain (empties serf's event channel), tell (calls the Handler), join (see
-// joiner), look (see duplicateNames), watch (detects serf ending by itself) and the gate's feeds.
-// All have ended when Close returns, and so have serf's and memberlist's.
+// Its goroutines: drain (empties serf's event channel), notifyHandler (calls the Handler), join
+// (see joiner), duplicates (see duplicateNames), watch (detects serf ending by itself) and the
+// feeds of closableTransport. All have ended when Close returns, and so have serf's and
+// memberlist's.
 type Serf struct {
 	cfg           Config
 	groupsAtStart groupCount // of the process when this group started, this group included
 	log           *slog.Logger
 	tags          map[string]string // without the tags that change: dir and keys
 	own           netip.AddrPort
-	gate          *gate
+	transport     *closableTransport
 	serf          *serf.Serf
 
 	tagsMu sync.Mutex          // serializes SetKeys and SetDir; guards dir and sent
@@ -74,9 +76,9 @@ type Serf struct {
 	dir    vote.Dir
 	sent   [][]byte // the keys of which the ids are published
 
-	joiner     *joiner
-	duplicates *duplicateNames
-	rumours    rumours
+	joiner          *joiner
+	duplicates      *duplicateNames
+	pendingRestarts pendingRestarts
 	// reported maps each member reported to the Handler, other than this node, to its incarnation.
 	// The map is never changed, only replaced.
 	reported atomic.Pointer[map[vote.NodeID]vote.Incarnation]
@@ -85,14 +87,14 @@ type Serf struct {
 	direct  chan Event    // events for the Handler that aren't derived from Members
 	events  chan serf.Event
 
-	ctx    context.Context    // of join, look and tell, and of the rumours' timers
+	ctx    context.Context    // of the goroutines, and of the timers of pending restarts
 	cancel context.CancelFunc // ends ctx
 	down   chan struct{}      // closed when serf has shut down
 	work   sync.WaitGroup
 
-	refusals atomic.Uint64
-	sayMu    sync.Mutex
-	say      paces // about refused members
+	refusals     atomic.Uint64
+	refusalLogMu sync.Mutex
+	refusalLog   rateLimits // about refused members
 
 	mu      sync.Mutex
 	closing bool
@@ -139,33 +141,33 @@ func start(cfg Config, groups groupCount) (*Serf, error) {
 	ctx, cancel := context.WithCancel(context.Background())
 	s := &Serf{
 		cfg: cfg, groupsAtStart: groups, log: cfg.Logger, tags: tags, own: own, keys: keys, dir: cfg.Dir, sent: cfg.Keys,
-		gate: newGate(cfg.Transport, dialMax), ctx: ctx, cancel: cancel,
+		transport: newClosableTransport(cfg.Transport, dialMax), ctx: ctx, cancel: cancel,
 		changed: make(chan struct{}, 1), direct: make(chan Event), events: make(chan serf.Event, eventsMax),
-		down: make(chan struct{}), ended: make(chan struct{}), say: make(paces),
+		down: make(chan struct{}), ended: make(chan struct{}), refusalLog: make(rateLimits),
 		duplicates: newDuplicateNames(cfg.Self, cfg.Logger),
 	}
 	s.serf, err = serf.Create(s.serfConfig(published))
 	if err != nil {
 		cancel()
-		s.gate.cut()
-		s.gate.feeds.Wait()
+		s.transport.cut()
+		s.transport.feeds.Wait()
 		return nil, fmt.Errorf("member: gossip can't start: %w", err)
 	}
 	s.joiner = &joiner{
 		peers: newPeers(cfg.Peers), present: s.present, own: own,
-		connect: func(a netip.AddrPort) error { return s.gate.connect(a.String()) }, join: s.join,
-		discard: func(a netip.AddrPort) { s.gate.discard(a.String()) },
+		connect: func(a netip.AddrPort) error { return s.transport.connect(a.String()) }, join: s.join,
+		discard: func(a netip.AddrPort) { s.transport.discard(a.String()) },
 		jitter:  cfg.Jitter, log: s.log, timing: cfg.Timing, announce: make(chan struct{}, 1),
 	}
 	s.duplicates.listed = s.listed
 	s.duplicates.answers = s.answers
-	s.duplicates.tell = func(e Event) { s.tellDirect(ctx, e) }
-	s.duplicates.stale = func() { poke(s.joiner.announce) }
-	s.duplicates.rumour = s.addRumour
-	s.gate.open()
+	s.duplicates.report = func(e Event) { s.sendDirect(ctx, e) }
+	s.duplicates.stale = func() { signal(s.joiner.announce) }
+	s.duplicates.restarted = s.addPendingRestart
+	s.transport.open()
 
 	s.work.Go(s.drain)
-	s.work.Go(func() { s.tell(ctx) })
+	s.work.Go(func() { s.notifyHandler(ctx) })
 	s.work.Go(func() { s.joiner.run(ctx) })
 	s.work.Go(func() { s.duplicates.run(ctx) })
 	s.work.Go(func() { s.watch(ctx) })
@@ -192,7 +194,7 @@ func (s *Serf) serfConfig(published map[string]string) *serf.Config {
 	lines := newLineLogger(s.log)
 
 	m := memberlist.DefaultLANConfig()
-	m.Transport = s.gate
+	m.Transport = s.transport
 	m.Label = s.cfg.Mesh
 	m.Keyring = s.keys
 	m.GossipVerifyIncoming, m.GossipVerifyOutgoing = true, true
@@ -249,7 +251,7 @@ func (s *Serf) Members() []Member {
 	for i := range all {
 		members = append(members, memberOf(&all[i]))
 	}
-	s.rumours.apply(members, time.Now())
+	s.pendingRestarts.apply(members, time.Now())
 	slices.SortFunc(members, func(a, b Member) int { return cmp.Compare(a.Name, b.Name) })
 	return members
 }
@@ -265,14 +267,14 @@ func (s *Serf) listed(name vote.NodeID) (Member, bool) {
 	return Member{}, false
 }
 
-func (s *Serf) addRumour(m Member, instead vote.Incarnation) {
-	stands := rumourProbes * s.cfg.Timing.Probe
-	s.rumours.add(m, instead, time.Now().Add(stands))
-	poke(s.changed)
-	ctx, cancel := context.WithTimeout(s.ctx, stands)
-	context.AfterFunc(ctx, func() { // at the end of the rumour, or of the group
+func (s *Serf) addPendingRestart(m Member, instead vote.Incarnation) {
+	valid := pendingRestartProbes * s.cfg.Timing.Probe
+	s.pendingRestarts.add(m, instead, time.Now().Add(valid))
+	signal(s.changed)
+	ctx, cancel := context.WithTimeout(s.ctx, valid)
+	context.AfterFunc(ctx, func() { // when the pending restart is over, or at the end of the group
 		cancel()
-		poke(s.changed)
+		signal(s.changed)
 	})
 }
 
@@ -371,7 +373,7 @@ func (s *Serf) Leave(ctx context.Context) error {
 // are sent. Close returns when all goroutines have ended, which takes up to one probe interval if
 // there are other members.
 func (s *Serf) Close() error {
-	s.gate.cut()
+	s.transport.cut()
 	s.mu.Lock()
 	first := !s.closing
 	s.closing = true
@@ -407,12 +409,12 @@ func (s *Serf) shutDown() error {
 }
 
 // drain empties serf's event channel, since serf blocks when the channel is full. The content of
-// events is ignored: tell reads Members instead.
+// events is ignored: notifyHandler reads Members instead.
 func (s *Serf) drain() {
 	for {
 		select {
 		case <-s.events:
-			poke(s.changed)
+			signal(s.changed)
 		case <-s.down:
 			// serf's sender notices the end at its next event or, as select chooses at random,
 			// within a few more events. An empty channel has room for these events, which are never
@@ -428,8 +430,8 @@ func (s *Serf) drain() {
 	}
 }
 
-// tell calls the Handler.
-func (s *Serf) tell(ctx context.Context) {
+// notifyHandler calls the Handler.
+func (s *Serf) notifyHandler(ctx context.Context) {
 	known := make(map[vote.NodeID]Member)
 	for {
 		select {
@@ -451,7 +453,7 @@ func (s *Serf) tell(ctx context.Context) {
 	}
 }
 
-func (s *Serf) tellDirect(ctx context.Context, e Event) {
+func (s *Serf) sendDirect(ctx context.Context, e Event) {
 	select {
 	case s.direct <- e:
 	case <-ctx.Done():
@@ -470,13 +472,13 @@ func (s *Serf) watch(ctx context.Context) {
 		s.log.Error("gossip has ended unexpectedly: this node gets no more news of its peers; " +
 			"restart this node")
 		self := Member{Name: s.cfg.Self.Node, Incarnation: s.cfg.Self.Incarnation, Dir: s.cfg.Dir, Addr: s.own.String(), State: vote.Left}
-		s.tellDirect(ctx, Event{Member: self, Kind: Stopped})
+		s.sendDirect(ctx, Event{Member: self, Kind: Stopped})
 	}
 }
 
 // join exchanges members with the process at an address.
 func (s *Serf) join(addr netip.AddrPort) error {
-	defer s.gate.discard(addr.String())
+	defer s.transport.discard(addr.String())
 	_, err := s.serf.Join([]string{addr.String()}, true)
 	return err
 }
@@ -496,8 +498,8 @@ func (s *Serf) present() map[netip.AddrPort]bool {
 
 // answers reports whether the very incarnation m is at its address.
 func (s *Serf) answers(ctx context.Context, m Member) bool {
-	if s.cfg.Greet != nil {
-		who, _ := s.cfg.Greet(ctx, m.Addr)
+	if s.cfg.ProbeAddr != nil {
+		who, _ := s.cfg.ProbeAddr(ctx, m.Addr)
 		return who == idOf(m)
 	}
 	addr, err := netip.ParseAddrPort(m.Addr)
@@ -572,7 +574,7 @@ func (a *admission) NotifyMerge(members []*serf.Member) error {
 		if m.Name == string(s.cfg.Self.Node) && len(members) == 1 {
 			// A message about this node alone. memberlist would drop the message too, but with two
 			// errors in the log.
-			errs = append(errs, fmt.Errorf("%s%s at %s: the name is that of this node", refusedMark,
+			errs = append(errs, fmt.Errorf("%s%s at %s: the name is that of this node", refusedPrefix,
 				shown(m.Name), addrOf(m)))
 		}
 	}
@@ -603,14 +605,14 @@ func (s *Serf) refuse(m *serf.Member, reason error) error {
 	if s.cfg.Strange != nil {
 		s.cfg.Strange(memberOf(m))
 	}
-	s.sayMu.Lock()
-	due := s.say.due(m.Name+"@"+addr.String(), time.Now())
-	s.sayMu.Unlock()
+	s.refusalLogMu.Lock()
+	due := s.refusalLog.due(m.Name+"@"+addr.String(), time.Now())
+	s.refusalLogMu.Unlock()
 	if due {
 		s.log.Warn("a member is refused: its configuration differs",
 			"name", shown(m.Name), "addr", addr, "error", reason)
 	}
-	return fmt.Errorf("%s%s at %s: %w", refusedMark, shown(m.Name), addr, reason)
+	return fmt.Errorf("%s%s at %s: %w", refusedPrefix, shown(m.Name), addr, reason)
 }
 
 // memberOf converts serf's representation. A leaving member counts as alive until it has left: the
@@ -633,8 +635,8 @@ func addrOf(m *serf.Member) netip.AddrPort {
 
 func incarnationText(i vote.Incarnation) string { return strconv.FormatUint(uint64(i), 16) }
 
-// poke leaves a signal in a channel of capacity one.
-func poke(c chan struct{}) {
+// signal leaves a signal in a channel of capacity one.
+func signal(c chan struct{}) {
 	select {
 	case c <- struct{}{}:
 	default:

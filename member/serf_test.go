@@ -186,8 +186,8 @@ func TestTheStateDirectoryIsToldWithEachLife(t *testing.T) {
 		if got, want := a.Members(), []Member{{"a", 1, 0xa, addr(1), vote.Alive}, {"b", 2, 1<<64 - 1, addr(2), vote.Alive}}; !slices.Equal(got, want) {
 			t.Errorf("members are %v, want %v", got, want)
 		}
-		// The directory is wiped, and its node comes back elsewhere, so that a rumour about the
-		// node arrives at the others before the gossip of the node itself.
+		// The directory is wiped, and its node comes back elsewhere, so that a pending restart of
+		// the node arrives at the others before the gossip of the node itself.
 		b.Close()
 		l.start("b", 3, addr(3), of(0xb))
 		l.within(time.Second, "a sees the other directory", func() bool { return a.member("b") == Member{"b", 3, 0xb, addr(3), vote.Alive} })
@@ -295,8 +295,8 @@ func TestRestartsRaiseNoAlarmOfNamesakes(t *testing.T) {
 		// As the handshake does, a probe names the process at an address.
 		var mu sync.Mutex
 		at3 := map[string]vote.Incarnation{addr(3): 3}
-		greet := func(cfg *Config) {
-			cfg.Greet = func(_ context.Context, addr string) (vote.SessionID, error) {
+		probe := func(cfg *Config) {
+			cfg.ProbeAddr = func(_ context.Context, addr string) (vote.SessionID, error) {
 				mu.Lock()
 				defer mu.Unlock()
 				if life := at3[addr]; life != 0 {
@@ -313,7 +313,7 @@ func TestRestartsRaiseNoAlarmOfNamesakes(t *testing.T) {
 				at3[at] = life
 			}
 		}
-		a, b, c := l.trio(greet)
+		a, b, c := l.trio(probe)
 		all := []*node{a, b, c}
 		for i := range 8 {
 			c.Close()
@@ -324,7 +324,7 @@ func TestRestartsRaiseNoAlarmOfNamesakes(t *testing.T) {
 				at = fmt.Sprintf("10.0.0.3:%d", 41000+i)
 			}
 			move(at, vote.Incarnation(33+i))
-			c = l.start("c", vote.Incarnation(33+i), at, greet)
+			c = l.start("c", vote.Incarnation(33+i), at, probe)
 			all = append(all, c)
 			time.Sleep(2 * time.Second)
 		}
@@ -537,7 +537,7 @@ func TestTwoLiveProcessesWithOneNameAreToldApart(t *testing.T) {
 	})
 }
 
-func TestGreetDecidesWhoIsANamesake(t *testing.T) {
+func TestAProbeDecidesWhoIsADuplicate(t *testing.T) {
 	for _, test := range []struct {
 		name     string
 		who      vote.SessionID
@@ -554,7 +554,7 @@ func TestGreetDecidesWhoIsANamesake(t *testing.T) {
 				var mu sync.Mutex
 				var asked []string
 				second := l.start("c", 33, addr(9), func(c *Config) {
-					c.Greet = func(_ context.Context, addr string) (vote.SessionID, error) {
+					c.ProbeAddr = func(_ context.Context, addr string) (vote.SessionID, error) {
 						mu.Lock()
 						defer mu.Unlock()
 						asked = append(asked, addr)

@@ -78,12 +78,12 @@ var linePrefixes = []struct {
 
 // everyday lists harmless lines that memberlist logs as trouble; they are logged as Debug.
 var everyday = []string{
-	refusedMark, // our own refusals, repeated with every packet
+	refusedPrefix, // our own refusals, repeated with every packet
 	// a node is back under another port; duplicate names are reported by duplicateNames
 	"Conflicting address for",
 	// This node is back under the same name, and an old message about the node still circulates.
 	"Refuting an alive message",
-	errCut.Error(), // a message to a peer after this node's gossip has ended
+	errClosed.Error(), // a message to a peer after this node's gossip has ended
 	// A stream abandoned by its dialer before the first byte, common where many nodes start at
 	// once.
 	`unacceptable label ""`,

@@ -55,7 +55,7 @@ func TestDiffTellsWhatChanged(t *testing.T) {
 	}
 }
 
-func TestARumourStandsUntilGossipKnowsBetterOrItIsOld(t *testing.T) {
+func TestARestartIsPendingUntilGossipKnowsBetterOrItIsOld(t *testing.T) {
 	now := time.Now()
 	old, fresh, third := Member{"c", 3, 0, "c:1", vote.Failed}, Member{"c", 33, 0, "c:2", vote.Alive}, Member{"c", 4, 0, "c:3", vote.Alive}
 	for _, test := range []struct {
@@ -70,7 +70,7 @@ func TestARumourStandsUntilGossipKnowsBetterOrItIsOld(t *testing.T) {
 		{"its time is over", old, time.Second, old},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			var r rumours
+			var r pendingRestarts
 			r.add(fresh, 3, now.Add(time.Second))
 			members := []Member{{"a", 1, 0, "a:1", vote.Alive}, test.listed}
 			r.apply(members, now.Add(test.after))
@@ -266,7 +266,7 @@ func TestLinesKeepTheirLevelAndLoseTheirPrefix(t *testing.T) {
 		{"no level", "no level", slog.LevelInfo},
 		{"[OTHER] x", "[OTHER] x", slog.LevelInfo},
 		{"", "", slog.LevelInfo},
-		{"[WARN] memberlist: ignoring: " + refusedMark + "d: MaxTTL", "memberlist: ignoring: " + refusedMark + "d: MaxTTL", slog.LevelDebug},
+		{"[WARN] memberlist: ignoring: " + refusedPrefix + "d: MaxTTL", "memberlist: ignoring: " + refusedPrefix + "d: MaxTTL", slog.LevelDebug},
 		{`[ERR] memberlist: discarding stream with unacceptable label "": from=10.0.0.7:4711`, `memberlist: discarding stream with unacceptable label "": from=10.0.0.7:4711`, slog.LevelDebug},
 		{`[ERR] memberlist: discarding stream with unacceptable label "other": from=10.0.0.7:4711`, `memberlist: discarding stream with unacceptable label "other": from=10.0.0.7:4711`, slog.LevelError},
 		{"[ERR] " + strings.Repeat("é", lineMax), strings.Repeat("é", lineMax/2) + "...", slog.LevelError},
@@ -286,7 +286,7 @@ func TestComplaintsOfGossipAreSummedUp(t *testing.T) {
 		for range 120 { // for two minutes
 			lines.Print("[INFO] serf: EventMemberJoin")
 			lines.Print("[ERR] memberlist: Push/Pull failed")
-			lines.Print("[WARN] memberlist: ignoring: " + refusedMark + "d")
+			lines.Print("[WARN] memberlist: ignoring: " + refusedPrefix + "d")
 			time.Sleep(time.Second)
 		}
 		lines.Print("[WARN] memberlist: after")
@@ -309,17 +309,17 @@ func TestComplaintsOfGossipAreSummedUp(t *testing.T) {
 }
 
 func TestPacesAreBounded(t *testing.T) {
-	p := paces{}
+	p := rateLimits{}
 	now := time.Now()
-	for i := range 10 * pacesMax {
+	for i := range 10 * rateLimitsMax {
 		if !p.due(string(rune(i)), now) {
 			t.Fatalf("the first complaint %d isn't due", i)
 		}
 	}
-	if len(p) > pacesMax {
+	if len(p) > rateLimitsMax {
 		t.Errorf("%d are kept", len(p))
 	}
-	if p.due(string(rune(10*pacesMax-1)), now.Add(gapMin-1)) {
+	if p.due(string(rune(10*rateLimitsMax-1)), now.Add(gapMin-1)) {
 		t.Error("the second complaint is due too early")
 	}
 }

@@ -9,12 +9,12 @@ import (
 	"github.com/hashicorp/memberlist"
 )
 
-// TestNothingComesInBeforeTheGateIsOpen : before the gate is open, memberlist has no member yet,
-// and would apply to itself a message about an earlier incarnation of its node.
-func TestNothingComesInBeforeTheGateIsOpen(t *testing.T) {
+// TestNothingComesInBeforeTheTransportIsOpen : before the transport is open, memberlist has no
+// member yet, and would apply to itself a message about an earlier incarnation of its node.
+func TestNothingComesInBeforeTheTransportIsOpen(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		port := newFakeNet().listen(addr(1))
-		g := newGate(port, time.Second)
+		g := newClosableTransport(port, time.Second)
 		here, there := net.Pipe()
 		defer there.Close()
 		go func() { port.packets <- &memberlist.Packet{Buf: []byte("p")} }()
@@ -36,8 +36,8 @@ func TestNothingComesInBeforeTheGateIsOpen(t *testing.T) {
 			t.Error(err)
 		}
 	})
-	synctest.Test(t, func(t *testing.T) { // shut without having been opened
-		g := newGate(newFakeNet().listen(addr(1)), time.Second)
+	synctest.Test(t, func(t *testing.T) { // closed without having been opened
+		g := newClosableTransport(newFakeNet().listen(addr(1)), time.Second)
 		if err := g.Shutdown(); err != nil {
 			t.Error(err)
 		}

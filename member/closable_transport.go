@@ -9,11 +9,11 @@ import (
 	"github.com/hashicorp/memberlist"
 )
 
-// errCut is the error for any send by gossip after the end.
-var errCut = errors.New("gossip has ended")
+// errClosed is the error for any send by gossip after the end.
+var errClosed = errors.New("gossip has ended")
 
-// A gate stands between memberlist and the transport. The gate lets nothing in until open is
-// called, and can be shut at once.
+// A closableTransport stands between memberlist and the transport. It lets nothing in until open is
+// called, and can be closed at once.
 //
 // memberlist listens before it has entered its own node into its list of members. If a message
 // about an earlier incarnation of this node arrived in between, memberlist would take the earlier
@@ -21,9 +21,9 @@ var errCut = errors.New("gossip has ended")
 // this node as failed.
 //
 // memberlist's shutdown doesn't wait for its goroutines, and some of them read from streams for
-// seconds. The gate tracks every stream and closes all of them, so that no goroutine outlives the
-// end for long.
-type gate struct {
+// seconds. The closableTransport tracks every stream and closes all of them, so that no goroutine
+// outlives the end for long.
+type closableTransport struct {
 	memberlist.Transport
 	dialMax time.Duration
 
@@ -33,20 +33,20 @@ type gate struct {
 	done    chan struct{} // closed by cut
 	feeds   sync.WaitGroup
 
-	mu    sync.Mutex
-	shut  bool
-	conns map[*gateConn]struct{}
-	ahead map[string]net.Conn // by address: opened by connect, for the next DialTimeout
+	mu     sync.Mutex
+	closed bool
+	conns  map[*closableConn]struct{}
+	ahead  map[string]net.Conn // by address: opened by connect, for the next DialTimeout
 }
 
-var _ memberlist.Transport = (*gate)(nil)
+var _ memberlist.Transport = (*closableTransport)(nil)
 
-func newGate(inner memberlist.Transport, dialMax time.Duration) *gate {
-	g := &gate{
+func newClosableTransport(inner memberlist.Transport, dialMax time.Duration) *closableTransport {
+	g := &closableTransport{
 		Transport: inner, dialMax: dialMax,
 		streams: make(chan net.Conn), packets: make(chan *memberlist.Packet),
 		opened: make(chan struct{}), done: make(chan struct{}),
-		conns: make(map[*gateConn]struct{}), ahead: make(map[string]net.Conn),
+		conns: make(map[*closableConn]struct{}), ahead: make(map[string]net.Conn),
 	}
 	g.feeds.Go(g.feedStreams)
 	g.feeds.Go(g.feedPackets)
@@ -54,10 +54,10 @@ func newGate(inner memberlist.Transport, dialMax time.Duration) *gate {
 }
 
 // open lets streams and packets in. It is called once.
-func (g *gate) open() { close(g.opened) }
+func (g *closableTransport) open() { close(g.opened) }
 
-// feedPackets passes packets on until the gate is shut.
-func (g *gate) feedPackets() {
+// feedPackets passes packets on until the transport is closed.
+func (g *closableTransport) feedPackets() {
 	feed(g, g.Transport.PacketCh(), func(p *memberlist.Packet) bool {
 		select {
 		case g.packets <- p:
@@ -68,8 +68,8 @@ func (g *gate) feedPackets() {
 	})
 }
 
-// feedStreams passes accepted streams on until the gate is shut.
-func (g *gate) feedStreams() {
+// feedStreams passes accepted streams on until the transport is closed.
+func (g *closableTransport) feedStreams() {
 	feed(g, g.Transport.StreamCh(), func(c net.Conn) bool {
 		conn, err := g.keep(c)
 		if err != nil {
@@ -85,9 +85,9 @@ func (g *gate) feedStreams() {
 	})
 }
 
-// feed waits until the gate is open, and calls pass for each packet or stream from the transport,
-// until the gate is shut or pass returns false.
-func feed[T any](g *gate, from <-chan T, pass func(T) bool) {
+// feed waits until the transport is open, and calls pass for each packet or stream from the
+// transport, until the transport is closed or pass returns false.
+func feed[T any](g *closableTransport, from <-chan T, pass func(T) bool) {
 	select {
 	case <-g.opened:
 	case <-g.done:
@@ -106,13 +106,13 @@ func feed[T any](g *gate, from <-chan T, pass func(T) bool) {
 }
 
 // cut ends all traffic at once, like a crash to other nodes. Further calls do nothing.
-func (g *gate) cut() {
+func (g *closableTransport) cut() {
 	g.mu.Lock()
-	if g.shut {
+	if g.closed {
 		g.mu.Unlock()
 		return
 	}
-	g.shut = true
+	g.closed = true
 	close(g.done)
 	conns := g.conns
 	g.conns = nil
@@ -123,23 +123,23 @@ func (g *gate) cut() {
 }
 
 // Shutdown cuts all traffic, and shuts the transport down.
-func (g *gate) Shutdown() error {
+func (g *closableTransport) Shutdown() error {
 	g.cut()
 	g.feeds.Wait()
 	return g.Transport.Shutdown()
 }
 
 // StreamCh returns the incoming streams.
-func (g *gate) StreamCh() <-chan net.Conn { return g.streams }
+func (g *closableTransport) StreamCh() <-chan net.Conn { return g.streams }
 
 // PacketCh returns the incoming packets.
-func (g *gate) PacketCh() <-chan *memberlist.Packet { return g.packets }
+func (g *closableTransport) PacketCh() <-chan *memberlist.Packet { return g.packets }
 
 // WriteTo sends a packet.
-func (g *gate) WriteTo(b []byte, addr string) (time.Time, error) {
+func (g *closableTransport) WriteTo(b []byte, addr string) (time.Time, error) {
 	select {
 	case <-g.done:
-		return time.Time{}, errCut
+		return time.Time{}, errClosed
 	default:
 		return g.Transport.WriteTo(b, addr)
 	}
@@ -147,7 +147,7 @@ func (g *gate) WriteTo(b []byte, addr string) (time.Time, error) {
 
 // connect opens a stream, which the next DialTimeout of the address returns: serf joins one address
 // after the other, and would wait for each silent one.
-func (g *gate) connect(addr string) error {
+func (g *closableTransport) connect(addr string) error {
 	c, err := g.dial(addr, g.dialMax)
 	if err != nil {
 		return err
@@ -160,14 +160,14 @@ func (g *gate) connect(addr string) error {
 }
 
 // discard closes the stream that connect has opened, unless DialTimeout has returned it.
-func (g *gate) discard(addr string) {
+func (g *closableTransport) discard(addr string) {
 	if c := g.take(addr); c != nil {
 		c.Close()
 	}
 }
 
 // take returns the stream that connect has opened, if there is one, and forgets it.
-func (g *gate) take(addr string) net.Conn {
+func (g *closableTransport) take(addr string) net.Conn {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	c := g.ahead[addr]
@@ -176,15 +176,15 @@ func (g *gate) take(addr string) net.Conn {
 }
 
 // DialTimeout returns the stream that connect has opened to the address, or opens one.
-func (g *gate) DialTimeout(addr string, timeout time.Duration) (net.Conn, error) {
+func (g *closableTransport) DialTimeout(addr string, timeout time.Duration) (net.Conn, error) {
 	if c := g.take(addr); c != nil {
 		return c, nil
 	}
 	return g.dial(addr, timeout)
 }
 
-// dial opens a stream, within dialMax, and returns at once when the gate is shut meanwhile.
-func (g *gate) dial(addr string, timeout time.Duration) (net.Conn, error) {
+// dial opens a stream, within dialMax, and returns at once when the transport is closed meanwhile.
+func (g *closableTransport) dial(addr string, timeout time.Duration) (net.Conn, error) {
 	type result struct {
 		conn net.Conn
 		err  error
@@ -207,33 +207,33 @@ func (g *gate) dial(addr string, timeout time.Duration) (net.Conn, error) {
 	case r := <-dialed:
 		return r.conn, r.err
 	case <-g.done:
-		return nil, errCut
+		return nil, errClosed
 	}
 }
 
-// keep registers a stream, so that cut closes the stream. If the gate is shut, keep closes the
-// stream at once.
-func (g *gate) keep(c net.Conn) (net.Conn, error) {
-	conn := &gateConn{Conn: c, gate: g}
+// keep registers a stream, so that cut closes the stream. If the transport is closed, keep closes
+// the stream at once.
+func (g *closableTransport) keep(c net.Conn) (net.Conn, error) {
+	conn := &closableConn{Conn: c, transport: g}
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if g.shut {
+	if g.closed {
 		c.Close()
-		return nil, errCut
+		return nil, errClosed
 	}
 	g.conns[conn] = struct{}{}
 	return conn, nil
 }
 
-// gateConn is a stream registered with a gate.
-type gateConn struct {
+// closableConn is a stream registered with a closableTransport.
+type closableConn struct {
 	net.Conn
-	gate *gate
+	transport *closableTransport
 }
 
-func (c *gateConn) Close() error {
-	c.gate.mu.Lock()
-	delete(c.gate.conns, c)
-	c.gate.mu.Unlock()
+func (c *closableConn) Close() error {
+	c.transport.mu.Lock()
+	delete(c.transport.conns, c)
+	c.transport.mu.Unlock()
 	return c.Conn.Close()
 }
