@@ -1,10 +1,10 @@
-// What this client may do, and the token that lets it do more.
+// Shows the rights of this client, and the form for the token, which gives more rights.
 
 import { get, token } from "./api.js";
 import { $, setText } from "./dom.js";
 
 export class Access {
-  // again is called when another token may change what the client may do.
+  // Access calls again when another token may change the rights of the client.
   constructor({ again }) {
     this.may = { read: false, act: false };
     this.again = again;
@@ -28,8 +28,8 @@ export class Access {
     $("plain-text").hidden = location.protocol === "https:" || local;
   }
 
-  // look asks the node, and returns whether this client may read. A wrong token is forgotten, and
-  // asked for again.
+  // look asks the node, and returns whether this client may read. If the token is wrong, look
+  // forgets the token and asks the user for another.
   async look(signal) {
     let error = "";
     try {
@@ -47,7 +47,7 @@ export class Access {
     return this.may.read;
   }
 
-  // show shows what goes with the rights.
+  // show shows the elements for the client's rights.
   show() {
     const { read, act, token: more, reason } = this.may;
     $("content").hidden = !read;

@@ -2,8 +2,8 @@
 
 const tokenName = "lockmesh-token";
 
-// token is kept until the tab is closed. A browser that stores nothing for the page has the token
-// in memory.
+// token is the token for the node, kept until the user closes the tab. If the browser stores
+// nothing for the page, the token is in memory only.
 export const token = {
   value: read(),
   set(value) {
@@ -25,7 +25,7 @@ function read() {
   }
 }
 
-// Failure is an error that the node has answered.
+// Failure is an error in an answer of the node.
 export class Failure extends Error {
   constructor(answer, status) {
     super(answer.message || `The answer has the status ${status}.`);
@@ -35,7 +35,7 @@ export class Failure extends Error {
   }
 }
 
-// fault tells an error in words. Only an error of the node says that nothing was done.
+// fault returns the text of an error. Only a Failure proves that the node has done nothing.
 export function fault(e) {
   return e instanceof Failure ? e.message : "The node doesn't answer.";
 }
@@ -69,13 +69,13 @@ async function call(method, path, { query, body, signal } = {}) {
   try {
     error = await answer.json();
   } catch {
-    // Another server than the node has answered.
+    // The answer is from another server, such as a proxy.
   }
   throw new Failure(error, answer.status);
 }
 
-// A look that hasn't been answered within this time, in milliseconds, isn't waited for. The node
-// gives up itself after a TTL of the mesh, ten seconds as a rule.
+// The longest wait for an answer, in milliseconds. The node itself gives up after a TTL of the
+// mesh, ten seconds as a rule.
 const patience = 20_000;
 
 export async function get(path, query, signal) {
@@ -84,18 +84,18 @@ export async function get(path, query, signal) {
   return (await call("GET", path, { query, signal: both })).json();
 }
 
-// post acts. It returns what the node answers, or nothing.
+// post sends an action, and returns the node's answer, or nothing.
 export async function post(path, body) {
   const answer = await call("POST", path, { body });
   return answer.status === 204 ? undefined : answer.json();
 }
 
-// The node sends a sign of life every 15 seconds; after twice as long and some more, in
-// milliseconds, the connection is taken for dead.
+// After this silence, in milliseconds, the connection counts as dead. The node sends a sign of life
+// every 15 seconds.
 const silence = 40_000;
 
-// stream reads server-sent events with fetch, since an EventSource sends no token. It ends with an
-// error: the node's, or that of the connection.
+// stream reads server-sent events with fetch, since an EventSource sends no token. The stream ends
+// with an error of the node or of the connection.
 export async function* stream(path, query, signal) {
   const dead = new AbortController();
   let timer;

@@ -1,4 +1,4 @@
-// The dialog about a key: the explanation, kept up to date, and what an operator may do.
+// The dialog about a key: the explanation, kept up to date, and the actions of an operator.
 
 import { Failure, fault, get, keyPath, post } from "./api.js";
 import { $, el, fill, foreign, setText } from "./dom.js";
@@ -6,12 +6,12 @@ import { Look } from "./look.js";
 import { explain, explainUnknown } from "./why.js";
 import { countdown } from "./words.js";
 
-// The pauses between two looks at the key in milliseconds: after an event, and without events.
+// The pauses between two queries of the key in milliseconds: after an event, and without events.
 const keyEventPause = 150;
 const keyIdlePause = 1000;
 
 export class KeyDialog {
-  // about returns the electorate and self; mayAct whether this client may act.
+  // about returns the electorate and self; mayAct returns whether this client may act.
   constructor({ about, mayAct, failed }) {
     Object.assign(this, { about, mayAct, failed });
     this.looks = new Look((signal) => this.look(signal), keyEventPause, keyIdlePause);
@@ -30,14 +30,14 @@ export class KeyDialog {
     });
   }
 
-  // start looks at the key of an open dialog, until the signal of a connection ends.
+  // start queries the key of an open dialog again and again, until the signal of a connection ends.
   start(signal) {
     this.signal = signal;
     signal.addEventListener("abort", () => this.stale());
     if (this.key !== undefined) this.looks.begin(signal);
   }
 
-  // stale says that an open dialog isn't kept up to date while the page isn't connected.
+  // stale tells the user of an open dialog about the lost connection: the dialog shows old data.
   stale() {
     if (this.key === undefined) return;
     setText($("key-error"), "The page isn't connected, and looks at the key again once it is.");
@@ -65,7 +65,7 @@ export class KeyDialog {
     history.replaceState(null, "", location.pathname + location.search);
   }
 
-  // touched looks again soon if an event is about the key.
+  // touched queries the key again soon if an event is about the key.
   touched(key) {
     if (key === this.key) this.looks.news();
   }
@@ -119,7 +119,7 @@ export class KeyDialog {
     }
   }
 
-  // ask says what an eviction does before it is done.
+  // ask explains an eviction, and asks the operator to confirm.
   ask(token) {
     const h = this.lock?.holders.find((h) => h.token === token);
     if (!h) return; // the lease has just ended
@@ -181,7 +181,7 @@ export class KeyDialog {
   }
 }
 
-// undone says that an action wasn't done, unless the answer is lost.
+// undone returns the text for a failed action. If the answer is lost, the outcome is unknown.
 function undone(text, e) {
   if (e instanceof Failure) return text + e.message;
   return "The node doesn't answer: it isn't known whether this was done.";

@@ -1,9 +1,9 @@
-// Makes elements. Text is only ever set as text: no name, key or value can become HTML.
+// Makes elements. Text stays text: no name, key or value can become HTML.
 
 export const $ = (id) => document.getElementById(id);
 
-// el makes an element. A class is given with the name, as in "li.voter". Attributes that are false
-// or undefined are left out, and functions are listeners.
+// el makes an element. The name may have a class, as in "li.voter". An attribute with the value
+// false or undefined is left out; an attribute with a function is a listener.
 export function el(name, attributes, ...children) {
   const [tag, ...classes] = name.split(".");
   const node = document.createElement(tag);
@@ -16,9 +16,9 @@ export function el(name, attributes, ...children) {
   return node;
 }
 
-// fill gives an element other contents. Elements that stay the same in kind are kept, and with them
-// the focus, a selection, and the place of a screen reader. A kept element keeps its listeners: of
-// two elements with different listeners one has another data-token.
+// fill gives an element other contents, and keeps each child of the same kind, with the focus, a
+// selection, and the place of a screen reader. A kept child keeps its listeners, so children with
+// different listeners differ in data-token.
 export function fill(node, ...children) {
   morph(node, el("div", {}, children));
 }
@@ -45,9 +45,9 @@ export function setText(node, text) {
   if (node.textContent !== text) node.textContent = text;
 }
 
-// reconcile makes the children of an element those of some items, in their order. The element of an
-// item that stays is kept, and with it the focus: elements that go are removed first, so that those
-// that stay aren't moved.
+// reconcile gives an element a child for each item, in the order of the items. The child of an item
+// that stays is kept, with the focus: reconcile first removes the children of other items, and so
+// needn't move the rest.
 export function reconcile(parent, items, keyOf, create, update) {
   const keys = new Set(items.map(keyOf));
   const old = new Map();
@@ -69,7 +69,7 @@ export function reconcile(parent, items, keyOf, create, update) {
   }
 }
 
-// roving makes one of the items of a list or table reachable by Tab, and the others by arrow keys.
+// roving makes a single item of a list or table reachable by Tab, and the others by arrow keys.
 export function roving(container, selector) {
   const items = () => [...container.querySelectorAll(selector)];
   const current = (item, all = items()) => all.forEach((n) => (n.tabIndex = n === item ? 0 : -1));
@@ -95,9 +95,9 @@ export function roving(container, selector) {
   };
 }
 
-// Characters that can't be seen or told apart, or that change how the text around them is read:
-// controls, the marks of writing direction, blanks other than the usual, and blanks at the ends.
-// They are shown by their numbers.
+// Characters that are invisible, look like others, or change the reading of the text around:
+// controls, marks of the writing direction, unusual blanks, and blanks at the ends. The page shows
+// the numbers of these characters.
 const unseen = new RegExp(
   "[\\u0000-\\u001f\\u007f-\\u00a0\\u00ad\\u034f\\u061c\\u115f\\u1160\\u1680\\u17b4\\u17b5" +
     "\\u180b-\\u180f\\u2000-\\u200f\\u2028-\\u202f\\u205f-\\u206f\\u3000\\u3164\\ufe00-\\ufe0f" +
@@ -105,8 +105,8 @@ const unseen = new RegExp(
   "gu",
 );
 
-// foreign shows a text of unknown origin: a name, a key, a value or a reason. A text longer than
-// most is cut in the middle.
+// foreign shows a text of unknown origin: a name, a key, a value or a reason. foreign cuts a text
+// longer than most in the middle.
 export function foreign(text, most = Infinity) {
   let chars = [...text];
   let cut = -1;
@@ -137,7 +137,7 @@ function name(char) {
   return names[char] || "U+" + char.codePointAt(0).toString(16).toUpperCase().padStart(4, "0");
 }
 
-// valueOf shows the value of a lease, which is any bytes.
+// valueOf shows the value of a lease: any bytes.
 export function valueOf(value, most = Infinity) {
   if (value === undefined) return "";
   if (typeof value === "string") return foreign(value, most);
@@ -147,7 +147,8 @@ export function valueOf(value, most = Infinity) {
   return el("span.bytes", {}, `${bytes.length} bytes: ${shown}${bytes.length > few ? " …" : ""}`);
 }
 
-// announce has screen readers say a text. Of texts that come in quick succession the last is said.
+// announce has screen readers read a text aloud. Of texts in quick succession only the last is
+// read.
 let waiting;
 export function announce(text) {
   clearTimeout(waiting);

@@ -30,7 +30,7 @@ export class Events {
     this.put(() => item(e, this.open));
   }
 
-  // note adds what the page itself has to tell.
+  // note adds a note of the page itself.
   note(text) {
     const at = Date.now();
     this.put(() => el("li.page", {}, el("time", {}, clock(at)), el("span", {}, text)));

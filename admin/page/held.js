@@ -1,7 +1,7 @@
 // Counts the keys that are held, from the events of a watch.
 
-// The state at the beginning of a watch has up to so many leases and waiting requests. Where there
-// are more, the count isn't known.
+// The largest number of leases and waiting requests in the state at the beginning of a watch. If
+// there are more, the count of held keys is unknown.
 const stateMost = 65_536;
 
 export class Held {
@@ -25,7 +25,7 @@ export class Held {
     const tokens = this.keys.get(e.key) || new Set();
     switch (e.kind) {
       case "granted":
-        // An exclusive lease is alone, whatever was said about earlier ones.
+        // An exclusive lease is alone: earlier leases are over.
         if (e.mode === "exclusive") tokens.clear();
         tokens.add(e.token);
         break;
@@ -43,7 +43,7 @@ export class Held {
     else this.keys.delete(e.key);
   }
 
-  // size is how many keys are held, as far as known.
+  // size is the number of held keys, as far as known.
   get size() {
     return this.keys.size;
   }

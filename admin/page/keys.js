@@ -1,24 +1,24 @@
-// The table of keys: pages of those in use, looked at again as events come.
+// The table of keys: the keys in use in pages, queried again as events come.
 
 import { fault, get } from "./api.js";
 import { $, el, fill, foreign, reconcile, roving, setText, valueOf } from "./dom.js";
 import { Look } from "./look.js";
 import { clock, count, countdown, duration, list, since } from "./words.js";
 
-// pageLength is how many keys a page has: few enough that a look is cheap for the voters, and that
-// the table is drawn within a frame.
+// pageLength is the number of keys on a page: small, so that a query is cheap for the voters, and
+// the browser draws the table within a frame.
 const pageLength = 50;
 
-// The pauses between two looks in milliseconds: after an event, and without events, since the time
-// that is left of a lease and the number of waiting requests change without events.
+// The pauses between two queries in milliseconds: after an event, and without events, since the
+// time left of a lease and the number of waiting requests change without events.
 const eventPause = 300;
 const idlePause = 4000;
 
-// The names of that many holders are shown in a row.
+// The most names of holders in a row.
 const namesMost = 3;
 
 export class Keys {
-  // open is called with the key of a row.
+  // Keys calls open with the key of a row.
   constructor({ open, changed, failed }) {
     Object.assign(this, { open, changed, failed });
     this.prefix = "";
@@ -50,7 +50,7 @@ export class Keys {
     });
   }
 
-  // start looks at the keys until a signal ends.
+  // start queries the keys until a signal ends.
   start(signal) {
     this.signal = signal;
     if (this.readAt === undefined) {
@@ -69,7 +69,7 @@ export class Keys {
     this.looks.begin(this.signal);
   }
 
-  // touched has the table be looked at soon if a key may be on the page.
+  // touched queries the keys again soon if the key may be on the page.
   touched(key) {
     if (key > this.pages.at(-1) && (!this.next || key <= this.next)) this.looks.news();
   }
@@ -132,9 +132,9 @@ export class Keys {
     this.keepFocus(focused, pressed);
   }
 
-  // keepFocus gives the focus to another element if its own has gone: a row whose key is out of
-  // use, or a button that leads no further. (Browsers differ in when a disabled button loses the
-  // focus.)
+  // keepFocus gives the focus to another element if the element with the focus is gone: a row with
+  // a key out of use, or a button without a further page. (Browsers differ in when a disabled
+  // button loses the focus.)
   keepFocus(row, button) {
     const rows = $("rows").children;
     if (row >= 0 && !document.activeElement?.closest("#rows > tr")) {
@@ -202,7 +202,7 @@ export class Keys {
     this.times(row);
   }
 
-  // times shows what changes with time.
+  // times shows the times of a row.
   times(row) {
     const { holders, delayed_ms: delayed } = row.lock;
     const left = Math.max(delayed, ...holders.map((h) => h.left_ms));
@@ -210,7 +210,7 @@ export class Keys {
       row.children[3],
       holders.length > 0 ? duration(Math.max(...holders.map((h) => since(h.since)))) : "–",
     );
-    // As of the look: the node may have renewed the lease since.
+    // The time is of the query: the node may have renewed the lease since.
     setText(row.children[4], left > 0 ? "≤ " + countdown(left) : "–");
   }
 

@@ -1,4 +1,4 @@
-// Tells how the connection to the node is.
+// Shows the state of the connection to the node.
 
 import { $, announce, setText } from "./dom.js";
 import { clock, countdown } from "./words.js";
@@ -12,7 +12,7 @@ const linkWords = {
 };
 
 export class Link {
-  // events is the list of events; again begins another attempt at once.
+  // events is the list of events; again begins another attempt to connect at once.
   constructor({ events, again }) {
     this.events = events;
     this.now = {};
@@ -25,7 +25,7 @@ export class Link {
     return this.now.state;
   }
 
-  // tell is told each change of the connection, see Live.
+  // tell shows a change of the connection: see Live.
   tell(now) {
     const before = this.now;
     if (now.state === "connecting" && before.state === "waiting") now = { ...before, at: 0 };

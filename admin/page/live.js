@@ -1,20 +1,20 @@
-// Keeps the page connected: looks around, watches, and begins again after a pause when that ends.
+// Keeps the page connected: reads the state, watches, and after an end begins again with a pause.
 
 import { stream } from "./api.js";
 
-// The first and the longest pause before another attempt, in milliseconds. Each is twice as long
-// as the one before, and a random part of it is left out, so that many pages don't come at once.
+// The first and the longest pause before another attempt, in milliseconds. Each pause is twice as
+// long as the pause before, less a random part, so that many pages don't connect at once.
 const firstPause = 500;
 const longestPause = 30_000;
 
-// How long a hidden page stays connected, in milliseconds. A browser opens six
+// The time for which a hidden page stays connected, in milliseconds. A browser opens six
 // connections to a server, two for each page, and further pages would wait without end.
 const unseenPatience = 60_000;
 
 export class Live {
-  // look reads what there is, and throws if it can't. watches are functions that return the path
-  // and the query of a stream, and take batches of its events. tell is told of each change of the
-  // connection: {state, error, at}.
+  // look reads the state of the node, or throws. Each watch has the path and the query of a stream,
+  // and takes batches of events. Live calls tell with each change of the connection:
+  // {state, error, at}.
   constructor({ look, watches, tell }) {
     Object.assign(this, { look, watches, tell, attempts: 0, controllers: new Map() });
     document.addEventListener("visibilitychange", () => this.visibility());
@@ -45,7 +45,7 @@ export class Live {
     }
   }
 
-  // watch reads a stream, and begins anew when its query has changed.
+  // watch reads a stream, and begins anew when the query has changed.
   async watch(w, signal) {
     for (;;) {
       const own = new AbortController();
@@ -69,7 +69,7 @@ export class Live {
     }
   }
 
-  // changed has a watch begin anew, with another query.
+  // changed makes a watch begin anew, with another query.
   changed(w) {
     this.controllers.get(w)?.abort();
   }

@@ -1,21 +1,21 @@
-// Looks at something of the node again and again, one look at a time.
+// Repeats a query to the node, with at most a single query under way.
 
 export class Look {
-  // act looks, until a signal ends, and deals with its errors. The pauses are in milliseconds:
+  // act sends the query, until a signal ends, and handles errors. The pauses are in milliseconds:
   // after news, and without news.
   constructor(act, afterNews, without) {
     Object.assign(this, { act, afterNews, without });
   }
 
-  // begin looks at once, in place of a look under way, and then again and again until stop, or
-  // until a signal ends.
+  // begin sends a query at once, in place of a query under way, and then again and again until
+  // stop, or until a signal ends.
   begin(signal) {
     this.stop();
     this.own = new AbortController();
     this.run(signal ? AbortSignal.any([signal, this.own.signal]) : this.own.signal);
   }
 
-  // later is begin with a pause before the first look.
+  // later is begin with a pause before the first query.
   later(signal) {
     this.rest(signal).then(() => signal.aborted || this.begin(signal));
   }
@@ -24,7 +24,7 @@ export class Look {
     this.own?.abort();
   }
 
-  // news has the next look come soon.
+  // news makes the next query come soon.
   news() {
     this.fresh = true;
     this.wake?.();

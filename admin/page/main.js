@@ -14,8 +14,8 @@ import { showState } from "./state.js";
 import { Voters } from "./voters.js";
 import { count, setClock } from "./words.js";
 
-// The pauses in milliseconds between two looks at what no watch reports: round trips, and whether
-// the node is being drained or refuses others.
+// The pauses in milliseconds between two queries for states without a watch: round trips, and
+// whether the node is being drained or refuses others.
 const votersPause = 2000;
 const statusPause = 30_000;
 
@@ -93,8 +93,8 @@ const live = new Live({
 const link = new Link({ events, again: () => live.again() });
 
 async function look(signal) {
-  // Both at once, to save the time of one answer. The second fails without the right to read, and
-  // with a wrong token, which is then forgotten.
+  // Two queries at once save the time of an answer. The query for the status fails without the
+  // right to read, and with a wrong token: access.look then forgets the token.
   const looking = lookAtStatus(signal).then(
     () => true,
     () => false,
@@ -123,7 +123,7 @@ async function lookAtStatus(signal) {
   setText(node, `node ${status.name} at ${status.addr}`);
 }
 
-// patiently leaves an error to the watches, which notice when the node is gone.
+// patiently ignores errors of act, since the watches notice if the node is gone.
 async function patiently(signal, act) {
   try {
     await act();
@@ -137,7 +137,7 @@ function setElectorate(e) {
   drawElectorate();
 }
 
-// received notes when an electorate was read, for the countdowns.
+// received records the time at which the page has read an electorate, for the countdowns.
 function received(e) {
   e.readAt = performance.now();
   for (const v of e.voters) v.readAt = e.readAt;
@@ -162,8 +162,8 @@ function countText() {
   return `${least}${count(held.size, "key")}${scope} ${held.size === 1 ? "is" : "are"} held.`;
 }
 
-// failed looks at an error of any request: after another token was set, or a right taken away, the
-// page begins anew.
+// failed handles an error of any request: the page begins anew after the token has changed, or
+// after the client has lost a right.
 function failed(e) {
   if (e.status === 401) live.again();
 }
@@ -173,7 +173,7 @@ $("ask").addEventListener("submit", (e) => {
   open($("ask-key").value);
 });
 
-// What changes with time alone.
+// Draw all texts with times every second.
 setInterval(() => {
   link.tick();
   if (!electorate || link.state !== "live") return;
@@ -183,7 +183,7 @@ setInterval(() => {
 
 let linked = false;
 
-// openLinked explains the key that the address names.
+// openLinked explains the key in the page's address.
 function openLinked() {
   linked = true;
   const key = new URLSearchParams(location.hash.slice(1)).get("key");

@@ -1,11 +1,11 @@
-// Tells the state of the mesh in one sentence, with notes where something needs attention.
+// Shows the state of the mesh in a sentence, with notes where an operator should look.
 
 import { $, el, fill, foreign, announce, reconcile } from "./dom.js";
 import { count, countdown, list, quietLeft } from "./words.js";
 
 let lastAnnounced;
 
-// showState shows an electorate, and a status, which may be older.
+// showState shows an electorate and a status; the status may be older.
 export function showState(electorate, status) {
   const [level, text] = sentence(electorate, status);
   const p = $("sentence");
@@ -24,7 +24,7 @@ export function showState(electorate, status) {
   );
 }
 
-// sentence returns how good or bad the state is, and the sentence.
+// sentence returns the level of the state (good, warn or bad), and the sentence.
 export function sentence(e, status) {
   if (status.closed) return ["bad", ["This node has ended. It takes no locks any more."]];
   if (e.dynamic && e.version === 0) {
@@ -62,7 +62,7 @@ export function sentence(e, status) {
   ];
 }
 
-// missing names the voters that don't count, and says why. Voters in the same state are named
+// missing names the voters that don't count, with the reasons. Voters in the same state are
 // together.
 export function missing(e) {
   const groups = new Map();
@@ -96,7 +96,7 @@ function shortly(v, several) {
   return several ? more : one;
 }
 
-// notes are further matters that need a person's attention.
+// notes returns further matters for an operator.
 function notes(e, status) {
   const all = [];
   const add = (key, ...text) => all.push({ key, text });

@@ -3,7 +3,7 @@
 import { $, el, fill, foreign, reconcile, setText } from "./dom.js";
 import { clock, countdown, list, quietLeft, roundTrip, voterWords } from "./words.js";
 
-// How good each state of a voter is, and its mark. A state that the page doesn't know is bad.
+// The level and the mark of each state of a voter. A state unknown to the page is bad.
 const voterStates = {
   reachable: ["good", "✓"],
   quiet: ["warn", ""],
@@ -11,7 +11,7 @@ const voterStates = {
 };
 const badMarks = { unreachable: "✕", silent: "?" };
 
-// How many changes are kept, at most.
+// The most changes kept.
 const historyMost = 20;
 
 export class Voters {
@@ -92,7 +92,7 @@ export class Voters {
     fill(li.querySelector(".how"), foreign(voterWords(v), 400), far);
   }
 
-  // role says what a change means for a voter.
+  // role returns the role of a voter in a change.
   role(v) {
     if (!this.e.joint) return "";
     if (!v.next) return el("span.role.out", {}, "is being voted out");
@@ -105,7 +105,7 @@ export class Voters {
     fill(node, foreign(name, 60), self, more);
   }
 
-  // steps shows where a change of the electorate is.
+  // steps shows the steps of a change of the electorate, and the present step.
   steps(e) {
     const ol = $("steps");
     ol.hidden = !e.joint;

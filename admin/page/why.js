@@ -1,12 +1,12 @@
-// Explains why a key can't be had: who holds it, who waits before whom, and what would free it.
+// Explains why a request doesn't get a key: the holders, the queue, and the ways to free the key.
 
 import { el, foreign, valueOf } from "./dom.js";
 import { missing } from "./state.js";
 import { count, countdown, duration, list, since, voterWords } from "./words.js";
 
 // explain returns the elements of an explanation. about has the electorate, the members known to
-// gossip, the requests of this node for the key, and self, the name of this node. evict is called
-// with the token of a holder, and is undefined if leases can't be evicted here.
+// gossip, the requests of this node for the key, and self, the name of this node. The button of a
+// holder calls evict with the holder's token; evict is undefined if the client can't evict leases.
 export function explain(lock, about, evict) {
   const { holders } = lock;
   const title = holders.length === 1 ? "Who holds the key" : "Who holds the key, by tokens";
@@ -29,7 +29,7 @@ export function explain(lock, about, evict) {
   ];
 }
 
-// explainUnknown returns the explanation for a key of which nothing is known.
+// explainUnknown returns the explanation for a key with unknown holders.
 export function explainUnknown(electorate) {
   return [
     el("p.headline", {}, "Who holds the key isn't known now, since too few voters answer."),
@@ -135,7 +135,7 @@ function holder(h, about, evict) {
   );
 }
 
-// whatFrees lists what would free the key.
+// whatFrees lists the ways to free the key.
 function whatFrees(lock, about) {
   const all = [];
   if (!about.electorate.ready)
@@ -176,7 +176,7 @@ function whatFrees(lock, about) {
   return all;
 }
 
-// The most waiting requests that are listed.
+// The most waiting requests in the list.
 const queueMost = 50;
 
 function queue(lock) {

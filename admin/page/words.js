@@ -1,6 +1,6 @@
 // Turns numbers and states into words.
 
-// duration tells a length of time in milliseconds, with at most two units.
+// duration returns a length of time, given in milliseconds, as text with at most two units.
 export function duration(ms) {
   if (!(ms >= 0)) ms = 0;
   if (ms > 0 && ms < 950) return `${(Math.ceil(ms / 100) / 10).toFixed(1)} s`;
@@ -20,10 +20,10 @@ export function duration(ms) {
   return parts.slice(0, 2).join(" ");
 }
 
-// countdown tells how long something still takes, in whole seconds that are never too few.
+// countdown returns the time that is left as text, in whole seconds, rounded up.
 export const countdown = (ms) => duration(Math.max(1, Math.ceil(ms / 1000)) * 1000);
 
-// roundTrip tells the time to a voter and back in microseconds.
+// roundTrip returns the time to a voter and back, given in microseconds, as text.
 export function roundTrip(us) {
   if (us < 995) return `${(us / 1000).toFixed(2)} ms`;
   return us < 10_000 ? `${(us / 1000).toFixed(1)} ms` : `${Math.round(us / 1000)} ms`;
@@ -32,20 +32,20 @@ export function roundTrip(us) {
 export const count = (n, singular, plural = singular + "s") =>
   `${n.toLocaleString("en")} ${n === 1 ? singular : plural}`;
 
-// list joins parts, which may be elements, as in "a, b and c".
+// list joins parts, texts or elements, as in "a, b and c".
 export function list(parts, and = " and ") {
   return parts.flatMap((p, i) => [i === 0 ? "" : i === parts.length - 1 ? and : ", ", p]);
 }
 
-// clock tells a time of day.
+// clock returns a time of day as text.
 export function clock(date) {
   return new Date(date).toLocaleTimeString("en-GB");
 }
 
-// offset is by how many milliseconds the node's clock is ahead of this machine's.
+// offset is the lead of the node's clock over the clock of this machine, in milliseconds.
 let offset = 0;
 
-// setClock notes the node's time, as of an answer that arrived a moment ago.
+// setClock computes the offset from the node's time in an answer that arrived a moment ago.
 export function setClock(at, tookMs) {
   offset = new Date(at).getTime() + tookMs / 2 - Date.now();
 }
@@ -53,10 +53,10 @@ export function setClock(at, tookMs) {
 // nodeNow is the present time by the node's clock.
 export const nodeNow = () => Date.now() + offset;
 
-// since is how long ago a time of the node was, in milliseconds.
+// since returns the age of a time of the node, in milliseconds.
 export const since = (at) => Math.max(0, nodeNow() - new Date(at).getTime());
 
-// voterWords describes the state of a voter. A countdown goes on from when the state was read.
+// voterWords describes the state of a voter. A countdown continues from the time of the answer.
 export function voterWords(v) {
   const left = quietLeft(v);
   const why = reason(v.text);
@@ -81,10 +81,10 @@ export function voterWords(v) {
   return v.state + why;
 }
 
-// quietLeft is for how many milliseconds a voter is still quiet.
+// quietLeft returns the rest of a voter's quiet time, in milliseconds.
 export const quietLeft = (v) => Math.max(0, v.quiet_ms - (performance.now() - v.readAt));
 
-// reason is the part of a voter's text that is in brackets.
+// reason returns the part of a voter's text in brackets.
 function reason(text) {
   const m = /\(([\s\S]*)\)$/.exec(text);
   return m ? ` (${m[1]})` : "";

@@ -6,11 +6,11 @@ import readline from "node:readline";
 export class Held extends Error {}
 export class Lost extends Error {}
 
-// hold calls work while a lock is held, and returns what work returns. work gets the lock: its key,
-// token and node; a signal that is aborted, with a Lost as its reason, when the lock is lost; and
-// check, which throws this Lost. Call check before each step that others could see: check reads the
-// clocks, and after a pause of the machine the signal may come later than the next step.
-// Options are those of PUT /v1/hold/{key}: ttl: "5s", mode: "shared", permits: 3, value: "…".
+// hold calls work while a lock is held, and returns the result of work. work gets the lock: key,
+// token and node; a signal, aborted with a Lost as the reason when the lock is lost; and check, a
+// function that throws this Lost. Call check before each step that others could see: check reads
+// the clocks, and after a pause of the machine the signal may come later than the next step. The
+// options are those of PUT /v1/hold/{key}: ttl: "5s", mode: "shared", permits: 3, value: "…".
 export async function hold(key, work, { socketPath = "/run/lockmesh/lockmesh.sock", wait = "24h", ...options } = {}) {
   const path = `/v1/hold/${encodeURIComponent(key)}?${new URLSearchParams({ wait, ...options })}`;
   const request = http.request({ socketPath, path, method: "PUT", agent: false });
@@ -39,8 +39,8 @@ export async function hold(key, work, { socketPath = "/run/lockmesh/lockmesh.soc
   }
 }
 
-// endsOf returns until when a lock is held: by the time that was left when the node wrote the line,
-// and by the clock of the machine, since the line may have been read late.
+// endsOf returns the end of a lock, by the time left when the node wrote the line, and by the clock
+// of the machine, since the client may have read the line late.
 function endsOf(line) {
   return { left: performance.now() + line.left_ms, deadline: Date.parse(line.deadline) };
 }

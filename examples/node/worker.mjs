@@ -9,7 +9,7 @@ try {
   await hold("jobs/report", async ({ token, signal, check }) => {
     console.log("working with token", token);
     for (let step = 0; step < 3; step++) {
-      await sleep(100, undefined, { signal }); // the work; it ends here if the lock is lost
+      await sleep(100, undefined, { signal }); // the work; ends early if the lock is lost
       check(); // after a pause of the machine the signal may come too late
       console.log("step", step);
     }

@@ -1,6 +1,6 @@
-// The value is the text shown with the least contrast, and how many texts were looked at. The
-// background of a text is the first one that isn't transparent; of a gradient each colour counts.
-// What a modal dialog covers isn't looked at.
+// The value is the text with the least contrast, and the number of texts examined. The background
+// of a text is the first background that isn't transparent; of a gradient each colour counts. Texts
+// covered by a modal dialog aren't examined.
 (() => {
   const luminance = ([r, g, b]) =>
     [r, g, b]

@@ -16,8 +16,8 @@ async function section(token) {
   rmSync("inside");
 }
 
-// firstLine reads the line that says that the lock is held. Tokens are larger than the integers of
-// JavaScript's numbers, so they stay text.
+// firstLine reads the first line of the answer: the lock is held. Tokens are larger than the
+// integers of JavaScript's numbers, so a token stays text.
 async function firstLine(reader) {
   let text = "";
   while (!text.includes("\n")) {

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# The work under the lock: DIR WHO TOKEN. The file "inside" can be made only while nobody else has
-# made it, and the counter is read and written in two steps.
+# The work under the lock: DIR WHO TOKEN. Only one process at a time can make the file "inside", and
+# the counter is read and written in two steps.
 set -euo pipefail
 cd "$1"
 (set -C; : >inside) 2>/dev/null || { echo "overlap: $2 $3" >>faults; exit 9; }
