@@ -66,7 +66,7 @@ func ExampleElection_Campaign() {
 	ctx := context.Background()
 	election := alone().Election("scheduler")
 	if _, err := election.Leader(ctx); errors.Is(err, lockmesh.ErrNoLeader) {
-		fmt.Println("nobody leads")
+		fmt.Println("no leader")
 	}
 	leadership, err := election.Campaign(ctx, []byte("10.0.0.7:80")) // blocks until this node leads
 	if err != nil {
@@ -78,7 +78,7 @@ func ExampleElection_Campaign() {
 	fmt.Println(leader.Node, string(leader.Value), leader.Token == leadership.Token())
 	_ = leadership.Resign(ctx)
 	// Output:
-	// nobody leads
+	// no leader
 	// edge-1 10.0.0.7:443 true
 }
 
@@ -91,22 +91,22 @@ func ExampleElection_Observe() {
 		case err != nil:
 			log.Print(err)
 		case leader.None && leadership == nil:
-			fmt.Println("nobody leads yet")
+			fmt.Println("no leader yet")
 			leadership, _ = election.Campaign(context.Background(), []byte("here"))
 			continue
 		case leader.None:
-			fmt.Println("it has resigned")
+			fmt.Println("the leader has resigned")
 		default:
-			fmt.Println("it is", string(leader.Value))
+			fmt.Println("the leader is", string(leader.Value))
 			_ = leadership.Resign(context.Background())
 			continue
 		}
 		break
 	}
 	// Output:
-	// nobody leads yet
-	// it is here
-	// it has resigned
+	// no leader yet
+	// the leader is here
+	// the leader has resigned
 }
 
 // The node is a candidate until ctx ends. Whenever the node leads, the function runs.

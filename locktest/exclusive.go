@@ -17,7 +17,7 @@ var exclusivePromises = []Promise{
 	{"held-is-told", "The error of TryLock reports that the key is held if another call holds the key, and only then.", requires(HasIsHeld), (*probe).heldIsTold},
 	{"unlock-twice", "A second Unlock is an error.", nil, (*probe).unlockTwice},
 	{"unlock-stale", "An Unlock by an old handle does not affect the next holder, whether another client or the same client.", nil, (*probe).unlockStale},
-	{"unlock-cut-short", "An Unlock whose context has ended can be called again, and then releases the key.", nil, (*probe).unlockCutShort},
+	{"unlock-cut-short", "After an Unlock with an ended context, a second Unlock releases the key.", nil, (*probe).unlockCutShort},
 	{"unlock-retried", "An Unlock that took effect although its context ended can be called again, and does not affect a later holder.", nil, (*probe).unlockRetried},
 	{"done", "Done is open while the lock is held, and closed after Unlock.", requires(HasDone), (*probe).done},
 	{"err", "Err is nil while the lock is held, and an error after Unlock.", requires(HasErr), (*probe).err},

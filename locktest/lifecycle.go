@@ -197,7 +197,7 @@ func (p *probe) lostIsLost() {
 	next := waiter.mustAcquire(p.o.TTL)
 	heal()
 	if p.unlock(p.ctx, g) == nil {
-		p.errorf("Unlock by %s, whose lock went to %s meanwhile, returned no error", cs[0].name, cs[1].name)
+		p.errorf("Unlock by %s returned no error, though the lock had gone to %s meanwhile", cs[0].name, cs[1].name)
 	}
 	p.mustBeHeld(next)
 	_ = p.mustRefuse(cs[2], tryLockMode, next)

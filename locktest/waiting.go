@@ -8,7 +8,7 @@ import (
 
 var waitingPromises = []Promise{
 	{"wake", "Unlock wakes a waiter, and every waiter gets the key in the end.", nil, (*probe).wake},
-	{"cancel-error", "A Lock whose context ends, or has ended, returns the context's error.", nil, (*probe).cancelError},
+	{"cancel-error", "If the context of a Lock ends, or has ended, the Lock returns the context's error.", nil, (*probe).cancelError},
 	{"cancel-leaves-nothing", "A canceled Lock leaves nothing behind: the next waiter gets the key, and afterwards the key is free.", nil, (*probe).cancelLeavesNothing},
 	{"cancel-at-request", "If the context ends while the request for a free key is in flight, either Lock succeeds or the key stays free.", nil, (*probe).cancelAtRequest},
 	{"cancel-at-grant", "If the context ends at the moment of the grant, the call returns either a lock or an error, never both and never neither.", nil, (*probe).cancelAtGrant},
@@ -55,7 +55,7 @@ func (p *probe) cancelError() {
 			p.fatalf("Lock got a key that is held; its context %s", row.name)
 		}
 		if !errors.Is(err, row.is) {
-			p.errorf("Lock, whose context %s, returned %q, which is not a %q", row.name, err, row.is)
+			p.errorf("Lock with a context that %s returned %q instead of %q", row.name, err, row.is)
 		}
 	}
 	p.release(g)
@@ -124,7 +124,7 @@ func (p *probe) mustLockAfterCancel(gaveUp *client, because error, next *client,
 	defer cancel()
 	g, err := p.acquire(ctx, next, key, lockMode)
 	if err != nil {
-		p.fatalf("Lock by %s, whose context ended, returned %v, and no client gets the key any more: "+
+		p.fatalf("Lock by %s with an ended context returned %v, and no client gets the key any more: "+
 			"Lock by %s: %v", gaveUp.name, because, next.name, err)
 	}
 	p.release(g)

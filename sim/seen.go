@@ -164,7 +164,7 @@ func (ins *inspectors) shown(p *process, e *quorum.Event) {
 			over = over && (r.Alias != s.Number && r.Number != s.Number || confirmed)
 		}
 		if over {
-			ins.w.judge.violate(checkSeen, "%s looks at %q since %v, and sees %s's request #%d, whose end was confirmed before:%s", p.host.alias, l.key.name,
+			ins.w.judge.violate(checkSeen, "%s queries %q since %v, and sees %s's request #%d, though its end was confirmed before:%s", p.host.alias, l.key.name,
 				time.Duration(l.at), s.Owner.Node, s.Number, tell())
 		}
 	}

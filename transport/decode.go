@@ -53,7 +53,7 @@ func (p *parser) message(m *vote.Message, n int) {
 	}
 	p.fields(m, has)
 	if m.Kind == vote.KindAnswer && p.err == nil && m.End != end {
-		p.fail("an answer of %d fields whose end mark is %v", n, m.End)
+		p.fail("an answer of %d fields with the end mark %v", n, m.End)
 	}
 }
 

@@ -58,7 +58,7 @@ func (g *globals) done(text string) error {
 // evictVerb ends a lease.
 type evictVerb struct {
 	Key    string        `arg:"" help:"The key."`
-	Node   string        `placeholder:"NAME" help:"The node whose lease ends. Needed unless --token is given."`
+	Node   string        `placeholder:"NAME" help:"The holder of the lease to end. Needed unless --token is given."`
 	Token  uint64        `placeholder:"N" help:"The token of the lease, as lockmesh inspect shows it. Needed if the node holds the key several times."`
 	Reason string        `placeholder:"TEXT" aliases:"why" help:"The reason that the holder sees."`
 	Wait   time.Duration `short:"w" default:"30s" placeholder:"TIME" help:"How long to wait for the end of the lease. (${default})"`

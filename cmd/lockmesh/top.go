@@ -48,7 +48,7 @@ func (v *topVerb) Run(ctx context.Context, g *globals) error {
 	case !isTerminal(g.in) || !isTerminal(g.out):
 		return usage("top needs a terminal, for its screen and for the keyboard; " + needNone)
 	case os.Getenv("TERM") == "dumb":
-		return usage("top needs a terminal whose cursor can be moved, and TERM is dumb; " + needNone)
+		return usage("top needs a terminal with a movable cursor, and TERM is dumb; " + needNone)
 	}
 	signals, stop := listen()
 	defer stop()

@@ -44,10 +44,10 @@ func (s *Resource) Write(r *Lease, held bool) (accepted bool) {
 	case r == last, r.Token == last.Token && r.Era != last.Era:
 		return true
 	case r.Token == last.Token:
-		s.Report(RuleResource, "%q takes writes of %s and of %s, whose tokens are both %d", r.Key, r.Node, last.Node, r.Token)
+		s.Report(RuleResource, "%q takes writes of %s and of %s with the same token %d", r.Key, r.Node, last.Node, r.Token)
 		return true
 	case last.before(r) && r.Era == last.Era:
-		s.Report(RuleResource, "%q refuses a write of %s with token %d after one of %s with %d, whose lease is the older one", r.Key, r.Node,
+		s.Report(RuleResource, "%q refuses a write of %s with token %d after a write of %s with token %d and an older lease", r.Key, r.Node,
 			r.Token, last.Node, last.Token)
 	case !s.TokensOnly && held && r.Era == last.Era:
 		s.Report(RuleResource, "%q refuses a write of %s, which holds it with token %d, as %s wrote with %d", r.Key, r.Node, r.Token,

@@ -39,7 +39,7 @@ func parseFlags(args []string, stderr io.Writer) (options, error) {
 	flags.IntVar(&o.tenth, "tenth", -1, "look at every tenth mutant only, from this `number` (0 to 9) on")
 	flags.UintVar(&o.keep, "keep", keptOf, "look at one generated mutant in `n`; 1 is all of them, for hours")
 	flags.IntVar(&o.most, "most", 0, "how many survivors without a verdict are borne")
-	flags.StringVar(&o.only, "only", "", "look only at mutants whose ids match this `pattern`")
+	flags.StringVar(&o.only, "only", "", "only mutants with ids that match this `pattern`")
 	flags.BoolVar(&o.list, "list", false, "list the mutants, and try none")
 	flags.IntVar(&o.workers, "workers", runtime.NumCPU(), "how many mutants are tried at a time")
 	flags.Usage = func() {

@@ -66,7 +66,7 @@ func (s *settings) checkPlan() error {
 	}
 	if len(names) > 0 {
 		slices.Sort(names)
-		return fmt.Errorf("%s: it doesn't go with -plan, whose file says all; -set changes what it says, such as -set simulate.for=1h",
+		return fmt.Errorf("%s: can't be combined with -plan, since the plan has all settings; -set changes a setting, such as -set simulate.for=1h",
 			strings.Join(names, ", "))
 	}
 	return nil
