@@ -15,7 +15,7 @@ const answerTime = 5 * time.Second
 // revokeVerb asks for a key.
 type revokeVerb struct {
 	Key    string `arg:"" help:"The key."`
-	Reason string `placeholder:"TEXT" aliases:"why" help:"The reason that the holders see."`
+	Reason string `placeholder:"TEXT" help:"The reason that the holders see."`
 }
 
 // Help implements [kong.HelpProvider].
@@ -60,7 +60,7 @@ type evictVerb struct {
 	Key    string        `arg:"" help:"The key."`
 	Node   string        `placeholder:"NAME" help:"The holder of the lease to end. Needed unless --token is given."`
 	Token  uint64        `placeholder:"N" help:"The token of the lease, as lockmesh inspect shows it. Needed if the node holds the key several times."`
-	Reason string        `placeholder:"TEXT" aliases:"why" help:"The reason that the holder sees."`
+	Reason string        `placeholder:"TEXT" help:"The reason that the holder sees."`
 	Wait   time.Duration `short:"w" default:"30s" placeholder:"TIME" help:"How long to wait for the end of the lease. (${default})"`
 }
 
