@@ -59,8 +59,8 @@ var (
 	// ErrRefused means so many voters refuse this node that no majority is left. Retrying doesn't
 	// help before an operator fixes the problem named in the text: a value that must be the same on
 	// all nodes and differs, a wrong secret, or another live process with the same name. With
-	// Expect, a process that still waits for admission to a mesh, found other processes, and was
-	// refused by all of them gets the error from Ready and Settled at the end of their context.
+	// Expect, Ready and Settled return ErrRefused at the end of their context if this process waits
+	// for admission to a mesh, has found other processes, and was refused by all of them.
 	ErrRefused error = errs.Refused
 
 	// ErrKey means the key is empty, longer than 512 bytes, not UTF-8, or has control characters.

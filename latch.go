@@ -14,12 +14,12 @@ import (
 //
 // Voters store nothing permanently, so the counting nodes keep the counts alive: a count lasts
 // until TakeBack or the end of its process's mesh, and a TTL longer after a crash. The latch is
-// open when n counts exist at the same time. The latch stays open for all users as long as there is
-// a count with an owner that has seen the latch open, and permanently for each CountDownLatch that
-// has seen the latch open. If a node crashes earlier, its count is gone: the latch stays closed
-// until another count replaces the lost count. So a process that counts and then wants to exit
-// should first wait with Await; a process that arrives only after all counts have ended finds the
-// latch closed.
+// open when n counts exist at the same time. Once the owner of a count has seen the latch open, the
+// latch stays open for all users until the counts of all such owners have ended. A CountDownLatch
+// that has seen the latch open never closes. If a node crashes earlier, its count is gone: the
+// latch stays closed until another count replaces the lost count. So a process that counts and then
+// wants to exit should first wait with Await; a process that arrives only after all counts have
+// ended finds the latch closed.
 type CountDownLatch struct {
 	mesh *Mesh
 	key  string

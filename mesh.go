@@ -45,13 +45,14 @@ func (m *Mesh) checkUsable(method string) { checkUsable(m != nil && m.eng != nil
 // bounds the call, also if the disk of the state directory doesn't answer; ctx doesn't bound the
 // life of the mesh.
 //
-// With [Config].StateDir, Join first takes the directory for this node alone, and returns before
-// writing to it. A voter then votes, and any other node takes locks, as soon as the node knows an
-// electorate: [Mesh.Status] says what the node is waiting for.
+// With [Config].StateDir, Join first locks the directory, so that no other process uses the
+// directory, and reads the state; Join doesn't wait for a state to be written. A voter then votes,
+// and any other node takes locks, as soon as the node knows an electorate: [Mesh.Status] says what
+// the node is waiting for.
 //
 // Errors: ErrConfig for an unusable configuration, including an address that the node can't listen
-// on; ErrState for an unusable state directory, with a text that says what to do; or ctx's. A node
-// refused by the others learns of the refusal later, as ErrRefused from its calls.
+// on; ErrState for an unusable state directory, with a text that says what to do; or the error of
+// ctx. A node refused by the others learns of the refusal later, as ErrRefused from its calls.
 func Join(ctx context.Context, cfg Config) (*Mesh, error) {
 	return join(ctx, cfg, realworld.World)
 }

@@ -199,10 +199,10 @@ func (m *Mesh) Watch(ctx context.Context, key string) (*Watch, error) {
 }
 
 // WatchPrefix is [Mesh.Watch] for all keys that begin with prefix; an empty prefix means all keys.
-// The order of events holds within each key. If there are more than 65,536 leases and waiting
-// requests at the beginning, or after a gap, the state covers only the first keys by name; later
-// events are reported for all keys. A node queries the states of four prefixes at a time, so with
-// many prefixes Synced may take several times as long as Watch says.
+// Events of one key come in order; events of different keys needn't. If there are more than 65,536
+// leases and waiting requests at the beginning, or after a gap, the state has only the first keys
+// by name; later events are reported for all keys. A node queries four prefixes at a time, so a
+// node with many prefixes waits longer for Synced than Watch says.
 func (m *Mesh) WatchPrefix(ctx context.Context, prefix string) (*Watch, error) {
 	m.checkUsable("Mesh.WatchPrefix")
 	ctx = guardContext(ctx, "Mesh.WatchPrefix")

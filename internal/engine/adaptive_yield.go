@@ -13,10 +13,10 @@ const (
 	// voters, so the writes of a crowd fill a millisecond.
 	yieldCrowd = 64
 
-	// yieldShare is the divisor that decides whether a yield to a crowd was worthwhile: at least
-	// one in yieldShare of the calls under way must have produced an input. The messages of so
-	// many calls then share the same writes, however long the machine was busy with other work. On
-	// a busy machine, the duration of a yield says nothing about the next yield.
+	// yieldShare decides whether a yield to a crowd was worthwhile: at least one in yieldShare of
+	// the calls under way must have produced an input since. The messages of these calls then share
+	// writes. The duration of the yield doesn't count: on a busy machine the duration depends on
+	// other processes.
 	yieldShare = 16
 
 	// yieldSlow is how long a yield may take without a crowd. As a rule a yield takes

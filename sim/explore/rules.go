@@ -119,10 +119,10 @@ func init() {
 		"explore.claim.group": skip, "explore.host.covers": skip,
 	}
 
-	// The representation of data, chosen only to save memory or time, isn't part of any state;
-	// these rules write the contents. They hold in raw runs, too: a cache has as many states as
-	// there are ways to fill it. Walks with shadows, with caches filled in other ways, find a cache
-	// that matters.
+	// The representation of data, chosen only to save memory or time, is no part of a state: these
+	// rules write the contents. The rules apply in raw runs, too, where otherwise each way to fill a
+	// cache would be a state. To find a cache that changes decisions, walks with shadows fill the
+	// caches in other ways.
 	forms = map[string]rule{
 		"lease.keyTable.byName": elements, "lease.session.entries": elements, "lease.keyTable.idle": resting,
 		"lease.key.votes": entries, "lease.key.queue": entries, "lease.key.endedShared": spent, "lease.entry.extras": extras,
