@@ -324,7 +324,7 @@ func TestTheLaterOfTwoProcessesWithOneNameGivesWay(t *testing.T) {
 		}
 		time.Sleep(DefaultMaxTTL)
 		if err := lockOnce(t.Context(), later); err != nil {
-			t.Errorf("the first has gone, and the later is refused all the same: %v", err)
+			t.Errorf("the first has gone, but the later is refused: %v", err)
 		}
 	})
 }

@@ -179,7 +179,7 @@ func TestAnotherNodeThanTheWantedOneIsAnErrorWithBothNames(t *testing.T) {
 				t.Fatalf("error %v", err)
 			}
 			if b.Stats().Accepted != 0 {
-				t.Fatal("the acceptor linked all the same")
+				t.Fatal("the acceptor linked nevertheless")
 			}
 		})
 	}

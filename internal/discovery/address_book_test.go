@@ -51,7 +51,7 @@ func TestAVoterIsLookedForElsewhereOnceItsNamesakeGaveWay(t *testing.T) {
 	b.setDuplicate("c", "10.0.0.9:1", true)
 	b.setMembers(nil)
 	if find("10.0.0.3:1"); !b.addProbed("c", "10.0.0.9:1") {
-		t.Error("an address is barred for ever")
+		t.Error("an address stays barred without end")
 	}
 }
 

@@ -186,8 +186,8 @@ func (a *advertising) Probe(context.Context, string) (vote.SessionID, error) {
 	return a.who, nil
 }
 
-// Gossip refused a node while its terms differed. Its address isn't probed for ever once the terms
-// are the same, or once another mesh has the address.
+// Gossip refused a node while its terms differed. Probes of its address end once the terms are the
+// same, or once another mesh has the address.
 func TestAnAddressWithoutAStrangerIsNotProbedForEver(t *testing.T) {
 	for _, row := range []struct {
 		name string

@@ -307,7 +307,7 @@ func (l *lab) pass(d time.Duration) {
 		for _, name := range l.names {
 			if u := l.units[name]; u.m != nil && u.m.Next() <= l.now.Slow {
 				if l.ticks[name]++; l.ticks[name] > 3 {
-					l.t.Fatalf("%s wants to be ticked at one instant for ever", name)
+					l.t.Fatalf("%s wants to be ticked at the same instant without end", name)
 				}
 				l.setOwnVoter(u).Tick(l.now)
 				l.collect(u)

@@ -461,7 +461,7 @@ func TestGossipThatForgetsSomebody(t *testing.T) {
 	b.pass(time.Millisecond)
 	b.m.Gossip(b.now, []Seen{{"a", 1, vote.Alive}, {"b", 2, vote.Alive}})
 	if b.m.others["d"] != nil || b.m.others["e"] != nil {
-		t.Error("d and e are remembered for ever")
+		t.Error("d and e are never forgotten")
 	}
 	if b.m.others["a"] != nil {
 		t.Error("we are another")

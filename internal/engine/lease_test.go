@@ -275,7 +275,7 @@ func TestWhileTooManyCallsWaitFurtherOnesAreBusy(t *testing.T) {
 }
 
 // Readers take over the key of an unlocked writer while the loop has as many calls as may wait. The
-// voters must learn of it all the same: the readers hold the key, and other readers may come in.
+// voters must learn of it nevertheless: the readers hold the key, and other readers may come in.
 func TestAKeyIsLeftToReadersHoweverManyCallsWait(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *mesh) {
 		a := w.alone()

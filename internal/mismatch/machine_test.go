@@ -170,7 +170,7 @@ func TestWhoHasNoVoteStopsNobody(t *testing.T) {
 	}
 	w.pass(shownFor + 1)
 	if r := w.m.Refused(w.at()); len(r) != 0 {
-		t.Errorf("refused for ever: %+v", r)
+		t.Errorf("refused without end: %+v", r)
 	}
 }
 

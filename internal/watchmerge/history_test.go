@@ -251,7 +251,7 @@ func judge(told []Event, truth []string, before int, gaps bool) string {
 	case gap:
 		return "the gap doesn't end"
 	case held != 0:
-		return fmt.Sprintf("%d is held for ever", held)
+		return fmt.Sprintf("%d is held without end", held)
 	case !gaps && granted != len(truth):
 		return fmt.Sprintf("%d of %d grants were told", granted, len(truth))
 	}
