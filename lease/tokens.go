@@ -14,14 +14,14 @@ type knownTokens struct {
 }
 
 // propose returns the token proposed with a vote: the last token of a block (vote.BlockSize) above
-// all tokens that the key had at this voter. The bid is considered first, cut to slightly above
+// all tokens that the key had at this voter. The hint is considered first, cut to slightly above
 // this voter's own clock (vote.Skew), so that a requester with a clock in the year 2100 can't use
-// up tokens. An old bid is below the minimum token, and the minimum token differs between voters;
-// to make the voters agree nevertheless, a release carries a bid for the next request in the queue
-// (freed.bid).
-func (v *Voter) propose(k *key, bid vote.Token) vote.Token {
-	bid = min(bid, vote.TokenAt(v.now.Wall+vote.Micros(vote.Skew.Microseconds())))
-	return max(bid, k.highest.Above(), v.tokens.min.Above())
+// up tokens. An old hint is below the minimum token, and the minimum token differs between voters;
+// to make the voters agree nevertheless, a release carries a hint for the next request in the queue
+// (freed.tokenHint).
+func (v *Voter) propose(k *key, hint vote.Token) vote.Token {
+	hint = min(hint, vote.TokenAt(v.now.Wall+vote.Micros(vote.Skew.Microseconds())))
+	return max(hint, k.highest.Above(), v.tokens.min.Above())
 }
 
 // unique returns the token for an entry's vote after the requester's tally has settled on t. Shared

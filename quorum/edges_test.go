@@ -135,8 +135,8 @@ func TestAConfirmationCountsForItsOwnVoteOnly(t *testing.T) {
 	b.granted(n, true)
 }
 
-// While the link to a voter is broken, the voter may raise the token of its vote. The request hasn't
-// won with the earlier token, although the vote has the same serial number.
+// While the link to a voter is broken, the voter may raise the token of its vote. The request
+// hasn't won with the earlier token, although the vote has the same serial number.
 func TestATokenRaisedMeanwhileIsTheVotes(t *testing.T) {
 	b := newBench(t, 3)
 	b.all()

@@ -344,7 +344,7 @@ func TestAReleaseBringsABidIfSomebodyElsewhereWaits(t *testing.T) {
 			}
 			releases++
 			if got := o.Message.TokenHint; wanted && got != vote.TokenAt(b.now.Wall) || !wanted && got != 0 {
-				t.Errorf("wanted: %v: bid %d", wanted, got)
+				t.Errorf("wanted: %v: hint %d", wanted, got)
 			}
 		}
 		if releases != 2 {

@@ -169,11 +169,11 @@ func (q *Requester) end(r *request, lost bool) {
 	if r.state == statePending {
 		q.leavePending(r)
 	}
-	var bid vote.Token
+	var hint vote.Token
 	if r.contended {
-		// Bids of requests that waited for long are out of date, and each voter would propose a
+		// Hints of requests that waited for long are out of date, and each voter would propose a
 		// token of its own.
-		bid = q.stamps.tokenHint(q.now.Wall)
+		hint = q.stamps.tokenHint(q.now.Wall)
 	}
 	first := ^Set(0)
 	if r.state == stateWon && !lost && q.isUncontended(r) {
@@ -194,7 +194,7 @@ func (q *Requester) end(r *request, lost bool) {
 				x.relSerial = v.serial
 			}
 			m := q.sendOrdered(p, vote.Digest{}.Minus(gone), vote.KindRelease, r.number)
-			m.Lost, m.TokenHint = lost, bid
+			m.Lost, m.TokenHint = lost, hint
 			if !first.Has(p.place) {
 				q.later(p)
 			}

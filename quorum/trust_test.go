@@ -20,10 +20,10 @@ func TestOneVoterOfAJointElectorateIsNotBelievedAlone(t *testing.T) {
 	far := vote.MaxFrom(vote.TokenAt(f.now.Wall)) + 1_000_000
 	f.say("b", vote.Message{Kind: vote.KindPromise, Number: n, Serial: 1, Token: far})
 	if got := f.q.Counters().Distrusted; got != 1 || f.q.stamps.tokenHint(f.q.now.Wall) > far {
-		t.Errorf("%d tokens are refused, and the next bid is %d, where one voter has named %d", got, f.q.stamps.tokenHint(f.q.now.Wall), far)
+		t.Errorf("%d tokens are refused, and the next hint is %d, where one voter has named %d", got, f.q.stamps.tokenHint(f.q.now.Wall), far)
 	}
 	f.say("a", vote.Message{Kind: vote.KindPromise, Number: n, Serial: 1, Token: far})
 	if got := f.q.Counters().Distrusted; got != 1 || f.q.stamps.tokenHint(f.q.now.Wall) <= far {
-		t.Errorf("%d tokens are refused, and the next bid is %d, where two voters have named %d", got, f.q.stamps.tokenHint(f.q.now.Wall), far)
+		t.Errorf("%d tokens are refused, and the next hint is %d, where two voters have named %d", got, f.q.stamps.tokenHint(f.q.now.Wall), far)
 	}
 }

@@ -87,7 +87,7 @@ func appendMessage(b []byte, m *vote.Message) []byte {
 		b = strconv.AppendQuote(append(b, ' '), string(m.Key))
 	}
 	num("time ", uint64(m.Time))
-	num("bid ", uint64(m.TokenHint))
+	num("hint ", uint64(m.TokenHint))
 	num("token ", uint64(m.Token))
 	flag("try", m.Try)
 	flag("won", m.Won)

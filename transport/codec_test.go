@@ -480,7 +480,7 @@ func TestOutgoingMessagesBeyondALimitAreErrors(t *testing.T) {
 		{"a key that isn't UTF-8", change(request, func(m *vote.Message) { m.Key = "\xff" })},
 		{"a mode nobody speaks", change(request, func(m *vote.Message) { m.Mode = 2 })},
 		{"no mode", change(request, func(m *vote.Message) { m.Mode = 0 })},
-		{"a bid beyond 63 bits", change(request, func(m *vote.Message) { m.TokenHint = vote.MaxToken + 1 })},
+		{"a hint beyond 63 bits", change(request, func(m *vote.Message) { m.TokenHint = vote.MaxToken + 1 })},
 		{"a token beyond 63 bits", change(full(vote.KindConfirm), func(m *vote.Message) { m.Token = vote.MaxToken + 1 })},
 		{"an unknown reason", change(full(vote.KindRefused), func(m *vote.Message) { m.Reason = 99 })},
 		{"a negative TTL", change(full(vote.KindOpen), func(m *vote.Message) { m.TTL = -1 })},
@@ -488,7 +488,7 @@ func TestOutgoingMessagesBeyondALimitAreErrors(t *testing.T) {
 		{"a negative quiet time", change(full(vote.KindAck), func(m *vote.Message) { m.Quiet = -1 })},
 		{"too many entries", change(sync, func(m *vote.Message) { m.Entries = make([]vote.Entry, vote.MaxEntries+1) })},
 		{"an entry without a key", change(sync, func(m *vote.Message) { m.Entries[1].Key = "" })},
-		{"an entry's bid beyond 63 bits", change(sync, func(m *vote.Message) { m.Entries[1].TokenHint = vote.MaxToken + 1 })},
+		{"an entry's hint beyond 63 bits", change(sync, func(m *vote.Message) { m.Entries[1].TokenHint = vote.MaxToken + 1 })},
 		{"an entry's token beyond 63 bits", change(sync, func(m *vote.Message) { m.Entries[1].Token = vote.MaxToken + 1 })},
 		{"an entry without a mode", change(sync, func(m *vote.Message) { m.Entries[1].Mode = 0 })},
 		{"a vote's token beyond 63 bits", change(full(vote.KindAnswer), func(m *vote.Message) { m.Entries[0].Token = vote.MaxToken + 1 })},
@@ -544,7 +544,7 @@ func TestDecodeReadsWhatTheLibraryWrites(t *testing.T) {
 
 func TestIncomingBytesBeyondALimitAreErrors(t *testing.T) {
 	const request, sync, answer = int(vote.KindRequest), int(vote.KindSync), int(vote.KindAnswer)
-	entry := func(key any, bid, mode, token any) []any { return []any{specOf(key, mode), 1, 0, bid, 0, 0, 0, token} }
+	entry := func(key any, hint, mode, token any) []any { return []any{specOf(key, mode), 1, 0, hint, 0, 0, 0, token} }
 	many := make([]any, vote.MaxEntries+1)
 	for i := range many {
 		many[i] = entry("k", 1, 1, 1)
@@ -581,7 +581,7 @@ func TestIncomingBytesBeyondALimitAreErrors(t *testing.T) {
 		{"a key longer than the frame", []byte{0x96, byte(request), 1, 1, 0, 0, 0x98, 0xda, 0x02, 0x00, 'x'}},
 		{"a key of four gigabytes", []byte{0x96, byte(request), 1, 1, 0, 0, 0x98, 0xdb, 0xff, 0xff, 0xff, 0xff}},
 		{"a time beyond 63 bits", pack(t, request, 1, 1, uint64(1<<63), 0, specOf("k", 1))},
-		{"a bid beyond 63 bits", pack(t, request, 1, 1, 0, uint64(1<<63), specOf("k", 1))},
+		{"a hint beyond 63 bits", pack(t, request, 1, 1, 0, uint64(1<<63), specOf("k", 1))},
 		{"a mode nobody speaks", pack(t, request, 1, 1, 0, 0, specOf("k", 4))},
 		{"a mode that wraps round to a known one", pack(t, request, 1, 1, 0, 0, specOf("k", 257))},
 		{"permits of a lock", pack(t, request, 1, 1, 0, 0, []any{"k", 1, false, 3, 0, 0, 0, 0})},
@@ -611,7 +611,7 @@ func TestIncomingBytesBeyondALimitAreErrors(t *testing.T) {
 		{"an entry of too many words", pack(t, sync, 1, true, []any{append(entry("k", 1, 1, 1), 1)})},
 		{"an entry that is no array", pack(t, sync, 1, true, []any{1, 1, 1})},
 		{"an entry without a key", pack(t, sync, 1, true, []any{entry("", 1, 1, 1)})},
-		{"an entry's bid beyond 63 bits", pack(t, sync, 1, true, []any{entry("k", uint64(1<<63), 1, 1)})},
+		{"an entry's hint beyond 63 bits", pack(t, sync, 1, true, []any{entry("k", uint64(1<<63), 1, 1)})},
 		{"an entry without a mode", pack(t, sync, 1, true, []any{entry("k", 1, 0, 1)})},
 		{"an entry's token beyond 63 bits", pack(t, sync, 1, true, []any{entry("k", 1, 1, uint64(1<<63))})},
 		{"a short answer that claims to be the last", pack(t, answer, 1, true, []any{})},

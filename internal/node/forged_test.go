@@ -44,7 +44,7 @@ var forgeries = map[string]func(m *vote.Message){
 			}
 		}
 	},
-	"it bids one": func(m *vote.Message) {
+	"it hints at one": func(m *vote.Message) {
 		if m.Kind == vote.KindRequest || m.Kind == vote.KindRelease {
 			m.TokenHint = wrong
 		}

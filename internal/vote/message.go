@@ -14,7 +14,7 @@ const (
 	KindOpen
 	// KindSync is a chunk of the sync: Entries, End.
 	KindSync
-	// KindRequest asks for a key: Number, Spec, Time, Bid.
+	// KindRequest asks for a key: Number, Spec, Time, TokenHint.
 	KindRequest
 	// KindConfirm names the token on which a request's tally has settled, or the token of the lease
 	// once the request has won: Number, Serial, Token, Slot, Won. It is also the answer "held" to

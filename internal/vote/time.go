@@ -9,9 +9,9 @@ import "time"
 const RhoPerMille = 5
 
 // Skew is S of the protocol: how far a stamp may be from the median of the voters' clocks, how far
-// ahead of a voter's clock a bid may be, and how long an unused key is remembered individually. A
-// second is far above the differences between synchronised clocks, and short enough to bound how
-// often a node with a slow clock overtakes other nodes.
+// ahead of a voter's clock a token hint may be, and how long an unused key is remembered
+// individually. A second is far above the differences between synchronised clocks, and short enough
+// to bound how often a node with a slow clock overtakes other nodes.
 const Skew = time.Second
 
 // TokenQueryTimeout is how long a restarted voter asks the other voters for the highest token
