@@ -10,9 +10,9 @@ import (
 // request, so they are kept outside of the key's queue: the work for a request doesn't grow with
 // the number of TryLocks that were answered and are not released yet by their owners.
 //
-// A TryLock is aside exactly as long as its extras.taken isn't zero.
+// A TryLock is aside exactly as long as its coldFields.taken isn't zero.
 type aside struct {
-	all []*entry // each at its index extras.place, in no particular order
+	all []*entry // each at its index coldFields.place, in no particular order
 	// barred is how many of them are readers kept from a key of readers by a writer ahead of them.
 	barred int
 }
@@ -28,7 +28,7 @@ func (k *key) aside() []*entry {
 // standAside moves a TryLock out of the queue, since lease t blocks the TryLock.
 func (v *Voter) standAside(e *entry, t vote.Token, barred bool) {
 	k := e.key
-	x := v.spares.extra(e)
+	x := v.spares.coldFor(e)
 	if x.taken == 0 {
 		v.dequeue(e)
 		if k.answered == nil {
@@ -41,7 +41,7 @@ func (v *Voter) standAside(e *entry, t vote.Token, barred bool) {
 	x.taken = t
 }
 
-func (a *aside) bar(x *extras, barred bool) {
+func (a *aside) bar(x *coldFields, barred bool) {
 	if x.barred != barred {
 		x.barred = barred
 		if barred {
@@ -55,11 +55,11 @@ func (a *aside) bar(x *extras, barred bool) {
 // leaveAside takes a TryLock out of the list of those that were told. The caller puts it into the
 // queue, or drops it.
 func (k *key) leaveAside(e *entry) {
-	a, x := k.answered, e.extras
+	a, x := k.answered, e.coldFields
 	a.bar(x, false)
 	last := len(a.all) - 1
 	moved := a.all[last]
-	a.all[x.place], moved.extras.place = moved, x.place
+	a.all[x.place], moved.coldFields.place = moved, x.place
 	a.all[last] = nil
 	a.all = a.all[:last]
 	x.taken, x.place = 0, 0
@@ -202,7 +202,7 @@ func (v *Voter) notify(e *entry, o *obstacle) (first bool) {
 	was := e.cold().taken
 	if t == 0 || was == t || !e.s.ready() || e.s.applying.isSilent() {
 		if t != 0 && was == t {
-			e.key.answered.bar(e.extras, barred)
+			e.key.answered.bar(e.coldFields, barred)
 		}
 		return false
 	}
@@ -226,7 +226,7 @@ func (v *Voter) forgetTaken(k *key) {
 		if t == 0 {
 			back = append(back, e)
 		}
-		k.answered.bar(e.extras, barred)
+		k.answered.bar(e.coldFields, barred)
 	}
 	for _, e := range back {
 		k.leaveAside(e)

@@ -9,14 +9,14 @@ import (
 
 // entry is a request at this voter: in its key's queue, or (if serial isn't zero) with a vote for
 // the key. A million leases need a million entries, so the struct is kept small: rarely used fields
-// are in extras, and of the request's stamp only the parts not found elsewhere are stored.
+// are in coldFields, and of the request's stamp only the parts not found elsewhere are stored.
 type entry struct {
-	s         *session
-	key       *key    // nil once the entry has left its key after the end of its session; see ending
-	extras    *extras // nil for most entries
-	number    vote.Number
-	time      vote.Micros // of the request's stamp; see older
-	tokenHint vote.Token
+	s          *session
+	key        *key        // nil once the entry has left its key after the end of its session; see ending
+	coldFields *coldFields // nil for most entries
+	number     vote.Number
+	time       vote.Micros // of the request's stamp; see older
+	tokenHint  vote.Token
 
 	token  vote.Token   // of the vote, or of the lease reported by the owner
 	serial vote.Serial  // of the vote; zero without a vote
@@ -59,9 +59,9 @@ const (
 	askedRevoke          // a request waits, and asks for the key to be given back
 )
 
-// extras has the cold fields of an entry. Few requests need extras, and requests without contention
-// and without a time of their own hardly ever do.
-type extras struct {
+// coldFields has the cold fields of an entry. Few requests need them, and requests without
+// contention and without a time of their own hardly ever do.
+type coldFields struct {
 	beside                 vote.Number // see vote.Spec
 	length, delay, minHold time.Duration
 	// How long after the grant the owner's node ends the lease, or how much longer the lease lasts
@@ -90,15 +90,15 @@ type extras struct {
 	reason  string
 }
 
-// noExtras is the extras of an entry without extras. It is never written.
-var noExtras extras
+// noCold stands for the cold fields of an entry without cold fields. It is never written.
+var noCold coldFields
 
-// cold returns the entry's extras for reading.
-func (e *entry) cold() *extras {
-	if e.extras == nil {
-		return &noExtras
+// cold returns the entry's cold fields for reading.
+func (e *entry) cold() *coldFields {
+	if e.coldFields == nil {
+		return &noCold
 	}
-	return e.extras
+	return e.coldFields
 }
 
 // setSpec stores the rarely used fields of a request's vote.Spec, limited to what this voter can
@@ -107,7 +107,7 @@ func (v *Voter) setSpec(e *entry, w *vote.Spec) {
 	if w.Beside == 0 && w.Length <= 0 && w.Delay <= 0 && w.MinHold <= 0 && w.EndsAfter <= 0 {
 		return
 	}
-	x := v.spares.extra(e)
+	x := v.spares.coldFor(e)
 	x.beside, x.length, x.delay, x.minHold = w.Beside, max(w.Length, 0), v.within(w.Delay), v.within(w.MinHold)
 	x.lasts = w.EndsAfter
 }
@@ -121,15 +121,15 @@ func (e *entry) hold(now vote.Instant) {
 // ends notes when a held lease that lasts for a set time from now will end.
 func (e *entry) ends(now vote.Instant) {
 	if e.cold().lasts > 0 {
-		e.extras.endsAt = now.Add(e.extras.lasts)
+		e.coldFields.endsAt = now.Add(e.coldFields.lasts)
 	}
 }
 
-func (e *entry) revokes() bool { return e.extras != nil && e.extras.revokes }
+func (e *entry) revokes() bool { return e.coldFields != nil && e.coldFields.revokes }
 
 // from returns when the request arrived.
 func (e *entry) from() vote.Instant {
-	if x := e.extras; x != nil && x.from != 0 {
+	if x := e.coldFields; x != nil && x.from != 0 {
 		return x.from
 	}
 	return e.since
@@ -139,7 +139,7 @@ func (e *entry) from() vote.Instant {
 func (v *Voter) votedAt(e *entry, at vote.Instant) {
 	if e.since != at {
 		from := e.from()
-		v.spares.extra(e).from = from
+		v.spares.coldFor(e).from = from
 		e.since = at
 	}
 }
@@ -150,8 +150,8 @@ func (e *entry) voteless() {
 		e.key.voted--
 	}
 	e.serial, e.slot, e.since = 0, 0, e.from()
-	if e.extras != nil {
-		e.extras.until = 0
+	if e.coldFields != nil {
+		e.coldFields.until = 0
 	}
 }
 
@@ -219,5 +219,5 @@ func (e *entry) upgrades(f *entry) bool {
 // canReceive reports whether a vote could be given to e now. A session may have ended at this very
 // instant without being removed yet.
 func (e *entry) canReceive(now vote.Instant) bool {
-	return e.s.ready() && !e.s.receipts.deaf && e.s.deadline > now && e.cold().taken == 0 && !e.dormant
+	return e.s.ready() && !e.s.receipts.answerLost && e.s.deadline > now && e.cold().taken == 0 && !e.dormant
 }

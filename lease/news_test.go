@@ -165,7 +165,7 @@ func TestALookAtAPrefixIsInOrderAndBounded(t *testing.T) {
 	}
 	for i := range 5 {
 		k := l.v.keys.find(vote.Key(fmt.Sprintf("p/%03d", i)))
-		l.v.spares.extra(k.votes.all()[0]).value = make([]byte, vote.MaxQueriedBytes/4)
+		l.v.spares.coldFor(k.votes.all()[0]).value = make([]byte, vote.MaxQueriedBytes/4)
 	}
 	if keys, gap := look("p/"); len(keys) != 5 || !gap {
 		t.Errorf("%d keys with large values, gap %v", len(keys), gap)

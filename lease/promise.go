@@ -222,8 +222,8 @@ func (v *Voter) promise(e *entry, slot vote.Slot, by freed) bool {
 	e.serial, e.slot, e.want = v.votes.nextSerial(), slot, 0
 	v.votedAt(e, v.now.Slow)
 	e.inquired, e.asked = false, askedNothing
-	if e.extras != nil || by.grace != 0 {
-		x := v.spares.extra(e)
+	if e.coldFields != nil || by.grace != 0 {
+		x := v.spares.coldFor(e)
 		x.until, x.timed, x.grace = 0, 0, by.grace
 	}
 	if !e.held {
@@ -456,7 +456,7 @@ func (v *Voter) share(s *session, m *vote.Message) {
 // request of the sender's session.
 func (v *Voter) release(s *session, m *vote.Message) {
 	if e := s.entries.m[m.Number]; e != nil {
-		if x := e.extras; x != nil && m.Lost {
+		if x := e.coldFields; x != nil && m.Lost {
 			x.until = 0 // the lease has ended at its owner, so its length no longer blocks the key
 		}
 		v.drop(e, m.Lost, m.TokenHint)

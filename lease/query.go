@@ -62,7 +62,7 @@ func (v *Voter) askHandOffs(k *key, by vote.NodeID) {
 	}
 	f := k.votes.all()[i]
 	if x := f.cold(); x.version == 0 && !x.counts && f.s.ready() && !f.s.applying.isSilent() {
-		v.spares.extra(f).counts = true
+		v.spares.coldFor(f).counts = true
 		m := v.push(f.s, vote.KindContended, f.number)
 		m.Who, m.Token = by, vote.AskHandOffs
 	}

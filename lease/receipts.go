@@ -21,16 +21,16 @@ import (
 // only on a declaration that covers the extension. Refreshes of one stream arrive in the order in
 // which they were sent.
 type receipts struct {
-	open bool // the newest extension isn't known to be received; if false, first and sure are zero
+	open bool // the newest extension isn't known to be received; if false, the next two are zero
 	// first is when the earliest message with an extension not known to be received was sent, on
 	// the owner's clock.
-	first vote.Instant
-	sure  vote.Instant // the session's deadline without the extensions from first on
-	// deaf : the owner has opened the stream without having received the answer to its previous
-	// sync. The owner gets no votes until a refresh shows that the owner receives answers:
+	first             vote.Instant
+	confirmedDeadline vote.Instant // the session's deadline without the extensions from first on
+	// answerLost : the owner has opened the stream without having received the answer to its
+	// previous sync. The owner gets no votes until a refresh shows that the owner receives answers:
 	// otherwise the owner would take a key from waiting requests anew in each TTL, for as long as
 	// the one-way cut lasts.
-	deaf bool
+	answerLost bool
 }
 
 // readReceipt reads from a refresh or an open message which of this voter's answers the sender has
@@ -43,15 +43,15 @@ func (v *Voter) readReceipt(s *session, m *vote.Message, void bool) (extends boo
 	if !says || m.Heard >= h.first {
 		// The owner may have received none of the extensions after the first; the voter then keeps
 		// the owner's keys a little longer than necessary.
-		h.open, h.first, h.sure = false, 0, 0
+		h.open, h.first, h.confirmedDeadline = false, 0, 0
 	}
 	if !says || !void {
 		return true
 	}
 	if h.open {
 		v.count.Voided++
-		s.deadline = h.sure
-		h.open, h.first, h.sure = false, 0, 0
+		s.deadline = h.confirmedDeadline
+		h.open, h.first, h.confirmedDeadline = false, 0, 0
 		v.sessions.rescan()
 		v.at(s.deadline)
 	}
@@ -64,18 +64,18 @@ func (v *Voter) extendSession(s *session) { s.deadline = max(s.deadline, v.now.S
 // extendBy extends a session by the acknowledgement of a refresh, which may be declared void later.
 func (v *Voter) extendBy(s *session, m *vote.Message) {
 	if h := &s.receipts; !h.open && m.Heard != 0 {
-		h.open, h.first, h.sure = true, m.Sent, s.deadline
+		h.open, h.first, h.confirmedDeadline = true, m.Sent, s.deadline
 	}
 	v.extendSession(s)
 }
 
-// hearsUs records that a session's owner has received the answer to its sync, and schedules the
-// keys of the session's waiting requests.
-func (v *Voter) hearsUs(s *session) {
-	if !s.receipts.deaf {
+// answerReceived records that a session's owner has received the answer to its sync, and schedules
+// the keys of the session's waiting requests.
+func (v *Voter) answerReceived(s *session) {
+	if !s.receipts.answerLost {
 		return
 	}
-	s.receipts.deaf = false
+	s.receipts.answerLost = false
 	v.undertake(&scheduling{s, len(s.all)})
 }
 
@@ -106,11 +106,11 @@ func (t *scheduling) run(v *Voter) (done bool) {
 	return true
 }
 
-// unheard reports whether a sync shows that the sender doesn't count the vote of an entry, although
-// the vote's proposal timeout is over and other requests wait for the key. The vote is then as good
-// as yielded: messages about the vote on the earlier stream are void, and the answer to the sync,
-// which would report the vote again, has not been sent.
-func (v *Voter) unheard(e *entry, st *vote.Entry) bool {
+// voteUnreceived reports whether a sync shows that the sender doesn't count the vote of an entry,
+// although the vote's proposal timeout is over and other requests wait for the key. The vote is
+// then as good as yielded: messages about the vote on the earlier stream are void, and the answer
+// to the sync, which would report the vote again, has not been sent.
+func (v *Voter) voteUnreceived(e *entry, st *vote.Entry) bool {
 	if e.serial == 0 || e.held || st.Token != 0 || st.Serial == e.serial || v.now.Slow < e.term() {
 		return false
 	}

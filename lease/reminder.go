@@ -62,7 +62,7 @@ func (h *reminders) take() reminder {
 // remind schedules a check of a vote at an instant.
 func (v *Voter) remind(e *entry, at vote.Instant) {
 	v.at(at)
-	x := v.spares.extra(e)
+	x := v.spares.coldFor(e)
 	if x.timed != 0 && x.timed <= at && x.timed > v.now.Slow {
 		return // the vote is checked earlier, and then scheduled anew
 	}
@@ -79,7 +79,7 @@ func (v *Voter) advanceReminders() {
 		if e == nil {
 			continue
 		}
-		x := v.spares.extra(e)
+		x := v.spares.coldFor(e)
 		if x.timed > v.now.Slow {
 			// A later check is scheduled: this reminder is left over from before the vote became
 			// residual, was reclaimed, or got an earlier check.

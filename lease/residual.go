@@ -25,7 +25,7 @@ func (v *Voter) within(d time.Duration) time.Duration { return min(max(d, 0), v.
 // stays returns until when an entry's vote stands after the entry's end. The vote ends at once if
 // that instant has passed.
 func (v *Voter) stays(e *entry, lapsed bool) (until vote.Instant) {
-	x := e.extras
+	x := e.coldFields
 	if e.serial == 0 || x == nil {
 		return 0
 	}
@@ -106,7 +106,7 @@ func (v *Voter) leaveResidual(e *entry, until vote.Instant, lapsed bool) {
 func (v *Voter) residualOf(e *entry, until vote.Instant, lapsed bool) *entry {
 	g := v.spares.copyOf(e)
 	g.residual, g.held = true, true
-	x := v.spares.extra(g)
+	x := v.spares.coldFor(g)
 	if !lapsed || x.until <= v.now.Slow {
 		x.length = 0
 	}
@@ -162,10 +162,10 @@ func (v *Voter) reclaim(e *entry, yielded vote.Serial) bool {
 		}
 		e.s.digest = e.s.digest.Plus(vote.DigestOfVote(e.serial))
 		if had.timed != 0 {
-			v.spares.extra(e).timed = had.timed // the vote keeps its serial, and so its timers
+			v.spares.coldFor(e).timed = had.timed // the vote keeps its serial, and so its timers
 		}
 		if until != 0 {
-			v.spares.extra(e).until = until
+			v.spares.coldFor(e).until = until
 			v.remind(e, until)
 		}
 		v.spares.discard(g)
@@ -215,7 +215,7 @@ func (v *Voter) unlisted(s *session, n vote.Number) {
 			continue
 		}
 		v.report(vote.Ended, g)
-		x := v.spares.extra(g)
+		x := v.spares.coldFor(g)
 		x.length, x.until = 0, 0 // the rest of the lease itself ends
 		if x.until = v.stays(g, true); x.until <= v.now.Slow {
 			v.expireResidual(g)
@@ -258,7 +258,7 @@ func (v *Voter) extend(s *session, m *vote.Message) {
 		return
 	}
 	if m.TTL > 0 {
-		if v.spares.extra(e).lasts = m.TTL; e.held {
+		if v.spares.coldFor(e).lasts = m.TTL; e.held {
 			e.ends(v.now.Slow)
 		}
 	}
@@ -272,7 +272,7 @@ func (v *Voter) extend(s *session, m *vote.Message) {
 		}
 		return
 	}
-	x := e.extras
+	x := e.coldFields
 	// Under a shorter maximum TTL the vote doesn't end sooner than promised: its owner counts on an
 	// extension under the electorate before (found by worlds with dynamic membership).
 	x.until = max(x.until, v.now.Slow.Add(min(x.length, v.grantLimit())))
@@ -290,7 +290,7 @@ func (v *Voter) outlasted(e *entry) {
 	k := e.key
 	v.lapsed()
 	v.push(e.s, vote.KindLapsed, e.number).Serial = e.serial
-	v.spares.extra(e).until = 0
+	v.spares.coldFor(e).until = 0
 	// Held or not: the request may have won, and the report of the win may be lost
 	if until := v.stays(e, true); until > v.now.Slow {
 		v.leaveResidual(e, until, true)

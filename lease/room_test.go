@@ -170,7 +170,7 @@ func TestWhatIsUsedAgainIsAsGoodAsNew(t *testing.T) {
 	for range 2 * spareMax {
 		e, k := v.spares.entries.get(), v.spares.keys.get()
 		e.held, e.number, e.key = true, 7, k
-		v.spares.extra(e).reason = "why"
+		v.spares.coldFor(e).reason = "why"
 		k.name, k.tries = "k", 3
 		k.votes.add(e)
 		k.votes.add(v.spares.copyOf(e))
@@ -179,7 +179,7 @@ func TestWhatIsUsedAgainIsAsGoodAsNew(t *testing.T) {
 		}
 		v.spares.keys.put(k)
 		e, k = v.spares.entries.get(), v.spares.keys.get()
-		if *e != (entry{}) || *k != (key{}) || e.cold().reason != "" || v.spares.extra(e).reason != "" {
+		if *e != (entry{}) || *k != (key{}) || e.cold().reason != "" || v.spares.coldFor(e).reason != "" {
 			t.Fatalf("%+v, %+v", e, k)
 		}
 	}

@@ -10,7 +10,7 @@ import (
 
 // session is an incarnation of a node at this voter. Deadlines are kept per session: every vote and
 // every place in a queue lasts as long as its session, except for votes with an end of their own
-// (extras.until).
+// (coldFields.until).
 type session struct {
 	id              vote.SessionID
 	gen             vote.Generation
@@ -122,7 +122,7 @@ func (v *Voter) open(conn vote.Conn, from vote.SessionID, m *vote.Message) {
 	s.spoke, s.awaitsEnd, s.applying = false, false, nil
 	s.conn, s.stream, s.linked = conn, m.Stream, true
 	s.syncing, s.complete, s.listed, s.syncSent = true, false, nil, m.Sent
-	s.extends, s.receipts.deaf = extends, m.Void
+	s.extends, s.receipts.answerLost = extends, m.Void
 	s.processed, s.pushed, s.received, s.mark = 0, 0, 0, 0
 	v.sessions.rescan()
 	if s.candidate || v.sessions.contested(s) {
@@ -171,7 +171,7 @@ func (v *Voter) refresh(s *session, m *vote.Message) {
 	if extends {
 		v.extendBy(s, m)
 	}
-	v.hearsUs(s)
+	v.answerReceived(s)
 	s.setProposalTimeout(m.RTT)
 	if s.reaches = m.RTT > 0; s.reaches {
 		v.resetRounds(s)

@@ -184,6 +184,6 @@ func (v *Voter) sendContended(f, w *entry) {
 	m := v.push(f.s, vote.KindContended, f.number)
 	m.Who = w.s.id.Node
 	if urge {
-		f.asked, m.Revoke, m.Text = askedRevoke, true, w.extras.reason
+		f.asked, m.Revoke, m.Text = askedRevoke, true, w.coldFields.reason
 	}
 }

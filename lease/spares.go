@@ -3,33 +3,33 @@ package lease
 // spares keeps the structs of requests and keys that have ended, for the next requests and keys.
 type spares struct {
 	entries spare[entry]
-	extras  spare[extras]
+	cold    spare[coldFields]
 	keys    spare[key]
 }
 
-// extra returns the entry's extras for writing.
-func (p *spares) extra(e *entry) *extras {
-	if e.extras == nil {
-		e.extras = p.extras.get()
+// coldFor returns the entry's cold fields for writing.
+func (p *spares) coldFor(e *entry) *coldFields {
+	if e.coldFields == nil {
+		e.coldFields = p.cold.get()
 	}
-	return e.extras
+	return e.coldFields
 }
 
 // discard recycles the memory of an entry without references.
 func (p *spares) discard(e *entry) {
-	if e.extras != nil {
-		p.extras.put(e.extras)
+	if e.coldFields != nil {
+		p.cold.put(e.coldFields)
 	}
 	p.entries.put(e)
 }
 
-// copyOf returns a copy of an entry, with extras of its own.
+// copyOf returns a copy of an entry, with cold fields of its own.
 func (p *spares) copyOf(e *entry) *entry {
 	g := p.entries.get()
 	*g = *e
-	if e.extras != nil {
-		g.extras = p.extras.get()
-		*g.extras = *e.extras
+	if e.coldFields != nil {
+		g.coldFields = p.cold.get()
+		*g.coldFields = *e.coldFields
 	}
 	return g
 }

@@ -37,13 +37,13 @@ func (v *Voter) updateListed(e *entry, st *vote.Entry) {
 	switch {
 	case e.serial != 0 && (e.serial <= st.Yielded || won && st.Slot != 0 && st.Slot != e.slot):
 		v.requeue(e, st.Slot)
-	case v.unheard(e, st):
+	case v.voteUnreceived(e, st):
 		v.count.Unheard++
 		v.requeue(e, st.Slot)
 	}
 	e.inquired, e.asked, e.dormant = false, askedNothing, false
-	if e.extras != nil {
-		e.extras.counts = false
+	if e.coldFields != nil {
+		e.coldFields.counts = false
 	}
 	k.rejoin(e)
 	if e.mode == vote.Exclusive && st.Mode == vote.Shared {

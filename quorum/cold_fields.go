@@ -9,9 +9,9 @@ import (
 
 // coldFields has the cold fields of a request: options besides the key, and state needed while
 // votes come and go. An uncontended lease has none of these, so that a million such leases fit into
-// a few hundred megabytes. A request gets its rare when a field must be set, and keeps it.
+// a few hundred megabytes. A request gets its cold fields when a field must be set, and keeps them.
 //
-// The accessors below handle a missing rare.
+// The accessors below handle a request without cold fields.
 type coldFields struct {
 	opts             RequestOptions // for a request with more than a key and a mode
 	version          uint64         // of the value
@@ -31,7 +31,7 @@ type coldFields struct {
 	votes    []coldVote // by place of the voter
 }
 
-// coldVote has the cold fields of a voter's vote; see counted.
+// coldVote has the cold fields of a voter's vote; see countedVote.
 type coldVote struct {
 	// The newest vote given back to this incarnation of the voter: this vote and all older votes
 	// are void.

@@ -244,7 +244,7 @@ func (q *Requester) readVote(p *peer, t *answerReading, r *request) {
 		r.drop(p.place)
 	}
 	if r.state != stateEnding && v.sent {
-		q.sendExtras(p, r)
+		q.sendValueAndRevoke(p, r)
 	}
 }
 

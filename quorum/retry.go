@@ -37,5 +37,5 @@ func (q *Requester) sendRequest(p *peer, r *request) {
 	}
 	m := q.sendOrdered(p, vote.DigestOfRequest(r.number), vote.KindRequest, r.number)
 	m.Spec, m.Time, m.TokenHint = r.spec(q.now.Fast), r.time, r.tokenHint
-	q.sendExtras(p, r)
+	q.sendValueAndRevoke(p, r)
 }

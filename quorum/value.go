@@ -2,9 +2,9 @@ package quorum
 
 import "github.com/lockmesh/lockmesh/internal/vote"
 
-// sendExtras sends a voter the extras of a request: its value, and a revoke request to the holder
-// of the key. The extras follow the request, or the answer to the sync that listed the request.
-func (q *Requester) sendExtras(p *peer, r *request) {
+// sendValueAndRevoke sends a voter the value of a request, and its revoke request to the holder of
+// the key. Both follow the request, or the answer to the sync that listed the request.
+func (q *Requester) sendValueAndRevoke(p *peer, r *request) {
 	x := r.cold
 	if x == nil {
 		return
@@ -54,7 +54,7 @@ func (q *Requester) setVersion(r *request, version uint64, value []byte) {
 	x.opts.Value, x.version = value, version
 	for _, p := range q.peers {
 		if p.up() && p.answeredAbout(r) && r.votes[p.place].sent {
-			q.sendExtras(p, r)
+			q.sendValueAndRevoke(p, r)
 		}
 	}
 }

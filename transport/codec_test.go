@@ -544,7 +544,9 @@ func TestDecodeReadsWhatTheLibraryWrites(t *testing.T) {
 
 func TestIncomingBytesBeyondALimitAreErrors(t *testing.T) {
 	const request, sync, answer = int(vote.KindRequest), int(vote.KindSync), int(vote.KindAnswer)
-	entry := func(key any, hint, mode, token any) []any { return []any{specOf(key, mode), 1, 0, hint, 0, 0, 0, token} }
+	entry := func(key any, hint, mode, token any) []any {
+		return []any{specOf(key, mode), 1, 0, hint, 0, 0, 0, token}
+	}
 	many := make([]any, vote.MaxEntries+1)
 	for i := range many {
 		many[i] = entry("k", 1, 1, 1)

@@ -70,7 +70,7 @@ func init() {
 		"lease.session.syncSent":   ifStating, // only the answer depends on it, as an echo
 		// A promise begins by setting these anew.
 		"lease.entry.since": ifVoted, "lease.entry.inquired": ifVoted, "lease.entry.asked": ifVoted,
-		"lease.extras.timed": skip, // see extras
+		"lease.coldFields.timed": skip, // see coldFields
 		// Everything is refreshed at each tick, so this never makes a difference.
 		"quorum.peer.refreshAt": skip,
 
@@ -106,7 +106,7 @@ func init() {
 		"lease.Voter.clock": missesNothing,
 
 		// How long a state has lasted matters only to queries and watches, and there are none here.
-		"lease.extras.from": skip, "lease.Voter.news": none, "lease.keyTable.catalog": none,
+		"lease.coldFields.from": skip, "lease.Voter.news": none, "lease.keyTable.catalog": none,
 		"lease.Voter.queries": none, "lease.session.applying": none, "quorum.queryTable.queries": none, "quorum.queryTable.queriesDue": skip,
 		"quorum.queryTable.watches": none,
 		// These matter for leases with a length of their own, or a minimum hold time.
@@ -125,7 +125,7 @@ func init() {
 	// caches in other ways.
 	forms = map[string]rule{
 		"lease.keyTable.byName": elements, "lease.session.entries": elements, "lease.keyTable.idle": resting,
-		"lease.key.votes": entries, "lease.key.queue": entries, "lease.key.endedShared": spent, "lease.entry.extras": extras,
+		"lease.key.votes": entries, "lease.key.queue": entries, "lease.key.endedShared": spent, "lease.entry.coldFields": coldFields,
 		"lease.keyTable.every": skip, "lease.key.at": skip, "lease.session.all": skip, "lease.entry.at": skip,
 		"lease.sessionTable.due": skip, "lease.sessionTable.moved": skip, "lease.sessionTable.recent": skip, "lease.outbox.unsent": skip,
 		"lease.Voter.spares": skip,
@@ -338,9 +338,9 @@ func resting(e *encoder, _, v reflect.Value) {
 	}
 }
 
-// extras writes the cold fields of an entry. Missing extras are the same as empty extras, and an
+// coldFields writes the cold fields of an entry. Missing fields are the same as zero fields, and an
 // expired reminder is the same as none.
-func extras(e *encoder, in, v reflect.Value) {
+func coldFields(e *encoder, in, v reflect.Value) {
 	x := reflect.Zero(v.Type().Elem())
 	if !v.IsNil() {
 		x = v.Elem()

@@ -9,7 +9,7 @@ func (v *Voter) set(s *session, m *vote.Message) {
 	if e == nil || len(m.Value) > vote.MaxValueLen {
 		return
 	}
-	if x := v.spares.extra(e); m.Version > x.version {
+	if x := v.spares.coldFor(e); m.Version > x.version {
 		was, _ := vote.ReadVersion(x.version)
 		is, _ := vote.ReadVersion(m.Version)
 		x.version, x.value = m.Version, m.Value
@@ -27,7 +27,7 @@ func (v *Voter) revokeForRequest(s *session, m *vote.Message) {
 	if e == nil {
 		return
 	}
-	x := v.spares.extra(e)
+	x := v.spares.coldFor(e)
 	if !x.revokes {
 		e.key.revoking++
 	}
