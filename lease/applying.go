@@ -7,7 +7,7 @@ import (
 // MaxLater bounds how many messages of a session wait while the session's sync is applied. The
 // voter closes the connection of a node that sends more messages in the meantime; the node then
 // resyncs. Applying a million entries takes about a second, and a node that asks for ten thousand
-// locks in that second is served.
+// locks in that second gets them.
 const MaxLater = 16384
 
 // applying is the task of applying a session's sync ([vote.KindSync]): the
@@ -51,7 +51,7 @@ const (
 	applyUnlisted                    // ends residual votes with a length, if missing in the sync
 	applyAnswers                     // lists the session's votes in the answer, up to the end mark
 	applyRefuses                     // reports the requests that were not accepted
-	applyTells                       // reports changes during the answer
+	applyNotifies                    // reports changes during the answer
 	applyCatchesUp                   // processes the messages in later
 	applied
 )
@@ -122,18 +122,18 @@ func (t *applying) step(v *Voter) {
 		t.answers(v, i)
 	case t.phase == applyRefuses && i < len(t.refused):
 		v.turnAway(t.s, &t.refused[i])
-	case t.phase == applyTells && i < len(t.listed):
-		t.tells(v, i)
+	case t.phase == applyNotifies && i < len(t.listed):
+		t.notifies(v, i)
 	case t.phase == applyCatchesUp && i < len(t.later):
 		v.obey(t.s, &t.later[i])
 		t.later[i] = vote.Message{}
 	default:
-		t.goesOver(v)
+		t.nextPhase(v)
 	}
 }
 
-// goesOver ends a phase and begins the next phase.
-func (t *applying) goesOver(v *Voter) {
+// nextPhase ends a phase and begins the next phase.
+func (t *applying) nextPhase(v *Voter) {
 	switch s := t.s; t.phase {
 	case applyDrops:
 		s.syncing = false
@@ -199,7 +199,7 @@ func (t *applying) enterListed(v *Voter, i int) {
 			return // a vote among perhaps thousands that stays as it was changes nothing for its key
 		}
 	}
-	v.serve(e.key)
+	v.grantVotes(e.key)
 }
 
 // answers adds the vote of a listed request to the answer.
@@ -217,9 +217,9 @@ func (t *applying) answers(v *Voter, i int) {
 	t.chunk = append(t.chunk, vote.Entry{Number: e.number, Serial: e.serial, Slot: e.slot, Token: e.token})
 }
 
-// tells sends the state of a request beyond its vote, and also the vote if the vote was given after
-// the answer had passed the request.
-func (t *applying) tells(v *Voter, i int) {
+// notifies sends the state of a request beyond its vote, and also the vote if the vote was given
+// after the answer had passed the request.
+func (t *applying) notifies(v *Voter, i int) {
 	e := t.entry(i)
 	if e == nil {
 		return
@@ -229,7 +229,7 @@ func (t *applying) tells(v *Voter, i int) {
 	}
 	switch {
 	case e.mode == vote.Shared && e.serial != 0:
-		v.tellsOne(e)
+		v.scheduleReader(e)
 	case e.held:
 		v.schedule(e.key)
 	default:
@@ -244,17 +244,17 @@ func (t *applying) tells(v *Voter, i int) {
 	v.reportWait(e)
 }
 
-// tellsOne is schedule for a reader with a vote, to whose owner the voter may send messages again:
-// the owner is asked for the vote, or told that another request waits. The key may have thousands
-// of other readers, and nothing has changed for them.
-func (v *Voter) tellsOne(e *entry) {
+// scheduleReader is schedule for a reader with a vote, to whose owner the voter may send messages
+// again: the owner is asked for the vote, or told that another request waits. The key may have
+// thousands of other readers, and nothing has changed for them.
+func (v *Voter) scheduleReader(e *entry) {
 	k := e.key
 	v.toil(len(k.queue.all()) / scanned)
 	if w := k.next(v.now.Slow); w != nil && !w.compatible(e) {
 		v.inquireOrNotify(e, w)
 	}
 	if e.held && v.notifyTaken(k) {
-		v.serve(k)
+		v.grantVotes(k)
 	}
 }
 

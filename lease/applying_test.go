@@ -404,8 +404,8 @@ func TestALongStatementOfALifeThatIsSuperseded(t *testing.T) {
 	}
 }
 
-// A voter that receives a sync of many requests while quiet serves the requests in steps when the
-// startup quarantine ends.
+// A voter that receives a sync of many requests while quiet schedules the requests in steps when
+// the startup quarantine ends.
 func TestTheEndOfTheQuietTimeGivesWay(t *testing.T) {
 	const n = 20_000
 	s := newStater(t, 2)

@@ -63,5 +63,5 @@ func (v *Voter) resetRound(e *entry) {
 		e.key.insert(e)
 	}
 	v.forgetTaken(e.key) // a writer may now be queued behind e
-	v.serve(e.key)
+	v.grantVotes(e.key)
 }

@@ -113,10 +113,10 @@ func (v *Voter) freeOfEnded(k *key, by freed) {
 	}
 }
 
-// clear removes all entries of ended sessions from a key, and then serves the key, once: serving it
-// after each removal would take time quadratic in the number of entries. clear makes a single pass
-// over the key's queue; the order of the queue leaves no other way. The rest of the work for each
-// removed entry is left to the task, which finds the entry without a key.
+// clear removes all entries of ended sessions from a key, and then schedules the key, once:
+// scheduling it after each removal would take time quadratic in the number of entries. clear makes
+// a single pass over the key's queue; the order of the queue leaves no other way. The rest of the
+// work for each removed entry is left to the task, which finds the entry without a key.
 //
 // Where thousands of readers share the key, clear may end with the work half done, and reports that
 // it isn't done: the votes left keep writers from the key a little longer.

@@ -85,14 +85,14 @@ func (v *Voter) publish(s *vote.View) {
 			n.watched.note(w.interest(), v.now.Slow, v.cfg.MaxTTL, min(w.asked, n.forgotten()))
 			w.seq = n.seq - 1 // while it waited, there was no event for it
 		}
-		v.undertake(&telling{who})
+		v.undertake(&notifying{who})
 	}
 }
 
-// telling is the task of answering watches.
-type telling struct{ who []*watcher }
+// notifying is the task of answering watches.
+type notifying struct{ who []*watcher }
 
-func (t *telling) run(v *Voter) (done bool) {
+func (t *notifying) run(v *Voter) (done bool) {
 	for len(t.who) > 0 {
 		if v.tired() {
 			return false
@@ -107,7 +107,7 @@ func (t *telling) run(v *Voter) (done bool) {
 	return true
 }
 
-// told is the cost of notifying a watch, in units of [Budget]: a message is built and sent.
+// notifyCost is the cost of notifying a watch, in units of [Budget]: a message is built and sent.
 const notifyCost = 4
 
 func (v *Voter) sendNews(w *watcher, views []vote.View, seq uint64, gap bool) {

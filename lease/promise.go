@@ -6,7 +6,7 @@ import (
 	"github.com/lockmesh/lockmesh/internal/vote"
 )
 
-// request puts a new request into the queue of its key, and serves the key.
+// request puts a new request into the queue of its key, and schedules the key.
 func (v *Voter) request(s *session, m *vote.Message) {
 	if s.entries.m[m.Number] != nil {
 		return
@@ -34,7 +34,7 @@ func (v *Voter) turnAway(s *session, why *refusal) {
 // enter puts a new entry into the queue of its key. If the voter rejects the request, enter returns
 // the reason.
 func (v *Voter) enter(s *session, st *vote.Entry) (*entry, refusal) {
-	if len(s.entries.m) >= MaxRequests || !v.serves(&st.Spec) {
+	if len(s.entries.m) >= MaxRequests || !v.canGrant(&st.Spec) {
 		return nil, refusal{kind: vote.KindBusy, number: st.Number}
 	}
 	k := v.keys.find(st.Key)
@@ -90,9 +90,9 @@ func (v *Voter) enter(s *session, st *vote.Entry) (*entry, refusal) {
 	return e, refusal{}
 }
 
-// serves reports whether a voter can serve a request specification at all. A length above the
-// configured maximum TTL isn't cut: the owner would count on the rest.
-func (v *Voter) serves(w *vote.Spec) bool {
+// canGrant reports whether a voter can grant votes to a request specification at all. A length
+// above the configured maximum TTL isn't cut: the owner would count on the rest.
+func (v *Voter) canGrant(w *vote.Spec) bool {
 	return w.Length <= v.mayAsk() && (w.Mode != vote.Permit || w.Permits > 0 && w.Permits <= vote.MaxPermits)
 }
 
@@ -137,13 +137,13 @@ type freed struct {
 	tokenHint vote.Token    // of the release, for the next request; zero for none. See propose
 }
 
-// serve gives votes for a key to the next requests in the queue for which there is room. For a
-// request without room, serve asks the owners of the blocking votes whether they need the votes.
-// Where many readers wait, a task serves the rest of them: see serving.
-func (v *Voter) serve(k *key) { v.serveFreed(k, freed{}) }
+// grantVotes gives votes for a key to the next requests in the queue for which there is room. For a
+// request without room, grantVotes asks the owners of the blocking votes whether they need the
+// votes. Where many readers wait, a task grants the rest of the votes: see granting.
+func (v *Voter) grantVotes(k *key) { v.grantFreed(k, freed{}) }
 
-// serveFreed is serve where a vote for the key has just ended.
-func (v *Voter) serveFreed(k *key, by freed) {
+// grantFreed is grantVotes where a vote for the key has just ended.
+func (v *Voter) grantFreed(k *key, by freed) {
 	v.freeOfEnded(k, by)
 	if k.queue.empty() || !v.counting() {
 		return
@@ -177,7 +177,7 @@ func (v *Voter) serveFreed(k *key, by freed) {
 				i = 0
 			}
 			if v.toil(1); v.tired() {
-				v.serveLater(k)
+				v.grantLater(k)
 				return
 			}
 			continue
@@ -191,23 +191,23 @@ func (v *Voter) serveFreed(k *key, by freed) {
 	}
 }
 
-// serving is the task of giving votes for a key to the rest of the requests for which there is
+// granting is the task of giving votes for a key to the rest of the requests for which there is
 // room. Until then they wait, as if their requests came later.
-type serving struct{ k *key }
+type granting struct{ k *key }
 
 // serveLater leaves the rest of a key's queue to a task.
-func (v *Voter) serveLater(k *key) {
-	if !k.serving && !k.queue.empty() {
-		k.serving = true
-		v.postpone(&serving{k})
+func (v *Voter) grantLater(k *key) {
+	if !k.granting && !k.queue.empty() {
+		k.granting = true
+		v.postpone(&granting{k})
 	}
 }
 
-func (t *serving) run(v *Voter) (done bool) {
-	// The key may have been forgotten meanwhile, and the struct have another name: serving a key
+func (t *granting) run(v *Voter) (done bool) {
+	// The key may have been forgotten meanwhile, and the struct have another name: granting
 	// once more does no harm.
-	t.k.serving = false
-	v.serve(t.k)
+	t.k.granting = false
+	v.grantVotes(t.k)
 	return true // the rest has another task
 }
 
@@ -330,7 +330,7 @@ func (v *Voter) confirm(s *session, m *vote.Message) {
 		if m.Token == e.token && m.Slot == e.slot {
 			v.wins(e)
 			v.notifyTaken(k)
-			v.serve(k)
+			v.grantVotes(k)
 		} else if !e.held {
 			v.reportWin(e, m)
 		}
@@ -356,7 +356,7 @@ func (v *Voter) confirm(s *session, m *vote.Message) {
 		v.notifyTaken(k)
 		// The holder may have to be told that a request waits, and the owner of a request that
 		// waits for the slot learns that a lease has the slot.
-		v.serve(k)
+		v.grantVotes(k)
 		v.passOnRevoke(e)
 	}
 }
@@ -375,24 +375,24 @@ func (v *Voter) wins(e *entry) {
 	}
 }
 
-// schedule serves a key and tells TryLocks which leases keep them from the key; then schedule
-// serves the requests queued behind a TryLock that was told.
+// schedule grants votes for a key and tells TryLocks which leases keep them from the key; then
+// schedule grants votes to the requests queued behind a TryLock that was told.
 func (v *Voter) schedule(k *key) { v.scheduleFreed(k, freed{}) }
 
 // scheduleFreed is schedule where a vote for the key has just ended.
 func (v *Voter) scheduleFreed(k *key, by freed) {
-	v.serveFreed(k, by)
+	v.grantFreed(k, by)
 	if v.notifyTaken(k) {
-		v.serveFreed(k, by)
+		v.grantFreed(k, by)
 	}
 }
 
 // scheduleRequest is schedule where only one request has changed: it has come to wait, or its
 // session has become ready.
 func (v *Voter) scheduleRequest(e *entry) {
-	v.serve(e.key)
+	v.grantVotes(e.key)
 	if v.notifyWaiting(e) {
-		v.serve(e.key)
+		v.grantVotes(e.key)
 	}
 }
 
@@ -464,10 +464,10 @@ func (v *Voter) release(s *session, m *vote.Message) {
 	v.push(s, vote.KindReleased, m.Number)
 }
 
-// drop removes an entry, with its vote if there is one, and serves the key to the next request; the
-// caller must not use the entry afterwards. The parameter lapsed means that the owner didn't give
-// the request back. Then, or if the lease was won too short a time ago (minimum hold), the vote may
-// have to stand for a while. The hint is for the next request; see propose.
+// drop removes an entry, with its vote if there is one, and schedules the key for the next request;
+// the caller must not use the entry afterwards. The parameter lapsed means that the owner didn't
+// give the request back. Then, or if the lease was won too short a time ago (minimum hold), the
+// vote may have to stand for a while. The hint is for the next request; see propose.
 func (v *Voter) drop(e *entry, lapsed bool, hint vote.Token) {
 	k := e.key
 	over := true
@@ -492,7 +492,7 @@ func (v *Voter) drop(e *entry, lapsed bool, hint vote.Token) {
 		v.forgetTaken(k)
 		v.scheduleFreed(k, freed{tokenHint: hint})
 	} else {
-		v.serveFreed(k, freed{tokenHint: hint})
+		v.grantFreed(k, freed{tokenHint: hint})
 	}
 	if k.idleNow() {
 		v.rest(k)

@@ -25,7 +25,7 @@ type query struct {
 	views   []vote.View // not sent yet
 	bytes   int         // of the values in views
 	all     int         // bytes of the values in all view entries so far
-	shown   int
+	viewed  int
 }
 
 // query answers a query: who holds a key and who waits for it, or the same for all keys with a
@@ -34,9 +34,9 @@ func (v *Voter) query(conn vote.Conn, from vote.NodeID, m *vote.Message) {
 	l := query{nonce: m.Nonce, prefix: m.Key}
 	if !m.Prefix {
 		if k := v.keys.find(m.Key); k != nil {
-			v.show(conn, &l, k)
+			v.addViews(conn, &l, k)
 		}
-		v.showLast(conn, &l, false)
+		v.endQueryResult(conn, &l, false)
 		v.askHandOffs(v.keys.find(m.Key), from)
 		return
 	}
@@ -114,24 +114,24 @@ func (v *Voter) continueQuery(conn vote.Conn, l *query) (done bool) {
 	}
 	name, ok := v.keys.catalog.next(from, same)
 	if !ok || !strings.HasPrefix(string(name), string(l.prefix)) {
-		v.showLast(conn, l, false)
+		v.endQueryResult(conn, l, false)
 		return true
 	}
-	before := l.shown
-	if l.most > 0 && l.keys == l.most || !v.show(conn, l, v.keys.find(name)) {
-		v.showLast(conn, l, true)
+	before := l.viewed
+	if l.most > 0 && l.keys == l.most || !v.addViews(conn, l, v.keys.find(name)) {
+		v.endQueryResult(conn, l, true)
 		return true
 	}
-	if l.at, l.begun = name, true; l.shown > before {
+	if l.at, l.begun = name, true; l.viewed > before {
 		l.keys++
 	}
 	return false
 }
 
-// show adds the view entries of a key, and reports false if the answer has no room for them.
-func (v *Voter) show(conn vote.Conn, l *query, k *key) bool {
+// addViews adds the view entries of a key, and reports false if the answer has no room for them.
+func (v *Voter) addViews(conn vote.Conn, l *query, k *key) bool {
 	votes, waiting := k.votes.all(), k.firstWaiting()
-	if l.shown > 0 && (l.shown+len(votes)+len(waiting) > vote.MaxQueried || l.all > vote.MaxQueriedBytes) {
+	if l.viewed > 0 && (l.viewed+len(votes)+len(waiting) > vote.MaxQueried || l.all > vote.MaxQueriedBytes) {
 		return false
 	}
 	v.toil(len(votes) + len(waiting))
@@ -147,11 +147,11 @@ func (v *Voter) show(conn vote.Conn, l *query, k *key) bool {
 				l.views, l.bytes = nil, 0
 			}
 			if l.views == nil {
-				l.views = make([]vote.View, 0, min(vote.MaxViews, len(votes)+len(waiting)+l.shown))
+				l.views = make([]vote.View, 0, min(vote.MaxViews, len(votes)+len(waiting)+l.viewed))
 			}
 			l.bytes += len(s.Value)
 			l.all += len(s.Value)
-			l.shown++
+			l.viewed++
 			l.views = append(l.views, s)
 		}
 	}
@@ -159,26 +159,26 @@ func (v *Voter) show(conn vote.Conn, l *query, k *key) bool {
 	return true
 }
 
-// showLast ends the answer to a query.
-func (v *Voter) showLast(conn vote.Conn, l *query, gap bool) {
+// endQueryResult ends the answer to a query.
+func (v *Voter) endQueryResult(conn vote.Conn, l *query, gap bool) {
 	last := v.send(conn, vote.KindQueryResult)
 	last.Nonce, last.Permits, last.Views, last.Gap, last.End = l.nonce, l.permits, l.views, gap, true
 	last.TTL = max(v.now.Slow.Sub(v.votes.lapsedAt), 0)
 }
 
-// firstWaiting returns the first waiting requests of a key, at most shownMax, in order. Of TryLocks
+// firstWaiting returns the first waiting requests of a key, at most viewsMax, in order. Of TryLocks
 // that were told there may be more than are looked at.
 func (k *key) firstWaiting() []*entry {
 	waiting, told := k.queue.all(), k.aside()
-	waiting = waiting[:min(len(waiting), shownMax)]
+	waiting = waiting[:min(len(waiting), viewsMax)]
 	if len(told) == 0 {
 		return waiting
 	}
-	waiting = slices.Concat(waiting, told[:min(len(told), shownMax)])
+	waiting = slices.Concat(waiting, told[:min(len(told), viewsMax)])
 	slices.SortFunc(waiting, (*entry).compare)
-	return waiting[:min(len(waiting), shownMax)]
+	return waiting[:min(len(waiting), viewsMax)]
 }
 
-// shownMax is how many waiting requests of a key are shown. Further requests would tell a reader no
-// more than their number.
-const shownMax = 1024
+// viewsMax is how many waiting requests of a key are in an answer. Further requests would tell a
+// reader no more than their number.
+const viewsMax = 1024

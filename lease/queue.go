@@ -26,7 +26,7 @@ type key struct {
 	revoking    uint32       // how many of the requests carry a revoke request
 	permits     uint16       // the users' common number of permits; valid while there are users
 	listed      bool         // the key is in keyTable.idle
-	serving     bool         // a task is about to serve the key
+	granting    bool         // a task is about to grant votes for the key
 	at          uint32       // the key's index in keyTable.every
 }
 

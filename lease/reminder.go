@@ -71,7 +71,7 @@ func (v *Voter) remind(e *entry, at vote.Instant) {
 }
 
 func (v *Voter) advanceReminders() {
-	var served *key // by the reminder before; nothing has happened to the key since
+	var granted *key // by the reminder before; nothing has happened to the key since
 	for len(v.votes.reminders) > 0 && v.votes.reminders[0].at <= v.now.Slow && !v.tired() {
 		v.toil(1)
 		r := v.votes.reminders.take()
@@ -89,14 +89,14 @@ func (v *Voter) advanceReminders() {
 		switch {
 		case x.until != 0 && x.until <= v.now.Slow:
 			v.outlasted(e)
-			served = nil
+			granted = nil
 		default:
 			if x.until != 0 {
 				v.remind(e, x.until)
 			}
-			if r.key != served { // the timeouts of many readers end together
-				v.serve(r.key)
-				served = r.key
+			if r.key != granted { // the timeouts of many readers end together
+				v.grantVotes(r.key)
+				granted = r.key
 			}
 		}
 	}

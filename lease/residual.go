@@ -268,7 +268,7 @@ func (v *Voter) extend(s *session, m *vote.Message) {
 	if e.serial == 0 || e.serial != m.Serial {
 		if e.dormant {
 			e.dormant = false
-			v.serve(e.key)
+			v.grantVotes(e.key)
 		}
 		return
 	}

@@ -100,8 +100,8 @@ func (l *few) delete(i int) {
 	}
 	left := *l.more
 	if i == 0 && len(left) > roomy {
-		// To move all the others for each request that is served would take time quadratic in their
-		// number.
+		// To move all the others for each request that gets its vote would take time quadratic in
+		// their number.
 		left[0] = nil
 		left = left[1:]
 	} else {

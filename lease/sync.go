@@ -38,7 +38,7 @@ func (v *Voter) updateListed(e *entry, st *vote.Entry) {
 	case e.serial != 0 && (e.serial <= st.Yielded || won && st.Slot != 0 && st.Slot != e.slot):
 		v.requeue(e, st.Slot)
 	case v.voteUnreceived(e, st):
-		v.count.Unheard++
+		v.count.Unreceived++
 		v.requeue(e, st.Slot)
 	}
 	e.inquired, e.asked, e.dormant = false, askedNothing, false

@@ -33,7 +33,7 @@ func (v *Voter) revokeForRequest(s *session, m *vote.Message) {
 	}
 	x.revokes, x.reason = true, m.Text
 	if e.serial == 0 && !e.held {
-		v.serve(e.key)
+		v.grantVotes(e.key)
 		for _, f := range e.key.votes.all() {
 			if f.held && !f.residual {
 				v.sendContended(f, e)

@@ -72,7 +72,7 @@ type Voter struct {
 type Counters struct {
 	Promises, Inquiries, Yields, ProposalTimeouts, Confirms, Expired, Restated, Refused, Superseded, LastResort, Distrusted uint64
 	// Voided counts extensions, and Unheard counts votes, not received by their owners.
-	Voided, Unheard uint64
+	Voided, Unreceived uint64
 }
 
 // New returns a voter that starts its incarnation now, in startup quarantine.

@@ -15,7 +15,7 @@ func TestAVoterWithABrokenInvariantWithdraws(t *testing.T) {
 	c.all(t, "a asks 3:long at=10 length=400ms")
 	c.buf.Reset()
 	k := c.v.keys.find("k")
-	c.v.promise(k.queue.all()[0], 0, freed{}) // as if serve had overlooked that the key is promised
+	c.v.promise(k.queue.all()[0], 0, freed{}) // as if grantVotes had overlooked that the key is promised
 	if !c.v.quiet.broken || len(k.votes.all()) != 1 || k.votes.all()[0].s.id.Node != "a" {
 		t.Fatalf("broken: %v, promised to %v", c.v.quiet.broken, k.votes.all())
 	}

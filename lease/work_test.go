@@ -98,7 +98,7 @@ func TestTheEndOfASessionIsLinearInWhatItHas(t *testing.T) {
 					b.giveBack(holder, number)
 				}
 				if next.serial == 0 {
-					t.Error("who waited behind them isn't served")
+					t.Error("the request behind them gets no vote")
 				}
 			}
 			if each[1] > 1.5*each[0] {
@@ -122,7 +122,7 @@ func (b *booth) settle() (most, all int) {
 // their number, and no step costs more than the budget. The same holds for the death of the process
 // of all readers, after which a writer gets the key.
 func TestManyReadersAreServedAndLeaveWithinTheBudget(t *testing.T) {
-	var served, ended [2]float64
+	var granted, ended [2]float64
 	const size = 3000
 	for i, n := range []int{size, 10 * size} {
 		b := newBooth(t, 3)
@@ -135,7 +135,7 @@ func TestManyReadersAreServedAndLeaveWithinTheBudget(t *testing.T) {
 		if got := len(b.v.Votes("k")); got != n {
 			t.Fatalf("%d of %d readers have the key", got, n)
 		}
-		served[i] = float64(first+all) / float64(n)
+		granted[i] = float64(first+all) / float64(n)
 		if most = max(most, first); most > Budget+64 {
 			t.Errorf("%d readers: a step costs %d when they get the key", n, most)
 		}
@@ -146,14 +146,14 @@ func TestManyReadersAreServedAndLeaveWithinTheBudget(t *testing.T) {
 		next.serial = 0
 		most, all = b.end(readers)
 		if next.serial == 0 || len(b.v.Votes("k")) != 1 {
-			t.Errorf("the writer behind %d readers isn't served: %d votes", n, len(b.v.Votes("k")))
+			t.Errorf("the writer behind %d readers isn't granted: %d votes", n, len(b.v.Votes("k")))
 		}
 		ended[i] = float64(all) / float64(n)
 		if most > Budget+n/scanned+64 {
 			t.Errorf("%d readers: a step costs %d when they leave", n, most)
 		}
 	}
-	for what, each := range map[string][2]float64{"get the key": served, "leave": ended} {
+	for what, each := range map[string][2]float64{"get the key": granted, "leave": ended} {
 		if each[1] > 1.5*each[0] {
 			t.Errorf("when they %s, %.2f units for each of %d readers, %.2f for each of ten times as many", what, each[0], size, each[1])
 		}
@@ -469,7 +469,7 @@ func BenchmarkReaders(b *testing.B) {
 						t.hear(t.v.Tick(t.now, t.out[:0]))
 					}
 					if got := len(t.v.Votes("k")); got != n {
-						b.Fatalf("%d of %d readers are served", got, n)
+						b.Fatalf("%d of %d readers are granted", got, n)
 					}
 				}
 				b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N*n), "ns/reader")
