@@ -163,8 +163,8 @@ func TestTheTokenOfAReaderWhoseSessionEndedIsNotWonAgainBesideOthers(t *testing.
 		t.Errorf("c has the token that a had:\n%s", said)
 	}
 	c.all(t, "pass 2s", "c opens", "c asks 2:k at=40 shared")
-	if spent := c.v.keys.find("k").endedShared; spent != nil && len(*spent) > 0 {
-		t.Errorf("no reader is left of those days, and their tokens are remembered: %d", *spent)
+	if ended := c.v.keys.find("k").endedShared; ended != nil && len(*ended) > 0 {
+		t.Errorf("no reader is left of those days, and their tokens are remembered: %d", *ended)
 	}
 }
 

@@ -143,7 +143,7 @@ func (v *Voter) clear(k *key, by freed) (done bool) {
 	}
 	k.votes.cut(left)
 	if k.votes.empty() {
-		k.forgetSpent()
+		k.forgetEndedShared()
 	}
 	queue := k.queue.all()
 	left = 0
@@ -196,7 +196,7 @@ func (v *Voter) outlives(e *entry) *entry {
 		k.over = max(k.over, e.token)
 	}
 	if e.mode != vote.Exclusive {
-		k.spend(e.token)
+		k.noteEndedShared(e.token)
 	}
 	e.voteless()
 	return nil

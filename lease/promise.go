@@ -283,9 +283,9 @@ func (v *Voter) unvote(e *entry) {
 	}
 	k.votes.remove(e)
 	if k.votes.empty() {
-		k.forgetSpent()
+		k.forgetEndedShared()
 	} else if e.mode != vote.Exclusive {
-		k.spend(e.token)
+		k.noteEndedShared(e.token)
 	}
 	e.voteless()
 }

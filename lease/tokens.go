@@ -56,7 +56,7 @@ func (v *Voter) unique(e *entry, t vote.Token) vote.Token {
 	if k.endedShared == nil {
 		return t
 	}
-	if spent := *k.endedShared; slices.ContainsFunc(spent, clashes) || len(spent) >= endedSharedMax && t < spent[0].Above() {
+	if ended := *k.endedShared; slices.ContainsFunc(ended, clashes) || len(ended) >= endedSharedMax && t < ended[0].Above() {
 		return apart()
 	}
 	return t
@@ -70,22 +70,22 @@ const spread = 64
 // on. When the list is full, its smallest token stands for all smaller tokens.
 const endedSharedMax = 256
 
-// spend remembers the token of a shared lease that has ended while other leases of the key go on.
-func (k *key) spend(t vote.Token) {
+// noteEndedShared remembers the token of a shared lease that has ended while other leases of the key go on.
+func (k *key) noteEndedShared(t vote.Token) {
 	if k.endedShared == nil {
 		k.endedShared = new([]vote.Token)
 	}
 	i, _ := slices.BinarySearch(*k.endedShared, t)
-	spent := slices.Insert(*k.endedShared, i, t)
-	if len(spent) > endedSharedMax {
-		spent = slices.Delete(spent, 0, len(spent)-endedSharedMax)
+	ended := slices.Insert(*k.endedShared, i, t)
+	if len(ended) > endedSharedMax {
+		ended = slices.Delete(ended, 0, len(ended)-endedSharedMax)
 	}
-	*k.endedShared = spent
+	*k.endedShared = ended
 }
 
-// forgetSpent forgets all tokens in the list. A short list keeps its memory, since there may be a
+// forgetEndedShared forgets all tokens in the list. A short list keeps its memory, since there may be a
 // few tokens again.
-func (k *key) forgetSpent() {
+func (k *key) forgetEndedShared() {
 	if k.endedShared == nil {
 		return
 	}
