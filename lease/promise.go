@@ -195,7 +195,7 @@ func (v *Voter) grantFreed(k *key, by freed) {
 // room. Until then they wait, as if their requests came later.
 type granting struct{ k *key }
 
-// serveLater leaves the rest of a key's queue to a task.
+// grantLater leaves the rest of a key's queue to a task.
 func (v *Voter) grantLater(k *key) {
 	if !k.granting && !k.queue.empty() {
 		k.granting = true

@@ -70,7 +70,8 @@ const spread = 64
 // on. When the list is full, its smallest token stands for all smaller tokens.
 const endedSharedMax = 256
 
-// noteEndedShared remembers the token of a shared lease that has ended while other leases of the key go on.
+// noteEndedShared remembers the token of a shared lease that has ended while other leases of the
+// key go on.
 func (k *key) noteEndedShared(t vote.Token) {
 	if k.endedShared == nil {
 		k.endedShared = new([]vote.Token)
@@ -83,8 +84,8 @@ func (k *key) noteEndedShared(t vote.Token) {
 	*k.endedShared = ended
 }
 
-// forgetEndedShared forgets all tokens in the list. A short list keeps its memory, since there may be a
-// few tokens again.
+// forgetEndedShared forgets all tokens in the list. A short list keeps its memory, since there may
+// be a few tokens again.
 func (k *key) forgetEndedShared() {
 	if k.endedShared == nil {
 		return

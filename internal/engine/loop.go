@@ -43,7 +43,7 @@ const (
 // the node process them, sends the node's messages and reports the node's events. The loop waits
 // only for its mailbox and its timer.
 //
-// The owner of the mailbox's turn runs the loop: the loop's own goroutine, a caller's goroutine or
+// The owner (see ownership) runs the loop: the loop's own goroutine, a caller's goroutine or
 // a reader's (see mailbox).
 type loop struct {
 	engine *Engine
@@ -58,7 +58,7 @@ type loop struct {
 	// was told and no node renews them.
 	causeClosed error
 
-	// All fields below belong to the owner of the turn.
+	// All fields below belong to the owner.
 	node                 *node.Node
 	links                world.Links
 	calls                table[*call]  // not granted yet
@@ -131,7 +131,7 @@ func newLoop(eng *Engine, n *node.Node) *loop {
 // run owns the loop whenever ownership is left to the loop's own goroutine, and when the node's
 // timer fires, until ctx ends.
 func (l *loop) run(ctx context.Context) {
-	defer l.end() // as the owner; the turn stays taken
+	defer l.end() // as the owner, and no goroutine becomes the next
 	for {
 		if l.box.tryOwn() {
 			for more := true; more; more = !l.disown() {
@@ -189,12 +189,13 @@ func (l *loop) roundAndFlush() {
 	}
 }
 
-// disown gives up the turn, unless there is work to do. It reports whether the turn was given up.
+// disown gives up ownership, unless there is work to do, and reports whether ownership was given
+// up.
 func (l *loop) disown() bool { return len(l.backlog) == 0 && !l.busy && l.box.disown() }
 
 // crashOnPanic makes a panic of this package end the process, as it would in a goroutine of its
-// own. If the application, running the loop in its goroutine, recovered from the panic, the turn
-// would stay taken and every call would wait forever.
+// own. If the application, running the loop in its goroutine, recovered from the panic,
+// ownership would stay taken and every call would wait forever.
 func (l *loop) crashOnPanic() {
 	if fault := recover(); fault != nil {
 		text := fmt.Sprintf("lockmesh: %v\n\n%s", fault, debug.Stack())
@@ -230,7 +231,7 @@ func (l *loop) receive(c vote.Conn, peer vote.SessionID, b *transport.Batch) {
 }
 
 // round processes the waiting inputs and hands out the results; flush has them written. The caller
-// owns the turn.
+// owns the loop.
 func (l *loop) round() {
 	// The ordered lane is taken first, so that the node gets urgent messages ahead of all ordered
 	// inputs that arrived after them. A new connection is an urgent input, and the end of a

@@ -154,7 +154,7 @@ func TestACallThatIsNotFedAnyMoreIsAnswered(t *testing.T) {
 				go func() { closed <- a.Close() }()
 				synctest.Wait()
 				if len(answers)+len(unlocked) != 0 {
-					t.Error("something was answered while a caller had the turn")
+					t.Error("something was answered while a caller owned the loop")
 				}
 				a.loop.box.handOver()
 				for range 2 {

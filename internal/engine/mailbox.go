@@ -36,20 +36,20 @@ type input struct {
 //
 // The mailbox has two lanes. Urgent inputs overtake the others; within a lane the order is kept.
 //
-// The mailbox also records the ownership of the loop, here called the turn: the right to run the
+// The mailbox also records the ownership of the loop: the right to run the
 // loop. A goroutine that puts an input into the mailbox of an idle loop becomes the owner and
 // processes its own call or messages, since waking another goroutine takes longer than the work.
 // While the loop has an owner, other goroutines only leave their inputs, and the owner finds them
 // before it gives up ownership. So under load a single owner processes the inputs of many.
 type mailbox struct {
-	mu      sync.Mutex
-	space   sync.Cond // the loop has taken inputs, or the mailbox was closed
-	unowned sync.Cond // the owner has given up the loop
-	urgent  lane
-	ordered lane
-	calls   int // the calls of the application among the ordered inputs
-	closed  bool
-	turn    turn
+	mu        sync.Mutex
+	space     sync.Cond // the loop has taken inputs, or the mailbox was closed
+	unowned   sync.Cond // the owner has given up the loop
+	urgent    lane
+	ordered   lane
+	calls     int // the calls of the application among the ordered inputs
+	closed    bool
+	ownership ownership
 
 	// capacity 1: wakes the loop's own goroutine to take ownership, or to look at the time
 	wake chan struct{}
@@ -63,7 +63,7 @@ type lane struct {
 // newMailbox returns a mailbox owned by the loop's own goroutine, however late that goroutine
 // starts.
 func newMailbox() *mailbox {
-	b := &mailbox{wake: make(chan struct{}, 1), turn: turnLoop}
+	b := &mailbox{wake: make(chan struct{}, 1), ownership: ownerLoop}
 	b.space.L, b.unowned.L = &b.mu, &b.mu
 	return b
 }
@@ -148,17 +148,17 @@ func (b *mailbox) put(l *lane, in input) (owner bool) {
 		return false
 	}
 	l.inputs = append(l.inputs, in)
-	if b.turn != turnIdle {
+	if b.ownership != ownerNone {
 		return false
 	}
-	b.turn.become(turnTaken, turnIdle)
+	b.ownership.become(ownerRunning, ownerNone)
 	return true
 }
 
 // putForLoop adds an input and makes the loop's own goroutine the owner if the loop is idle.
 func (b *mailbox) putForLoop(l *lane, in input) {
 	if b.put(l, in) {
-		b.turn.become(turnLoop, turnTaken)
+		b.ownership.become(ownerLoop, ownerRunning)
 		wakeup.Send(b.wake)
 	}
 }
@@ -199,11 +199,11 @@ func (b *mailbox) disown() bool {
 	if len(b.urgent.inputs)+len(b.ordered.inputs) > 0 {
 		return false
 	}
-	if b.turn == turnWanted {
-		b.turn.become(turnLoop, turnWanted)
+	if b.ownership == ownerWanted {
+		b.ownership.become(ownerLoop, ownerWanted)
 		wakeup.Send(b.wake)
 	} else {
-		b.turn.become(turnIdle, turnTaken)
+		b.ownership.become(ownerNone, ownerRunning)
 	}
 	b.unowned.Signal()
 	return true
@@ -213,7 +213,7 @@ func (b *mailbox) disown() bool {
 func (b *mailbox) handOver() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.turn.become(turnLoop, turnTaken, turnWanted)
+	b.ownership.become(ownerLoop, ownerRunning, ownerWanted)
 	wakeup.Send(b.wake)
 	b.unowned.Signal()
 }
@@ -238,11 +238,11 @@ func (b *mailbox) claim() {
 
 // ask makes the loop's own goroutine the owner, or the next owner.
 func (b *mailbox) ask() (owner bool) {
-	if b.turn == turnTaken || b.turn == turnWanted {
-		b.turn.become(turnWanted, turnTaken, turnWanted)
+	if b.ownership == ownerRunning || b.ownership == ownerWanted {
+		b.ownership.become(ownerWanted, ownerRunning, ownerWanted)
 		return false
 	}
-	b.turn.become(turnTaken, turnLoop, turnIdle)
+	b.ownership.become(ownerRunning, ownerLoop, ownerNone)
 	return true
 }
 

@@ -16,7 +16,7 @@ func idle(t *testing.T) *mailbox {
 	t.Helper()
 	b := newMailbox()
 	if !b.tryOwn() || !b.disown() {
-		t.Fatal("the turn of a new box isn't the loop's goroutine's")
+		t.Fatal("a new mailbox isn't owned by the loop's goroutine")
 	}
 	return b
 }
@@ -51,14 +51,14 @@ func TestABoxWhoseLoopHasNotStartedGivesNobodyTheTurn(t *testing.T) {
 	b := newMailbox()
 	for name, put := range puts {
 		if put(b) {
-			t.Errorf("%s has got the turn", name)
+			t.Errorf("%s owns the loop", name)
 		}
 	}
 	if !b.post(true, func(vote.Now) {}) || b.putCall(func(vote.Now) {}) != nil {
 		t.Error("turned away")
 	}
 	if !b.tryOwn() {
-		t.Error("the loop's goroutine hasn't got the turn")
+		t.Error("the loop's goroutine doesn't own the loop")
 	}
 	if n, m := len(b.take(true, nil)), len(b.take(false, nil)); n != 2 || m != 4 {
 		t.Errorf("%d urgent and %d ordered waited for it", n, m)
@@ -70,18 +70,18 @@ func TestWhoeverPutsFirstGetsTheTurnAndNobodyElse(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			b := idle(t)
 			if !first(b) {
-				t.Fatal("nobody has the turn, and the first to put hasn't got it")
+				t.Fatal("the loop has no owner, and the first to put doesn't own it")
 			}
 			if woken(b) {
 				t.Error("the loop's goroutine was woken for what a caller does")
 			}
 			for other, put := range puts {
 				if put(b) {
-					t.Errorf("%s has got the turn, too", other)
+					t.Errorf("%s owns the loop, too", other)
 				}
 			}
 			if b.tryOwn() {
-				t.Error("the loop's goroutine has got the turn, too")
+				t.Error("the loop's goroutine owns the loop, too")
 			}
 			if b.disown() {
 				t.Error("passed though something waits")
@@ -109,17 +109,17 @@ func TestWhatIsForTheLoopsGoroutineGivesItTheTurn(t *testing.T) {
 			put(b)
 			for other, also := range puts {
 				if also(b) {
-					t.Errorf("%s has got the turn that was handed to the loop's goroutine", other)
+					t.Errorf("%s owns the loop that was handed to the loop's goroutine", other)
 				}
 			}
 			if !woken(b) || !b.tryOwn() {
-				t.Error("the loop's goroutine wasn't woken, or hasn't got the turn")
+				t.Error("the loop's goroutine wasn't woken, or doesn't own the loop")
 			}
 			if b.tryOwn() {
-				t.Error("it was given the turn twice")
+				t.Error("it was given ownership twice")
 			}
 		})
-		t.Run(name+" while a caller has the turn", func(t *testing.T) {
+		t.Run(name+" while a caller owns the loop", func(t *testing.T) {
 			if name == "hand over" {
 				t.Skip("that is the caller's")
 			}
@@ -127,7 +127,7 @@ func TestWhatIsForTheLoopsGoroutineGivesItTheTurn(t *testing.T) {
 			b.putRelease(&Lease{})
 			put(b)
 			if woken(b) || b.tryOwn() {
-				t.Error("the turn was taken away from the caller")
+				t.Error("ownership was taken away from the caller")
 			}
 		})
 	}
@@ -139,7 +139,7 @@ func TestWhoAsksInVainIsGivenTheTurnWhenItIsPassed(t *testing.T) {
 	b := idle(t)
 	b.putRelease(&Lease{})
 	if b.tryOwn() {
-		t.Fatal("two have the turn")
+		t.Fatal("two goroutines own the loop")
 	}
 	b.take(false, nil)
 	if !b.disown() {
@@ -150,7 +150,7 @@ func TestWhoAsksInVainIsGivenTheTurnWhenItIsPassed(t *testing.T) {
 	}
 	b.take(false, nil)
 	if !b.disown() || woken(b) || !b.putRelease(&Lease{}) {
-		t.Error("it is given the turn again, for nothing")
+		t.Error("it is given ownership again, for nothing")
 	}
 }
 
@@ -181,7 +181,7 @@ func takeTurn(t *testing.T, b *mailbox) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if !b.put(&b.ordered, input{do: func(vote.Now) {}}) {
-		t.Fatal("the turn isn't free")
+		t.Fatal("the loop has an owner")
 	}
 }
 
@@ -194,7 +194,7 @@ func TestTheTurnIsOneGoroutinesAtATime(t *testing.T) {
 	run := func() {
 		running++
 		if running != 1 {
-			t.Error("two have the turn")
+			t.Error("two goroutines own the loop")
 		}
 		for _, urgent := range []bool{true, false} {
 			if in := b.take(urgent, spare); in != nil {
@@ -273,12 +273,12 @@ func TestClaimWaitsForTheTurn(t *testing.T) {
 				}()
 				synctest.Wait()
 				if claimed {
-					t.Error("claimed while a caller has the turn")
+					t.Error("claimed while a caller owns the loop")
 				}
 				leave(b)
 				synctest.Wait()
 				if !claimed || b.tryOwn() || b.putRelease(&Lease{}) {
-					t.Error("the turn isn't the claimer's alone")
+					t.Error("the loop isn't the claimer's alone")
 				}
 			})
 		})
@@ -286,7 +286,7 @@ func TestClaimWaitsForTheTurn(t *testing.T) {
 	b := idle(t)
 	b.claim() // of a free loop, at once
 	if b.putRelease(&Lease{}) {
-		t.Error("the turn isn't the claimer's alone")
+		t.Error("the loop isn't the claimer's alone")
 	}
 }
 
@@ -301,7 +301,7 @@ func TestClosingReturnsWhatWaitedAndGivesNobodyTheTurn(t *testing.T) {
 	b.take(false, nil)
 	b.disown()
 	if owner, err := b.putRequest(first); owner || err != nil {
-		t.Fatal("an urgent word waits, so the turn wasn't passed")
+		t.Fatal("an urgent message waits, so ownership wasn't given up")
 	}
 	b.putRelease(second)
 	waited := b.close()
@@ -310,7 +310,7 @@ func TestClosingReturnsWhatWaitedAndGivesNobodyTheTurn(t *testing.T) {
 	}
 	for name, put := range puts {
 		if put(b) {
-			t.Errorf("%s has got the turn of a closed box", name)
+			t.Errorf("%s owns the loop of a closed mailbox", name)
 		}
 	}
 	if len(b.close()) != 0 || b.waiting() != 0 {
