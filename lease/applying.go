@@ -68,7 +68,7 @@ func (v *Voter) apply(s *session) {
 		v.extendSession(s)
 	}
 	v.sessions.rescan()
-	v.undertake(t)
+	v.startTask(t)
 }
 
 // isSilent reports whether the voter sends the session no messages yet: before the end of the
@@ -93,10 +93,10 @@ func (t *applying) keep(v *Voter, m *vote.Message) {
 // stream.
 func (t *applying) run(v *Voter) (done bool) {
 	for t.s.applying == t && t.phase != applied && !v.quiet.broken {
-		if v.tired() {
+		if v.exhausted() {
 			return false
 		}
-		v.toil(1)
+		v.spend(1)
 		t.step(v)
 	}
 	if t.s.applying == t {
@@ -141,7 +141,7 @@ func (t *applying) nextPhase(v *Voter) {
 		for _, g := range v.votes.residuals.of(s.id) {
 			t.residuals = append(t.residuals, g.number)
 		}
-		v.toil(len(t.residuals) / scanned)
+		v.spend(len(t.residuals) / scanned)
 	case applyUnlisted:
 		t.inAnswer = make([]vote.Serial, len(t.listed))
 	case applyAnswers:
@@ -249,7 +249,7 @@ func (t *applying) notifies(v *Voter, i int) {
 // thousands of other readers, and nothing has changed for them.
 func (v *Voter) scheduleReader(e *entry) {
 	k := e.key
-	v.toil(len(k.queue.all()) / scanned)
+	v.spend(len(k.queue.all()) / scanned)
 	if w := k.next(v.now.Slow); w != nil && !w.compatible(e) {
 		v.inquireOrNotify(e, w)
 	}

@@ -140,13 +140,13 @@ func (v *Voter) notifyTaken(k *key) (first bool) {
 		return false
 	}
 	v.notifyAside(k, &o)
-	v.toil(len(k.queue.all()) / scanned)
+	v.spend(len(k.queue.all()) / scanned)
 	return v.notifyQueued(k.queue.all(), &o)
 }
 
 // notifyAside tells the TryLocks again that were told of another lease.
 func (v *Voter) notifyAside(k *key, o *obstacle) {
-	v.toil(len(k.aside()) / weighed)
+	v.spend(len(k.aside()) / weighed)
 	for _, e := range k.aside() {
 		v.notify(e, o)
 	}
@@ -173,7 +173,7 @@ func (v *Voter) notifyWaiting(e *entry) (first bool) {
 	if e.mode == vote.Shared {
 		return v.notifyQueued(queue[i:i+1], &o)
 	}
-	v.toil((len(queue) - i) / scanned)
+	v.spend((len(queue) - i) / scanned)
 	if k.answered != nil && k.answered.barred > 0 {
 		v.notifyAside(k, &o) // the writer that barred them may have its vote
 	}
@@ -188,7 +188,7 @@ func (v *Voter) notifyQueued(queue []*entry, o *obstacle) (first bool) {
 			tries = append(tries, e)
 		}
 	}
-	v.toil(len(tries) / weighed)
+	v.spend(len(tries) / weighed)
 	for _, e := range tries {
 		first = v.notify(e, o) || first
 	}
@@ -218,7 +218,7 @@ func (v *Voter) forgetTaken(k *key) {
 	if k.answered == nil {
 		return
 	}
-	v.toil(len(k.answered.all) / weighed)
+	v.spend(len(k.answered.all) / weighed)
 	o := k.obstacle()
 	var back []*entry
 	for _, e := range k.answered.all {

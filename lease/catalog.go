@@ -99,10 +99,10 @@ func (cataloging) run(v *Voter) (done bool) {
 	// The build runs from the end of keyTable.every: when a key is removed, the last key takes its
 	// place, and the keys at the end are in the catalog already.
 	for c.left = min(c.left, v.keys.number()); c.left > 0; c.left-- {
-		if v.tired() {
+		if v.exhausted() {
 			return false
 		}
-		v.toil(1)
+		v.spend(1)
 		c.add(v.keys.every[c.left-1].name)
 	}
 	c.state = catalogWhole
@@ -117,7 +117,7 @@ func (v *Voter) needCatalog() bool {
 	v.at(c.until)
 	if c.state == catalogNone {
 		c.state, c.left = catalogPart, v.keys.number()
-		v.undertake(cataloging{})
+		v.startTask(cataloging{})
 	}
 	return c.state == catalogWhole
 }

@@ -27,7 +27,7 @@ func (v *Voter) resetRounds(s *session) {
 	}
 	numbers := slices.Sorted(maps.Keys(s.passed))
 	s.passed = nil
-	v.undertake(&resettingRounds{s, numbers})
+	v.startTask(&resettingRounds{s, numbers})
 }
 
 // resettingRounds is the task of resetting the rounds of demoted requests.
@@ -38,14 +38,14 @@ type resettingRounds struct {
 
 func (t *resettingRounds) run(v *Voter) (done bool) {
 	for len(t.numbers) > 0 && !t.s.leaves() {
-		if v.tired() {
+		if v.exhausted() {
 			return false
 		}
 		if e := t.s.entries.m[t.numbers[0]]; e != nil && e.round != 0 {
 			v.resetRound(e)
 		}
 		t.numbers = t.numbers[1:]
-		v.toil(1)
+		v.spend(1)
 	}
 	return true
 }

@@ -34,16 +34,16 @@ func (v *Voter) remove(s *session) {
 func (v *Voter) leave(t *ending) {
 	if len(t.s.entries.m) > 0 {
 		v.endings++
-		v.undertake(t)
+		v.startTask(t)
 	}
 }
 
 func (t *ending) run(v *Voter) (done bool) {
 	for s := t.s; t.next < len(s.all); t.next++ {
-		if v.tired() {
+		if v.exhausted() {
 			return false
 		}
-		v.toil(1)
+		v.spend(1)
 		e := s.all[t.next]
 		if e != nil && e.key != nil && (t.over || e.serial == 0) {
 			if !v.clear(e.key, freed{}) {
@@ -105,7 +105,7 @@ func (v *Voter) freeOfEnded(k *key, by freed) {
 	if v.endings == 0 {
 		return
 	}
-	v.toil(len(k.votes.all()) / scanned)
+	v.spend(len(k.votes.all()) / scanned)
 	over := func(e *entry) bool { return e.s.over && !e.residual }
 	queue := k.queue.all()
 	if slices.ContainsFunc(k.votes.all(), over) || len(queue) > 0 && queue[0].s.leaves() {
@@ -125,13 +125,13 @@ func (v *Voter) clear(k *key, by freed) (done bool) {
 	left := 0
 	for i, e := range votes {
 		if e.s.over && !e.residual {
-			if v.tired() {
+			if v.exhausted() {
 				left += copy(votes[left:], votes[i:])
 				k.votes.cut(left)
-				v.toil(left / shifted)
+				v.spend(left / shifted)
 				return false
 			}
-			v.toil(1)
+			v.spend(1)
 			g := v.outlives(e)
 			v.part(e)
 			if e = g; e == nil {
@@ -158,7 +158,7 @@ func (v *Voter) clear(k *key, by freed) (done bool) {
 		queue[left] = e
 		left++
 	}
-	v.toil(1 + (len(queue)+len(k.aside()))/scanned)
+	v.spend(1 + (len(queue)+len(k.aside()))/scanned)
 	k.queue.cut(left)
 	for _, e := range slices.Backward(k.aside()) { // another one takes the place of one that leaves
 		if e.s.leaves() {

@@ -79,12 +79,12 @@ func (v *Voter) rest(k *key) {
 // passed a token before the minimum token rises to the token, and token hints are usually above the
 // minimum token.
 func (v *Voter) advanceIdle() {
-	for !v.tired() {
+	for !v.exhausted() {
 		k := v.keys.check(v.now.Slow)
 		if k == nil {
 			break
 		}
-		v.toil(1)
+		v.spend(1)
 		switch {
 		case !k.idleNow():
 		case k.idleAt > v.now.Slow: // the key was used in the meantime, and waits again

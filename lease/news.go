@@ -75,7 +75,7 @@ func (v *Voter) reportWin(e *entry, won *vote.Message) {
 }
 
 // publish remembers an event, and answers the watches that wait for the event. If there are many
-// watches, answering them takes several turns of a task, and events published in the meantime are
+// watches, answering them takes several runs of a task, and events published in the meantime are
 // sent along.
 func (v *Voter) publish(s *vote.View) {
 	n := &v.news
@@ -85,7 +85,7 @@ func (v *Voter) publish(s *vote.View) {
 			n.watched.note(w.interest(), v.now.Slow, v.cfg.MaxTTL, min(w.asked, n.forgotten()))
 			w.seq = n.seq - 1 // while it waited, there was no event for it
 		}
-		v.undertake(&notifying{who})
+		v.startTask(&notifying{who})
 	}
 }
 
@@ -94,12 +94,12 @@ type notifying struct{ who []*watcher }
 
 func (t *notifying) run(v *Voter) (done bool) {
 	for len(t.who) > 0 {
-		if v.tired() {
+		if v.exhausted() {
 			return false
 		}
 		w := t.who[0]
 		t.who[0], t.who = nil, t.who[1:]
-		v.toil(notifyCost)
+		v.spend(notifyCost)
 		if v.news.watchers.forget(w) {
 			v.catchUp(w)
 		}
@@ -159,7 +159,7 @@ func (v *Voter) catchUp(w *watcher) bool {
 		return true
 	}
 	older, ring := n.after(w.seq)
-	v.toil((len(n.older) - older + int(n.seq+1-ring)) / scanned)
+	v.spend((len(n.older) - older + int(n.seq+1-ring)) / scanned)
 	var found []vote.View
 	bytes := 0
 	fits := func(s *vote.View) bool {

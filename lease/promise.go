@@ -101,7 +101,7 @@ func (v *Voter) canGrant(w *vote.Spec) bool {
 // request as the oldest aren't rejected: they hold no other lease, and get the key one after
 // another.
 func (v *Voter) settleClash(k *key) {
-	v.toilOver(k)
+	v.spendScan(k)
 	lists := k.lists()
 	var first *entry
 	n := 0
@@ -117,7 +117,7 @@ func (v *Voter) settleClash(k *key) {
 	if n < 2 {
 		return
 	}
-	v.toilOver(k)
+	v.spendScan(k)
 	for _, all := range lists {
 		for _, e := range all {
 			if e != first && e.clashes() && (e.s.id != first.s.id || e.cold().beside != first.cold().beside) {
@@ -150,7 +150,7 @@ func (v *Voter) grantFreed(k *key, by freed) {
 	}
 	var spokenFor slots
 	passed := 0
-	defer func() { v.toil(1 + passed/scanned) }()
+	defer func() { v.spend(1 + passed/scanned) }()
 	for i := 0; i < len(k.queue.all()); {
 		passed++
 		e := k.queue.all()[i]
@@ -176,7 +176,7 @@ func (v *Voter) grantFreed(k *key, by freed) {
 				v.forgetTaken(k)
 				i = 0
 			}
-			if v.toil(1); v.tired() {
+			if v.spend(1); v.exhausted() {
 				v.grantLater(k)
 				return
 			}

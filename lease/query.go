@@ -8,7 +8,7 @@ import (
 	"github.com/lockmesh/lockmesh/internal/vote"
 )
 
-// queryPause is how long the prefix queries of a connection pause after each of their turns, so
+// queryPause is how long the prefix queries of a connection pause after each of their runs, so
 // that queries take only a part of a voter's time, although a peer may send any number of them.
 const queryPause = time.Millisecond
 
@@ -45,7 +45,7 @@ func (v *Voter) query(conn vote.Conn, from vote.NodeID, m *vote.Message) {
 	}
 	l.most = int(min(m.Count, vote.MaxQueried))
 	if k := v.queries.add(conn, l); k != nil {
-		v.undertake(k)
+		v.startTask(k)
 	}
 }
 
@@ -77,7 +77,7 @@ func (k *querier) run(v *Voter) (done bool) {
 		return true
 	}
 	for len(k.queries) > 0 {
-		if v.tired() {
+		if v.exhausted() {
 			k.pause(v)
 			return true
 		}
@@ -107,7 +107,7 @@ func (v *Voter) advanceQueries() {
 
 // continueQuery shows the next key with the prefix, and reports whether the query is complete.
 func (v *Voter) continueQuery(conn vote.Conn, l *query) (done bool) {
-	v.toil(1)
+	v.spend(1)
 	from, same := l.at, false
 	if !l.begun {
 		from, same = l.prefix, true
@@ -134,7 +134,7 @@ func (v *Voter) addViews(conn vote.Conn, l *query, k *key) bool {
 	if l.viewed > 0 && (l.viewed+len(votes)+len(waiting) > vote.MaxQueried || l.all > vote.MaxQueriedBytes) {
 		return false
 	}
-	v.toil(len(votes) + len(waiting))
+	v.spend(len(votes) + len(waiting))
 	for _, entries := range [...][]*entry{votes, waiting} {
 		for _, e := range entries {
 			if e.s.over && !e.residual {

@@ -55,7 +55,7 @@ func TestLooksAtAPrefixGiveWay(t *testing.T) {
 	}
 	ask := func(conn vote.Conn, nonce uint64) {
 		m := vote.Message{Kind: vote.KindQuery, Nonce: nonce, Prefix: true}
-		step("a look", 2*turn+64, func() []vote.Outbound {
+		step("a look", 2*taskBudget+64, func() []vote.Outbound {
 			return b.v.Step(b.now, conn, vote.SessionID{Node: "w", Incarnation: 1}, &m, nil)
 		})
 	}
@@ -68,7 +68,7 @@ func TestLooksAtAPrefixGiveWay(t *testing.T) {
 		}
 		b.now.Slow = b.now.Slow.Add(100 * time.Microsecond)
 		step("a tick", Budget+64, func() []vote.Outbound { return b.v.Tick(b.now, nil) })
-		if b.cost(func() { b.refresh(c); b.refresh(other) }) > 2*(turn+64) {
+		if b.cost(func() { b.refresh(c); b.refresh(other) }) > 2*(taskBudget+64) {
 			t.Fatal("a refresh has to wait")
 		}
 		if n%3 == 0 { // keys that come and go
@@ -216,7 +216,7 @@ func TestAnEventCostsTheWatchesThatWantIt(t *testing.T) {
 	m := vote.Message{Kind: vote.KindRequest, Stream: 1, Number: c.number, Spec: vote.Spec{Key: "k", Mode: vote.Exclusive}, Time: b.now.Wall}
 	b.v.Step(b.now, c.conn, c.id, &m, nil)
 	won := vote.Message{Kind: vote.KindConfirm, Stream: 1, Number: c.number, Serial: b.v.votes.serial, Token: b.v.keys.find("k").highest, Won: true}
-	if n := b.cost(func() { hear(b.v.Step(b.now, c.conn, c.id, &won, nil)) }); n > turn+64 {
+	if n := b.cost(func() { hear(b.v.Step(b.now, c.conn, c.id, &won, nil)) }); n > taskBudget+64 {
 		t.Errorf("the grant costs %d in one step", n)
 	}
 	for b.v.Busy() {

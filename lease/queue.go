@@ -33,9 +33,9 @@ type key struct {
 // lists returns all entries of the key: with a vote, waiting, and answered.
 func (k *key) lists() [3][]*entry { return [...][]*entry{k.votes.all(), k.queue.all(), k.aside()} }
 
-// toilOver counts a pass over all entries of a key, each of which costs a comparison.
-func (v *Voter) toilOver(k *key) {
-	v.toil((len(k.votes.all()) + len(k.queue.all()) + len(k.aside())) / scanned)
+// spendScan counts a pass over all entries of a key, each of which costs a comparison.
+func (v *Voter) spendScan(k *key) {
+	v.spend((len(k.votes.all()) + len(k.queue.all()) + len(k.aside())) / scanned)
 }
 
 // insert puts an entry into the queue.
@@ -126,7 +126,7 @@ func (v *Voter) roundOf(newcomer *entry) (r uint32) {
 		return 0
 	}
 	k := newcomer.key
-	v.toilOver(k)
+	v.spendScan(k)
 	for _, all := range [...][]*entry{k.votes.all(), k.queue.all()} {
 		for _, e := range all {
 			if e.round > r && e.older(newcomer) < 0 {
@@ -187,7 +187,7 @@ func (v *Voter) suits(k *key, w *vote.Spec) bool {
 	if w.Mode != vote.Permit || k.permits == w.Permits {
 		return true
 	}
-	v.toilOver(k)
+	v.spendScan(k)
 	uses := func(e *entry) bool { return e.mode == vote.Permit }
 	for _, all := range k.lists() {
 		if slices.ContainsFunc(all, uses) {

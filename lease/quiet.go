@@ -261,6 +261,6 @@ func (v *Voter) learn(from []answer, least vote.Token) bool {
 // wake schedules the keys of all waiting requests, now that votes count.
 func (v *Voter) wake() {
 	for _, s := range v.sessions.listed {
-		v.undertake(&scheduling{s, len(s.all)})
+		v.startTask(&scheduling{s, len(s.all)})
 	}
 }

@@ -76,7 +76,7 @@ func (v *Voter) answerReceived(s *session) {
 		return
 	}
 	s.receipts.answerLost = false
-	v.undertake(&scheduling{s, len(s.all)})
+	v.startTask(&scheduling{s, len(s.all)})
 }
 
 // scheduling is the task of scheduling the keys for which requests of a session wait: the session's
@@ -94,10 +94,10 @@ func (t *scheduling) run(v *Voter) (done bool) {
 		if t.left = min(t.left, len(t.s.all)); t.left == 0 {
 			break
 		}
-		if v.tired() {
+		if v.exhausted() {
 			return false
 		}
-		v.toil(1)
+		v.spend(1)
 		t.left--
 		if e := t.s.all[t.left]; e.serial == 0 {
 			v.scheduleRequest(e)

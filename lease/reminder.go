@@ -72,8 +72,8 @@ func (v *Voter) remind(e *entry, at vote.Instant) {
 
 func (v *Voter) advanceReminders() {
 	var granted *key // by the reminder before; nothing has happened to the key since
-	for len(v.votes.reminders) > 0 && v.votes.reminders[0].at <= v.now.Slow && !v.tired() {
-		v.toil(1)
+	for len(v.votes.reminders) > 0 && v.votes.reminders[0].at <= v.now.Slow && !v.exhausted() {
+		v.spend(1)
 		r := v.votes.reminders.take()
 		e := r.key.voteOf(r.serial)
 		if e == nil {

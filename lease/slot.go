@@ -122,7 +122,7 @@ func (v *Voter) contend(k *key, w *entry) {
 			return
 		}
 	}
-	v.toil(2 * len(k.votes.all()) / scanned)
+	v.spend(2 * len(k.votes.all()) / scanned)
 	var youngest *entry
 	for _, f := range k.votes.all() {
 		switch {

@@ -38,7 +38,7 @@ func (v *Voter) unique(e *entry, t vote.Token) vote.Token {
 	apart := func() vote.Token {
 		return v.propose(k, t) + vote.BlockSize*vote.Token(vote.Scatter(e.s.id, e.number+vote.Number(t))%spread)
 	}
-	v.toil(len(k.votes.all()) / scanned)
+	v.spend(len(k.votes.all()) / scanned)
 	clashes := func(o vote.Token) bool { return t < o.Above() && o < t.Above() }
 	for _, f := range k.votes.all() {
 		if f != e && clashes(f.token) {

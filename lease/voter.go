@@ -189,7 +189,7 @@ func (v *Voter) obey(s *session, m *vote.Message) {
 // Tick lets time pass: sessions, proposal timeouts and the startup quarantine end.
 func (v *Voter) Tick(now vote.Now, out []vote.Outbound) []vote.Outbound {
 	v.begin(now, out)
-	v.goOn()
+	v.runTasks()
 	if v.isDue() && v.work.leftForTimers() {
 		v.advance() // many timers were due, or a task has made some due
 	}

@@ -104,7 +104,7 @@ func (w *watchers) waits(k vote.Key) bool {
 func (v *Voter) isWatched(k vote.Key) bool {
 	n := &v.news
 	if n.on {
-		v.toil((len(n.watched.lengths) + len(n.watchers.lengths)) / scanned)
+		v.spend((len(n.watched.lengths) + len(n.watchers.lengths)) / scanned)
 	}
 	return n.on && (n.watched.has(k, v.now.Slow) || n.watchers.waits(k))
 }

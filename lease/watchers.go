@@ -100,7 +100,7 @@ func (w *watchers) take(v *Voter, k vote.Key) (who []*watcher) {
 		}
 	}
 	take(interest{key: k})
-	v.toil(len(w.lengths) / scanned)
+	v.spend(len(w.lengths) / scanned)
 	for _, n := range slices.Sorted(maps.Keys(w.lengths)) {
 		if n <= len(k) {
 			take(interest{k[:n], true})

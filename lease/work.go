@@ -9,9 +9,9 @@ package lease
 // repeatable.
 const Budget = 4096
 
-// turn is the part of the budget for a task before the next task runs, so that a task with ten
-// requests doesn't wait for the end of a task with a million requests.
-const turn = Budget / 8
+// taskBudget is the part of the budget for a task before the next task runs, so that a task with
+// ten requests doesn't wait for the end of a task with a million requests.
+const taskBudget = Budget / 8
 
 // scanned is how many requests a scan may pass for a unit of work, if each request costs only a
 // comparison.
@@ -25,45 +25,46 @@ const shifted = 1024
 const weighed = 8
 
 // task is work that doesn't fit into a single call. A task keeps its own position, so that changes
-// of keys and sessions between its turns do no harm.
+// of keys and sessions between two runs do no harm.
 type task interface {
-	// run continues the task until the task is done or [Voter.tired] reports true.
+	// run continues the task until the task is done or its budget is exhausted.
 	run(v *Voter) (done bool)
 }
 
-// work is the list of the voter's tasks, in the order of their turns, and the count of work done.
+// work is the list of the voter's tasks, in the order of their runs, and the count of work done.
 type work struct {
 	tasks   []task
 	endings int    // how many of the tasks are of type ending
 	used    int    // in the call under way
-	limit   int    // of the turn under way
+	limit   int    // of used, for the task under way
 	total   uint64 // since the voter's start
 }
 
-// begin gives the timers of a call their turn.
-func (w *work) begin() { w.used, w.limit = 0, turn }
+// begin gives the timers of a call their budget.
+func (w *work) begin() { w.used, w.limit = 0, taskBudget }
 
 // Busy reports whether there is work for Tick to continue at once.
 func (v *Voter) Busy() bool {
-	return len(v.work.tasks) > 0 || v.work.used >= turn && v.isDue()
+	return len(v.work.tasks) > 0 || v.work.used >= taskBudget && v.isDue()
 }
 
 // Work returns the work done since the voter's start, in units of [Budget].
 func (v *Voter) Work() uint64 { return v.work.total }
 
-// toil counts work done.
-func (w *work) toil(units int) {
+// spend counts work done.
+func (w *work) spend(units int) {
 	w.used += units
 	w.total += uint64(units)
 }
 
-// tired reports whether the task under way must let other work go first.
-func (w *work) tired() bool { return w.used >= w.limit }
+// exhausted reports whether the task under way has used up its budget, and must let other work go
+// first.
+func (w *work) exhausted() bool { return w.used >= w.limit }
 
-// beginTurn gives a task its turn, as far as the budget goes.
-func (w *work) beginTurn() { w.limit = min(w.used+turn, Budget) }
+// renewBudget gives a task its budget, as far as the budget of the call goes.
+func (w *work) renewBudget() { w.limit = min(w.used+taskBudget, Budget) }
 
-// postpone has a task wait for its turn.
+// postpone has a task wait for its next run.
 func (w *work) postpone(t task) { w.tasks = append(w.tasks, t) }
 
 // leftForTimers gives the rest of the budget to the timers, and reports whether there is a rest.
@@ -75,21 +76,21 @@ func (w *work) leftForTimers() bool {
 	return true
 }
 
-// undertake begins a task. A short task is finished at once, and nothing shows that it was a task.
-func (v *Voter) undertake(t task) {
-	v.beginTurn()
-	if v.tired() || !t.run(v) {
+// startTask begins a task. A short task is finished at once, and nothing shows that it was a task.
+func (v *Voter) startTask(t task) {
+	v.renewBudget()
+	if v.exhausted() || !t.run(v) {
 		v.postpone(t)
 	}
 }
 
-// goOn gives each task its turn until the budget is used up.
-func (v *Voter) goOn() {
+// runTasks runs the tasks, one after the other, until the budget of the call is used up.
+func (v *Voter) runTasks() {
 	w := &v.work
 	for len(w.tasks) > 0 && w.used < Budget {
 		t := w.tasks[0]
-		w.beginTurn()
-		w.used++ // for looking at the task: no turn is free
+		w.renewBudget()
+		w.used++ // for looking at the task: no run is free
 		done := t.run(v)
 		w.tasks[0] = nil
 		w.tasks = w.tasks[1:]

@@ -218,14 +218,14 @@ func TestTheEndOfASessionOfManyKeysGivesWay(t *testing.T) {
 		if n := b.cost(func() { b.hear(b.v.Tick(b.now, b.out[:0])) }); n > Budget+64 {
 			t.Fatalf("a step costs %d", n)
 		}
-		if n := b.cost(func() { b.refresh(other) }); n > turn+64 {
+		if n := b.cost(func() { b.refresh(other) }); n > taskBudget+64 {
 			t.Fatalf("a refresh costs %d meanwhile", n)
 		}
 		if b.v.Next() > b.now.Slow {
 			break
 		}
 		if steps == 1 {
-			// A requested key is freed of ended votes at once, before its turn.
+			// A requested key is freed of ended votes at once, before the task's run.
 			b.ask(other, all[keys-500])
 			if v, ok := b.v.Vote(all[keys-500]); !ok || v.Owner != other.id {
 				t.Errorf("the key has %+v", v)

@@ -149,7 +149,7 @@ func (q *Requester) yield(p *peer, r *request, want vote.Slot) {
 
 // evaluateAll evaluates the given requests anew, in order, since a voter's votes have changed.
 func (q *Requester) evaluateAll(all []*request) {
-	q.toil(costEvaluated * len(all))
+	q.spend(costEvaluated * len(all))
 	for _, r := range all {
 		q.evaluate(r) // a request gone meanwhile has ended, and nothing happens
 	}
@@ -161,18 +161,18 @@ func (q *Requester) evaluatePending() {
 	if len(q.pending) == 0 {
 		return // the cost doesn't depend on the number of held leases
 	}
-	if len(q.pending) > q.turn() {
+	if len(q.pending) > q.budget() {
 		q.review.begin(q.pass())
 		return
 	}
-	q.toil(costEvaluated * len(q.pending))
+	q.spend(costEvaluated * len(q.pending))
 	for _, r := range byNumber(slices.Clone(q.pending)) {
 		q.evaluate(r)
 	}
 }
 
-func (q *Requester) goOnReviewing() {
-	for q.review.next != nil && !q.tired() {
+func (q *Requester) continueReview() {
+	for q.review.next != nil && !q.exhausted() {
 		r := q.review.take()
 		if r == nil {
 			if q.review.again {
@@ -180,9 +180,9 @@ func (q *Requester) goOnReviewing() {
 			}
 			continue
 		}
-		q.toil(1)
+		q.spend(1)
 		if r.state == statePending {
-			q.toil(costEvaluated - 1)
+			q.spend(costEvaluated - 1)
 			q.evaluate(r)
 		}
 	}

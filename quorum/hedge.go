@@ -119,7 +119,7 @@ func (q *Requester) sendDueHedges() {
 		}
 		r, again := s.r, s.won
 		q.hedged.pop()
-		q.toil(1)
+		q.spend(1)
 		switch r.state {
 		case statePending:
 			for _, p := range q.peers {

@@ -121,7 +121,7 @@ func (q *Requester) emitValidity(g *group) {
 // updateValidity recomputes the validity of each group, and grants the requests that waited for
 // validity.
 func (q *Requester) updateValidity() {
-	q.toil(len(q.groups)/scanned + costEvaluated*len(q.awaitingValidity))
+	q.spend(len(q.groups)/scanned + costEvaluated*len(q.awaitingValidity))
 	for _, g := range q.groups {
 		q.updateGroupValidity(g)
 	}

@@ -148,12 +148,12 @@ func (q *Requester) extendDue() {
 	if q.now.Fast < q.lengths.next.at {
 		return
 	}
-	q.toil(len(q.lengths.all) / scanned)
+	q.spend(len(q.lengths.all) / scanned)
 	for _, r := range q.lengths.all {
 		if r == nil || r.cold.extendAt > q.now.Fast {
 			continue
 		}
-		q.toil(1)
+		q.spend(1)
 		r.cold.extendAt = q.now.Fast.Add(q.extendEvery(r))
 		for i := range r.cold.votes {
 			r.cold.votes[i].extending = false // an answer still missing may be lost with its stream

@@ -33,7 +33,7 @@ func (l *lengthList) stop(r *request) {
 func (l *lengthList) first(work *meter) vote.Instant {
 	if e := &l.next; e.stale {
 		*e = earliest{at: vote.Never}
-		work.toil(len(l.all) / scanned)
+		work.spend(len(l.all) / scanned)
 		for _, r := range l.all {
 			if r != nil {
 				e.add(r.cold.extendAt)

@@ -86,16 +86,16 @@ func (q *Requester) listAhead(p *peer, r *request) bool {
 	}
 	t.ahead[r.number] = struct{}{}
 	q.count.ListedAhead++
-	q.toil(costStated)
+	q.spend(costStated)
 	q.list(p, r, &t.chunk)
 	return true
 }
 
-// goOnMaking continues the making of a sync, until it and the messages behind it are sent.
-func (q *Requester) goOnMaking(p *peer) {
+// continueSync continues the making of a sync, until it and the messages behind it are sent.
+func (q *Requester) continueSync(p *peer) {
 	t := p.making
 	for !t.ended {
-		if q.tired() {
+		if q.exhausted() {
 			return
 		}
 		r := t.take()
@@ -107,14 +107,14 @@ func (q *Requester) goOnMaking(p *peer) {
 		if _, ok := t.ahead[r.number]; ok {
 			continue
 		}
-		q.toil(costStated)
+		q.spend(costStated)
 		q.list(p, r, &t.chunk)
 	}
 	for t.sent < len(t.after) {
-		if q.tired() {
+		if q.exhausted() {
 			return
 		}
-		q.toil(1)
+		q.spend(1)
 		q.out = append(q.out, t.after[t.sent])
 		t.after[t.sent] = vote.Outbound{}
 		t.sent++

@@ -39,7 +39,7 @@ func (q *Requester) merge(l *query) (result *QueryResult, open bool) {
 		if l.complete.Has(i) {
 			m.result.Permits = max(m.result.Permits, l.answers[i].Permits)
 			most = max(most, len(l.answers[i].Views))
-			q.toil(costMerged * len(l.answers[i].Views))
+			q.spend(costMerged * len(l.answers[i].Views))
 		}
 	}
 	m.result.Views = make([]vote.View, 0, most)

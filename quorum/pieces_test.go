@@ -12,7 +12,7 @@ import (
 // inPieces returns a bench with a requester that lists, or takes in, a single request in each Tick.
 func inPieces(t *testing.T) *bench {
 	b := newBench(t, 3)
-	b.q.perTurn = 1
+	b.q.perTick = 1
 	b.all()
 	return b
 }

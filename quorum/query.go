@@ -409,7 +409,7 @@ func (q *Requester) Unwatch(now vote.Now, nonce uint64) {
 }
 
 func (q *Requester) sendWatch(w *watch, p *peer) {
-	q.toil(1)
+	q.spend(1)
 	if p.reachable() { // otherwise the voter is asked once reachable
 		at := &w.positions[p.place]
 		at.retry = false
@@ -471,7 +471,7 @@ func isFull(views []vote.View) bool {
 
 // retryWatches repeats the watches to voters that had no room for them.
 func (q *Requester) retryWatches() {
-	q.toil(len(q.watches) / scanned)
+	q.spend(len(q.watches) / scanned)
 	for _, w := range q.watches {
 		for _, p := range q.peers {
 			if w.positions[p.place].retry {

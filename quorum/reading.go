@@ -144,7 +144,7 @@ func (q *Requester) receiveAnswer(p *peer, m *vote.Message) {
 	t.end.Entries = nil
 	p.syncAnswer, p.ahead = listing{}, nil
 	if t.listing.mixed {
-		q.toil(t.listing.size)
+		q.spend(t.listing.size)
 		t.listing.sort()
 	}
 	p.refused, p.text, p.ackEpoch = vote.ReasonNone, "", m.Epoch
@@ -152,7 +152,7 @@ func (q *Requester) receiveAnswer(p *peer, m *vote.Message) {
 	t.again = p.gen != m.Generation
 	t.prove = !q.cfg.NoReceipts && p.receipts.syncAnswered(m)
 	q.learnClock(p, m)
-	if len(q.requests)+t.listing.size <= 2*q.turn() {
+	if len(q.requests)+t.listing.size <= 2*q.budget() {
 		q.read(p, t)
 		return
 	}
@@ -172,7 +172,7 @@ func (q *Requester) read(p *peer, t *answerReading) {
 	}
 	q.beginPeerValidity(p, t)
 	all := q.sorted(nil)
-	q.toil(costRead * len(all))
+	q.spend(costRead * len(all))
 	for _, r := range all {
 		q.readVote(p, t, r)
 	}
@@ -248,11 +248,11 @@ func (q *Requester) readVote(p *peer, t *answerReading, r *request) {
 	}
 }
 
-// goOnReading continues to take in an answer, and then the messages behind the answer.
-func (q *Requester) goOnReading(p *peer) {
+// continueAnswer continues to take in an answer, and then the messages behind the answer.
+func (q *Requester) continueAnswer(p *peer) {
 	t := p.reading
 	for p.reading == t && !t.done {
-		if q.tired() {
+		if q.exhausted() {
 			return
 		}
 		r := t.take()
@@ -260,15 +260,15 @@ func (q *Requester) goOnReading(p *peer) {
 			q.finishReading(p, t)
 			break
 		}
-		q.toil(costRead + costEvaluated)
+		q.spend(costRead + costEvaluated)
 		q.readVote(p, t, r)
 		q.evaluate(r)
 	}
 	for p.reading == t && t.taken < len(t.later) {
-		if q.tired() {
+		if q.exhausted() {
 			return
 		}
-		q.toil(costEvaluated)
+		q.spend(costEvaluated)
 		m := &t.later[t.taken]
 		t.taken++
 		q.receiveOrdered(p, m)

@@ -148,7 +148,7 @@ func (q *Requester) Reconfigure(now vote.Now, e *vote.Electorate) {
 	for _, p := range q.peers {
 		shift(&p.validity)
 	}
-	q.toil(len(q.requests) / scanned)
+	q.spend(len(q.requests) / scanned)
 	for _, r := range q.requests {
 		if r.cold != nil {
 			for i := range r.cold.votes {
@@ -225,7 +225,7 @@ func (q *Requester) setConfig(e, before vote.Electorate) {
 // settleAll ends the requests and queries with enough confirmations. In a smaller electorate the
 // confirmations so far may be enough, and no voter repeats them.
 func (q *Requester) settleAll() {
-	q.toil(len(q.requests))
+	q.spend(len(q.requests))
 	for _, r := range q.sorted(nil) {
 		if r.state == stateEnding {
 			q.settleEnd(r)
@@ -239,7 +239,7 @@ func (q *Requester) settleAll() {
 }
 
 func (q *Requester) moveVotes(to []int) {
-	q.toil(len(q.requests))
+	q.spend(len(q.requests))
 	q.requestTable.moveTallies(len(q.peers), to)
 	for _, l := range q.queries {
 		shown, nonces, spans := make([]vote.Message, len(q.peers)), make([]uint64, len(q.peers)), make([]span, len(q.peers))

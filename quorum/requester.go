@@ -34,7 +34,7 @@ type Config struct {
 	ReportRenewals bool
 	// How much work in pieces is done in a Tick, in units of lease.Budget. Zero means the usual
 	// amount; tests use less.
-	Turn int
+	TickBudget int
 }
 
 // Requester requests keys from the voters. Its zero value is not usable; see New.
@@ -58,7 +58,7 @@ type Requester struct {
 // New returns a requester without a connection to any voter yet.
 func New(cfg Config, now vote.Now) *Requester {
 	q := &Requester{
-		cfg: cfg, now: now, meter: meter{perTurn: cfg.Turn},
+		cfg: cfg, now: now, meter: meter{perTick: cfg.TickBudget},
 		peerList:     peerList{self: cfg.Self.Node, distances: distances{keepsOrder: cfg.BroadcastAll}},
 		requestTable: newRequestTable(),
 		localQueues:  localQueues{fronts: make(map[vote.Key]*request), queues: make(map[vote.Key]*localQueue)},
@@ -84,7 +84,7 @@ func (q *Requester) Lock(now vote.Now, ask RequestOptions) (vote.Number, error) 
 		return 0, ErrBusy
 	}
 	q.count.Requests++
-	q.toil(costAsked)
+	q.spend(costAsked)
 	r := q.create(len(q.peers))
 	n := r.number
 	r.key, r.mode, r.try = ask.Key, max(ask.Mode, vote.Exclusive), ask.Try
@@ -164,7 +164,7 @@ func (q *Requester) release(now vote.Now, n vote.Number, lost bool) {
 // marks a lease that ended without a release by its holder.
 func (q *Requester) end(r *request, lost bool) {
 	q.beforeChange(r)
-	q.toil(costEnded)
+	q.spend(costEnded)
 	q.leaveLocalQueue(r)
 	if r.state == statePending {
 		q.leavePending(r)
@@ -239,7 +239,7 @@ func (q *Requester) forget(r *request) {
 // giveUp stops waiting for confirmations. The sessions with the request have ended by now, or will
 // end without a confirmation.
 func (q *Requester) giveUp(r *request) {
-	q.toil(1)
+	q.spend(1)
 	if r.reportEnd {
 		done := r.released()
 		var missing []string
@@ -323,7 +323,7 @@ func (q *Requester) Tick(now vote.Now) {
 		q.ending.pop()
 	}
 	if q.Busy() {
-		q.goOn()
+		q.continueWork()
 	}
 }
 

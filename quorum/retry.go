@@ -9,7 +9,7 @@ func (q *Requester) retryRejected() {
 		return // a refresh costs the same however many requests there are
 	}
 	q.rejected = false
-	q.toil(len(q.requests) / scanned)
+	q.spend(len(q.requests) / scanned)
 	for _, r := range q.sorted(func(r *request) bool { return r.state != stateEnding }) {
 		for _, p := range q.peers {
 			v := &r.votes[p.place]

@@ -11,7 +11,7 @@ import (
 // the same promises.
 func (q *Requester) revoked(p *peer) {
 	p.validity = validity{}
-	q.toil(len(q.requests) / scanned)
+	q.spend(len(q.requests) / scanned)
 	for _, r := range q.requests {
 		if x := r.coldOf(p.place); x != nil {
 			x.validity = validity{}

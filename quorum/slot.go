@@ -101,7 +101,7 @@ func (q *Requester) unbar() {
 		return // a refresh costs the same however many requests there are
 	}
 	q.barred = false
-	q.toil(len(q.requests) / scanned)
+	q.spend(len(q.requests) / scanned)
 	for _, r := range q.sorted(func(r *request) bool { return r.mode == vote.Permit && r.state != stateEnding && r.cold != nil }) {
 		barred := false
 		for i := range r.cold.votes {

@@ -94,12 +94,12 @@ func (q *Requester) resync(p *peer) {
 	}
 	q.urgent(p, &open)
 	m := vote.Message{Kind: vote.KindSync, Stream: p.stream}
-	if len(q.requests) > q.turn() {
+	if len(q.requests) > q.budget() {
 		q.count.MadeInPieces++
 		p.making = &making{pass: q.pass(), ahead: make(map[vote.Number]struct{}), chunk: m}
 		return
 	}
-	q.toil(costStated * len(q.requests))
+	q.spend(costStated * len(q.requests))
 	for r := q.roll.first; r != nil; r = r.next {
 		q.list(p, r, &m)
 	}

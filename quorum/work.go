@@ -26,34 +26,34 @@ const (
 // meter counts the work of a requester, and says when work in pieces has to go on in the next Tick.
 type meter struct {
 	work    uint64 // done since the requester's creation
-	limit   uint64 // of the work of the turn under way
-	perTurn int    // how much work in pieces is done in a turn; zero means the usual amount
-	turns   int    // so far
+	limit   uint64 // of work, in the Tick under way
+	perTick int    // how much work in pieces is done in a Tick; zero means tickBudget
+	ticks   int    // so far
 }
 
 // Work returns the work done since the requester's creation.
 func (w *meter) Work() uint64 { return w.work }
 
-// toil counts work done.
-func (w *meter) toil(units int) { w.work += uint64(units) }
+// spend counts work done.
+func (w *meter) spend(units int) { w.work += uint64(units) }
 
-// turn is how much work the requester does in a Tick on what it does in pieces. Syncs and answers
-// of at most as many requests are made and taken in at once.
-const turn = 512
+// tickBudget is how much work the requester does in a Tick on what it does in pieces. Syncs and
+// answers of at most as many requests are made and taken in at once.
+const tickBudget = 512
 
-// turn returns the same for this requester.
-func (w *meter) turn() int {
-	if w.perTurn > 0 {
-		return w.perTurn
+// budget returns the same for this requester.
+func (w *meter) budget() int {
+	if w.perTick > 0 {
+		return w.perTick
 	}
-	return turn
+	return tickBudget
 }
 
-// beginTurn begins a turn of work in pieces.
-func (w *meter) beginTurn() { w.limit = w.work + uint64(w.turn()) }
+// renewBudget begins the work in pieces of a Tick.
+func (w *meter) renewBudget() { w.limit = w.work + uint64(w.budget()) }
 
-// tired reports whether work in pieces has to go on in the next Tick.
-func (w *meter) tired() bool { return w.work >= w.limit }
+// exhausted reports whether work in pieces has to go on in the next Tick.
+func (w *meter) exhausted() bool { return w.work >= w.limit }
 
 // Busy reports whether there is work for Tick to continue at once.
 func (q *Requester) Busy() bool {
@@ -68,25 +68,25 @@ func (q *Requester) Busy() bool {
 	return false
 }
 
-// goOn continues the work done in pieces. Each Tick begins with another voter.
-func (q *Requester) goOn() {
-	q.beginTurn()
+// continueWork continues the work done in pieces. Each Tick begins with another voter.
+func (q *Requester) continueWork() {
+	q.renewBudget()
 	n := len(q.peers)
 	for i := range n {
 		// A voter may leave the list meanwhile.
-		if at := (q.turns + i) % n; at < len(q.peers) {
-			q.goOnWith(q.peers[at])
+		if at := (q.ticks + i) % n; at < len(q.peers) {
+			q.continueWith(q.peers[at])
 		}
 	}
-	q.goOnReviewing()
-	q.turns++
+	q.continueReview()
+	q.ticks++
 }
 
-func (q *Requester) goOnWith(p *peer) {
+func (q *Requester) continueWith(p *peer) {
 	if p.making != nil {
-		q.goOnMaking(p)
+		q.continueSync(p)
 	}
 	if p.reading != nil {
-		q.goOnReading(p)
+		q.continueAnswer(p)
 	}
 }

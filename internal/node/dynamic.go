@@ -55,7 +55,7 @@ func (n *Node) startDynamic(cfg *Config, now vote.Now) {
 		Expect: cfg.Birth.Expect, MinVoters: cfg.Birth.MinVoters, RegisterTerm: f.RegisterTerm,
 		Frozen: f.FromFixed,
 	}, f.State, now)
-	n.req = quorum.New(quorum.Config{Self: n.self, Electorate: f.State.Electorate, Dynamic: true, TTL: cfg.TTL, MaxTTL: cfg.MaxTTL, NoLocalQueue: cfg.NoLocalQueue, BroadcastAll: cfg.BroadcastAll, NoReceipts: cfg.NoReceipts, ReportRenewals: cfg.Renewals, Turn: cfg.Turn}, now)
+	n.req = quorum.New(quorum.Config{Self: n.self, Electorate: f.State.Electorate, Dynamic: true, TTL: cfg.TTL, MaxTTL: cfg.MaxTTL, NoLocalQueue: cfg.NoLocalQueue, BroadcastAll: cfg.BroadcastAll, NoReceipts: cfg.NoReceipts, ReportRenewals: cfg.Renewals, TickBudget: cfg.Turn}, now)
 	n.begin(now, lease.Config{Self: n.self, Dir: f.State.Dir, Electorate: f.State.Electorate, MaxTTL: cfg.MaxTTL, Fresh: f.Fresh})
 	n.guard = mismatch.New(n.self, cfg.terms(), now)
 	n.linkNew(now)

@@ -80,7 +80,7 @@ func New(cfg Config, now vote.Now) (*Node, error) {
 		n.startDynamic(&cfg, now)
 		return n, nil
 	}
-	n.req = quorum.New(quorum.Config{Self: n.self, Electorate: electorate, TTL: cfg.TTL, MaxTTL: cfg.MaxTTL, NoLocalQueue: cfg.NoLocalQueue, BroadcastAll: cfg.BroadcastAll, NoReceipts: cfg.NoReceipts, ReportRenewals: cfg.Renewals, Turn: cfg.Turn}, now)
+	n.req = quorum.New(quorum.Config{Self: n.self, Electorate: electorate, TTL: cfg.TTL, MaxTTL: cfg.MaxTTL, NoLocalQueue: cfg.NoLocalQueue, BroadcastAll: cfg.BroadcastAll, NoReceipts: cfg.NoReceipts, ReportRenewals: cfg.Renewals, TickBudget: cfg.Turn}, now)
 	for _, v := range electorate.Voters {
 		if v.Name == cfg.Name {
 			n.voter = lease.New(lease.Config{Self: n.self, Electorate: electorate, MaxTTL: cfg.MaxTTL}, now)
