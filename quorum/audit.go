@@ -7,7 +7,7 @@ import "fmt"
 // node, or is on its way to this voter in a sync: sendDeferred relies on this rule. Audit reads
 // every request; only tests call Audit, after each step.
 func (q *Requester) Audit() error {
-	for r := q.roll.first; r != nil; r = r.next {
+	for r := q.ordered.first; r != nil; r = r.next {
 		if r.group != nil && r.state != stateWon {
 			return fmt.Errorf("request %d has a lease group, and isn't a lease", r.number)
 		}
@@ -15,7 +15,7 @@ func (q *Requester) Audit() error {
 			continue
 		}
 		for _, p := range q.peers {
-			if p.making != nil && !p.making.listed(r) { // the sync will list the request
+			if p.syncBuilder != nil && !p.syncBuilder.listed(r) { // the sync will list the request
 				continue
 			}
 			v := &r.votes[p.place]

@@ -62,7 +62,7 @@ func (x *effects) sendOrdered(p *peer, delta vote.Digest, kind vote.Kind, n vote
 		p.refreshAt = min(p.refreshAt, p.refreshed.Add(digestRefreshEvery))
 	}
 	var m *vote.Message
-	if t := p.making; t != nil {
+	if t := p.syncBuilder; t != nil {
 		t.after = append(t.after, vote.Outbound{Conn: p.conn})
 		m = &t.after[len(t.after)-1].Message
 	} else {
@@ -117,8 +117,8 @@ func (x *effects) Counters() Counters { return x.count }
 // waits for it.
 func (x *effects) later(p *peer) {
 	out := x.out
-	if p.making != nil {
-		out = p.making.after
+	if p.syncBuilder != nil {
+		out = p.syncBuilder.after
 	}
 	out[len(out)-1].Later = true
 }

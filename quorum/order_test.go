@@ -52,14 +52,14 @@ func TestVotesOfManyPagesAreFound(t *testing.T) {
 	}
 }
 
-// A pass over the roll visits each request once, in order, whatever ends in the meantime.
+// A pass over the list visits each request once, in order, whatever ends in the meantime.
 func TestAPassMeetsEachRequestOnce(t *testing.T) {
 	q := New(Config{Self: vote.SessionID{Node: "r", Incarnation: 1}}, vote.Now{})
 	all := make([]*request, 20)
 	for i := range all {
 		q.last++
 		all[i] = &request{number: q.last}
-		q.enroll(all[i])
+		q.addToTable(all[i])
 	}
 	q.review.pass = q.pass()
 	var got []vote.Number
@@ -67,16 +67,16 @@ func TestAPassMeetsEachRequestOnce(t *testing.T) {
 		if got = append(got, r.number); !q.review.has(r) {
 			t.Errorf("request %d isn't passed", r.number)
 		}
-		q.strike(r)
+		q.removeRequest(r)
 		if n := int(r.number); n%5 == 0 && n < len(all) {
 			if q.review.has(all[n]) {
 				t.Errorf("request %d is passed", n+1)
 			}
-			q.strike(all[n]) // the next request
+			q.removeRequest(all[n]) // the next request
 		}
 		q.last++
 		late := &request{number: q.last}
-		if q.enroll(late); !q.review.has(late) {
+		if q.addToTable(late); !q.review.has(late) {
 			t.Errorf("request %d, made during the pass, isn't passed", late.number)
 		}
 	}

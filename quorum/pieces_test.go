@@ -318,18 +318,18 @@ func TestAVoterIsNotSilentWhileThisNodeWorks(t *testing.T) {
 	}
 	b.q.Unlink(b.now, b.place("v0"))
 	b.q.Link(b.now, b.place("v0"), vote.SessionID{Node: "v0", Incarnation: 5})
-	if v0.making == nil {
+	if v0.syncBuilder == nil {
 		t.Fatal("the sync is made at once")
 	}
-	for v0.making != nil {
+	for v0.syncBuilder != nil {
 		b.pass(ttl / 4)
 	}
 	b.pass(ttl / 2)
 	b.answer("v0", vote.Entry{Number: 1, Serial: 1, Token: 1000})
-	if v0.reading == nil {
+	if v0.answerReader == nil {
 		t.Fatal("the answer is taken in at once")
 	}
-	for v0.reading != nil {
+	for v0.answerReader != nil {
 		b.pass(ttl / 4)
 	}
 	for _, s := range b.words("v0") {

@@ -17,21 +17,21 @@ type receipts struct {
 	void       vote.Instant
 	unanswered bool // the newest sync hasn't been answered
 	// Nor was the sync before: the voter gives no vote until a refresh shows receipt of its answer.
-	prove bool
+	answerLost bool
 }
 
 // fillOpen fills in the opening of a stream. From now on the answers still missing from the earlier
 // stream are void.
 func (h *receipts) fillOpen(m *vote.Message) {
 	m.Heard, m.Void = h.newest, h.unanswered
-	h.awaitingSince, h.void, h.prove, h.unanswered = 0, 0, h.unanswered, true
+	h.awaitingSince, h.void, h.answerLost, h.unanswered = 0, 0, h.unanswered, true
 }
 
 // syncAnswered takes in the answer to a sync, and reports whether the voter waits for a refresh
 // before extending the session or giving votes.
 func (h *receipts) syncAnswered(m *vote.Message) (waits bool) {
 	h.newest, h.awaitingSince = m.Sent, 0
-	return m.Void || h.prove
+	return m.Void || h.answerLost
 }
 
 // fillRefresh fills in a refresh. A refresh that finds an answer late declares the answer void.

@@ -18,7 +18,7 @@ const (
 // the fields needed by few requests are in tally.cold.
 type request struct {
 	tally
-	prev, next *request // in the roll
+	prev, next *request // in requestTable.ordered
 	key        vote.Key
 	number     vote.Number
 	// The number of the caller: the same as number, unless the lease was handed off.

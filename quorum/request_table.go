@@ -12,7 +12,7 @@ import (
 // pending ones.
 type requestTable struct {
 	requests map[vote.Number]*request
-	roll     roll // the same requests
+	ordered  requestList // the same requests
 	// Leases that were handed off, by the numbers of their present callers.
 	aliases map[vote.Number]*request
 	// Upper bounds of the sizes of these maps so far; see drop.
@@ -42,16 +42,16 @@ func (t *requestTable) create(voters int) *request {
 	}
 	t.last++
 	r.state, r.number, r.caller = statePending, t.last, t.last
-	t.enroll(r)
+	t.addToTable(r)
 	put(&t.pending, r)
 	return r
 }
 
-// enroll adds a new request.
-func (t *requestTable) enroll(r *request) {
+// addToTable adds a new request.
+func (t *requestTable) addToTable(r *request) {
 	t.requests[r.number] = r
 	t.mostRequests = max(t.mostRequests, len(t.requests))
-	t.roll.add(r)
+	t.ordered.add(r)
 }
 
 // leavePending notes that a pending request is pending no more.
@@ -72,9 +72,9 @@ func (t *requestTable) dropAlias(r *request) {
 	}
 }
 
-// delist removes a request; see Requester.strike.
-func (t *requestTable) delist(r *request) {
-	t.roll.remove(r)
+// removeFromTable removes a request; see Requester.removeRequest.
+func (t *requestTable) removeFromTable(r *request) {
+	t.ordered.remove(r)
 	t.requests = drop(t.requests, r.number, &t.mostRequests)
 }
 
@@ -109,7 +109,7 @@ func (t *requestTable) isPending(n vote.Number) bool {
 }
 
 // pass returns a pass over all present requests.
-func (t *requestTable) pass() pass { return pass{t.roll.first, t.last} }
+func (t *requestTable) pass() pass { return pass{t.ordered.first, t.last} }
 
 // sorted returns the wanted requests (all if wanted is nil) in order of their numbers, so that
 // nothing depends on the order of a map.
@@ -118,7 +118,7 @@ func (t *requestTable) sorted(wanted func(*request) bool) []*request {
 	if wanted == nil {
 		all = make([]*request, 0, len(t.requests))
 	}
-	for r := t.roll.first; r != nil; r = r.next {
+	for r := t.ordered.first; r != nil; r = r.next {
 		if wanted == nil || wanted(r) {
 			all = append(all, r)
 		}

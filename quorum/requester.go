@@ -231,7 +231,7 @@ func (q *Requester) settleEnd(r *request) {
 
 // forget drops a request that is over.
 func (q *Requester) forget(r *request) {
-	q.strike(r)
+	q.removeRequest(r)
 	q.dropAlias(r)
 	q.recycle(r)
 }
@@ -292,7 +292,7 @@ func (q *Requester) Tick(now vote.Now) {
 		if p.refreshAt <= q.now.Fast {
 			q.refresh(p)
 		}
-		if p.making != nil || p.reading != nil {
+		if p.syncBuilder != nil || p.answerReader != nil {
 			continue // this node is to blame
 		}
 		if p.up() && p.conn != vote.LocalConn && q.now.Fast >= p.lastReceived.Add(q.patience(p)) {

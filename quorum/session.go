@@ -53,14 +53,14 @@ type peer struct {
 	sent, received uint64 // ordered messages of this stream, after the sync and its answer
 	digest         expectedDigest
 	earlyAcks      []vote.Message // acknowledgements that overtook the messages they count, in order
-	making         *making        // the task of making the sync; nil if there is none
+	syncBuilder    *syncBuilder   // the task of making the sync; nil if there is none
 	// The requests that the sync lists out of order; nil once the answer is complete.
-	ahead      map[vote.Number]struct{}
-	syncAnswer listing        // the answer to the sync, as far as received
-	reading    *answerReading // the task of taking in the answer; nil if there is none
-	syncSent   vote.Instant   // when the sync was sent
-	refreshed  vote.Instant   // when the newest refresh was sent
-	mark       mark
+	ahead        map[vote.Number]struct{}
+	syncAnswer   listing       // the answer to the sync, as far as received
+	answerReader *answerReader // the task of taking in the answer; nil if there is none
+	syncSent     vote.Instant  // when the sync was sent
+	refreshed    vote.Instant  // when the newest refresh was sent
+	mark         mark
 	// Messages sent on this stream before then were processed, and their answers are here.
 	acked        vote.Instant
 	lastReceived vote.Instant // when the voter last answered

@@ -65,7 +65,7 @@ func (q *Requester) Refused(now vote.Now, voter vote.NodeID, reason vote.Reason,
 
 // forgetSync gives up the sync of the stream, and the answer, as far as they have got.
 func (p *peer) forgetSync() {
-	p.making, p.reading, p.ahead, p.syncAnswer = nil, nil, nil, listing{}
+	p.syncBuilder, p.answerReader, p.ahead, p.syncAnswer = nil, nil, nil, listing{}
 }
 
 // hangUp closes the stream to a voter; the owner of the connections will dial again.
@@ -96,11 +96,11 @@ func (q *Requester) resync(p *peer) {
 	m := vote.Message{Kind: vote.KindSync, Stream: p.stream}
 	if len(q.requests) > q.budget() {
 		q.count.MadeInPieces++
-		p.making = &making{pass: q.pass(), ahead: make(map[vote.Number]struct{}), chunk: m}
+		p.syncBuilder = &syncBuilder{pass: q.pass(), ahead: make(map[vote.Number]struct{}), chunk: m}
 		return
 	}
 	q.spend(costStated * len(q.requests))
-	for r := q.roll.first; r != nil; r = r.next {
+	for r := q.ordered.first; r != nil; r = r.next {
 		q.list(p, r, &m)
 	}
 	m.End, p.reborn = true, false
@@ -145,7 +145,7 @@ func (q *Requester) Deliver(now vote.Now, conn vote.Conn, from vote.SessionID, m
 		}
 	default:
 		switch {
-		case p.reading != nil:
+		case p.answerReader != nil:
 			q.keepLater(p, m)
 		case p.answered:
 			q.receiveOrdered(p, m)

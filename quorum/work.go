@@ -61,7 +61,7 @@ func (q *Requester) Busy() bool {
 		return true
 	}
 	for _, p := range q.peers {
-		if p.making != nil || p.reading != nil {
+		if p.syncBuilder != nil || p.answerReader != nil {
 			return true
 		}
 	}
@@ -83,10 +83,10 @@ func (q *Requester) continueWork() {
 }
 
 func (q *Requester) continueWith(p *peer) {
-	if p.making != nil {
+	if p.syncBuilder != nil {
 		q.continueSync(p)
 	}
-	if p.reading != nil {
+	if p.answerReader != nil {
 		q.continueAnswer(p)
 	}
 }

@@ -31,7 +31,7 @@ func init() {
 		// All nodes have one configuration and one process for each name, so no voter is kept from
 		// counting. The figures of work decide when a task is cut, and no task is long enough here.
 		"node.Node.guarded": skip, "node.Node.work": skip, "quorum.Requester.meter": skip,
-		"quorum.peer.making": none, "quorum.peer.reading": none, "quorum.peer.ahead": none, "quorum.requestTable.review": none,
+		"quorum.peer.syncBuilder": none, "quorum.peer.answerReader": none, "quorum.peer.ahead": none, "quorum.requestTable.review": none,
 		"lease.Voter.work": noTasks,
 		// Each token is near a clock here, and none is refused.
 		"lease.knownTokens.trust": refusesNone,
@@ -42,7 +42,7 @@ func init() {
 		"quorum.requestTable.free": skip, "quorum.requestTable.mostRequests": skip, "quorum.requestTable.mostAliases": skip,
 		"quorum.localQueues.freeQueues": skip, "quorum.localQueues.mostFronts": skip, "quorum.localQueues.mostQueues": skip, "quorum.leaseGroups.freeGroups": skip,
 		"quorum.requestTable.pending": skip, "quorum.request.at": skip,
-		"quorum.requestTable.roll": skip, "quorum.request.prev": skip, "quorum.request.next": skip,
+		"quorum.requestTable.ordered": skip, "quorum.request.prev": skip, "quorum.request.next": skip,
 		"quorum.leaseGroups.endsNext": skip, "quorum.lengthList.next": skip,
 
 		// Messages go to all voters here, without hedging; see quorum.Config.BroadcastAll.

@@ -7,7 +7,7 @@ import (
 	"github.com/lockmesh/lockmesh/internal/vote"
 )
 
-// answerReading is the task of reading a voter's complete answer to a sync. Afterwards exactly the
+// answerReader is the task of reading a voter's complete answer to a sync. Afterwards exactly the
 // listed votes count for this voter.
 //
 // A long answer is read request by request, in several pieces, and takes effect at the end. Until
@@ -24,15 +24,15 @@ import (
 //     the voter has no validity; the leases keep the validity that they have.
 //
 // The voter's messages behind the answer wait for the end.
-type answerReading struct {
+type answerReader struct {
 	pass
-	listing listing
-	end     vote.Message // the last message of the answer, without its entries
-	again   bool         // the session at the voter is another one
-	prove   bool         // the voter waits for a refresh
-	done    bool         // the answer is in effect
-	later   []vote.Message
-	taken   int // how many of them are taken in
+	listing       listing
+	end           vote.Message // the last message of the answer, without its entries
+	again         bool         // the session at the voter is another one
+	awaitsRefresh bool         // the voter waits for a refresh
+	done          bool         // the answer is in effect
+	later         []vote.Message
+	taken         int // how many of them are taken in
 }
 
 // listedVote is a vote in the answer to a sync: the fields of an entry that an answer uses. Entries
@@ -120,7 +120,7 @@ func (q *Requester) isBornByCount() bool { return vote.BornByCount(q.decided.Ver
 
 // receiveAnswer collects the answer to the sync, and takes in the complete answer.
 func (q *Requester) receiveAnswer(p *peer, m *vote.Message) {
-	if p.answered || p.reading != nil || p.syncAnswer.size+len(m.Entries) > MaxRequests {
+	if p.answered || p.answerReader != nil || p.syncAnswer.size+len(m.Entries) > MaxRequests {
 		return
 	}
 	p.syncAnswer.add(m.Entries, p.ahead)
@@ -136,11 +136,11 @@ func (q *Requester) receiveAnswer(p *peer, m *vote.Message) {
 		q.hangUp(p, text+", and the node has to be voted in anew")
 		return
 	}
-	if m.Sent != p.syncSent || m.Incarnation != p.incarnation || p.making != nil && !p.making.ended {
+	if m.Sent != p.syncSent || m.Incarnation != p.incarnation || p.syncBuilder != nil && !p.syncBuilder.ended {
 		q.hangUp(p, "its answer doesn't match the sync of this node")
 		return
 	}
-	t := &answerReading{pass: q.pass(), listing: p.syncAnswer, end: *m}
+	t := &answerReader{pass: q.pass(), listing: p.syncAnswer, end: *m}
 	t.end.Entries = nil
 	p.syncAnswer, p.ahead = listing{}, nil
 	if t.listing.mixed {
@@ -150,10 +150,10 @@ func (q *Requester) receiveAnswer(p *peer, m *vote.Message) {
 	p.refused, p.text, p.ackEpoch = vote.ReasonNone, "", m.Epoch
 	p.acked = p.syncSent
 	t.again = p.gen != m.Generation
-	t.prove = !q.cfg.NoReceipts && p.receipts.syncAnswered(m)
+	t.awaitsRefresh = !q.cfg.NoReceipts && p.receipts.syncAnswered(m)
 	q.learnClock(p, m)
 	if len(q.requests)+t.listing.size <= 2*q.budget() {
-		q.read(p, t)
+		q.readAnswer(p, t)
 		return
 	}
 	if t.again {
@@ -161,11 +161,11 @@ func (q *Requester) receiveAnswer(p *peer, m *vote.Message) {
 		p.validity = validity{}
 	}
 	q.count.ReadInPieces++
-	p.reading = t
+	p.answerReader = t
 }
 
-// read takes in a short answer at once.
-func (q *Requester) read(p *peer, t *answerReading) {
+// readAnswer takes in a short answer at once.
+func (q *Requester) readAnswer(p *peer, t *answerReader) {
 	p.answered = true
 	if t.again {
 		p.validity = validity{}
@@ -179,29 +179,29 @@ func (q *Requester) read(p *peer, t *answerReading) {
 	q.resendWatches(p)
 	q.resendQueries(p)
 	q.evaluateAll(all) // first, so that this answer extends no vote outside its list
-	q.endReading(p, t)
+	q.endAnswer(p, t)
 }
 
 // beginPeerValidity begins the validity of the session at the voter, and learns whether its votes
 // count.
-func (q *Requester) beginPeerValidity(p *peer, t *answerReading) {
+func (q *Requester) beginPeerValidity(p *peer, t *answerReader) {
 	p.gen = t.end.Generation
 	q.extendPeerValidity(p, &t.end)
 	q.setQuiet(p, &t.end)
 }
 
-// endReading puts the validity of the answer into effect for the leases.
-func (q *Requester) endReading(p *peer, t *answerReading) {
+// endAnswer puts the validity of the answer into effect for the leases.
+func (q *Requester) endAnswer(p *peer, t *answerReader) {
 	q.renewals.begin()
 	q.updateValidity()
 	q.reportRenewal(p, t.end.Sent, q.ttl())
-	if t.prove {
+	if t.awaitsRefresh {
 		q.refresh(p)
 	}
 }
 
 // readVote takes in the vote of a request, or that there is none.
-func (q *Requester) readVote(p *peer, t *answerReading, r *request) {
+func (q *Requester) readVote(p *peer, t *answerReader, r *request) {
 	v := &r.votes[p.place]
 	if t.again {
 		if x := r.coldOf(p.place); x != nil {
@@ -250,21 +250,21 @@ func (q *Requester) readVote(p *peer, t *answerReading, r *request) {
 
 // continueAnswer continues to take in an answer, and then the messages behind the answer.
 func (q *Requester) continueAnswer(p *peer) {
-	t := p.reading
-	for p.reading == t && !t.done {
+	t := p.answerReader
+	for p.answerReader == t && !t.done {
 		if q.exhausted() {
 			return
 		}
 		r := t.take()
 		if r == nil {
-			q.finishReading(p, t)
+			q.finishAnswer(p, t)
 			break
 		}
 		q.spend(costRead + costEvaluated)
 		q.readVote(p, t, r)
 		q.evaluate(r)
 	}
-	for p.reading == t && t.taken < len(t.later) {
+	for p.answerReader == t && t.taken < len(t.later) {
 		if q.exhausted() {
 			return
 		}
@@ -273,13 +273,13 @@ func (q *Requester) continueAnswer(p *peer) {
 		t.taken++
 		q.receiveOrdered(p, m)
 	}
-	if p.reading == t {
-		p.reading = nil
+	if p.answerReader == t {
+		p.answerReader = nil
 	}
 }
 
-// finishReading puts an answer into effect that was taken in in pieces.
-func (q *Requester) finishReading(p *peer, t *answerReading) {
+// finishAnswer puts an answer into effect that was taken in in pieces.
+func (q *Requester) finishAnswer(p *peer, t *answerReader) {
 	t.done, p.answered = true, true
 	p.lastReceived = q.now.Fast // so long this node didn't listen
 	q.beginPeerValidity(p, t)
@@ -288,12 +288,12 @@ func (q *Requester) finishReading(p *peer, t *answerReading) {
 	if !p.counting {
 		q.evaluatePending() // the voter is known to give no vote for now
 	}
-	q.endReading(p, t)
+	q.endAnswer(p, t)
 }
 
 // keepLater makes a message behind an answer wait until the answer is taken in.
 func (q *Requester) keepLater(p *peer, m *vote.Message) {
-	if t := p.reading; len(t.later)-t.taken < MaxRequests {
+	if t := p.answerReader; len(t.later)-t.taken < MaxRequests {
 		q.count.Kept++
 		t.later = append(t.later, *m)
 	} else {
@@ -304,5 +304,5 @@ func (q *Requester) keepLater(p *peer, m *vote.Message) {
 // answeredAbout reports whether the votes counted for a request are those of the voter's answer to
 // the sync of this stream, so that changes of these votes can be told on the stream.
 func (p *peer) answeredAbout(r *request) bool {
-	return p.answered || p.reading != nil && p.reading.has(r)
+	return p.answered || p.answerReader != nil && p.answerReader.has(r)
 }

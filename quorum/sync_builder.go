@@ -2,7 +2,8 @@ package quorum
 
 import "github.com/lockmesh/lockmesh/internal/vote"
 
-// making is the task of making a sync: a list of everything the session wants and holds at a voter.
+// syncBuilder is the task of making a sync: a list of everything the session wants and holds at a
+// voter.
 //
 // A sync of many requests is made in several pieces, and what is said on the stream behind the sync
 // waits for its end. So to the voter a sync made in pieces is the same as a sync made at once that
@@ -13,7 +14,7 @@ import "github.com/lockmesh/lockmesh/internal/vote"
 // listed, so that the sync comes to an end, but sent behind the sync.
 //
 // A voter's votes don't change meanwhile: on this stream the voter can't have said anything yet.
-type making struct {
+type syncBuilder struct {
 	pass
 	// The requests listed ahead of the pass, since they were about to change.
 	ahead map[vote.Number]struct{}
@@ -24,7 +25,7 @@ type making struct {
 }
 
 // listed reports whether a request was listed, or passed over for good.
-func (t *making) listed(r *request) bool {
+func (t *syncBuilder) listed(r *request) bool {
 	if t.ended || t.has(r) {
 		return true
 	}
@@ -71,7 +72,7 @@ func (q *Requester) list(p *peer, r *request, m *vote.Message) {
 // beforeChange lists a request that is about to change in the syncs that are being made.
 func (q *Requester) beforeChange(r *request) {
 	for _, p := range q.peers {
-		if p.making != nil {
+		if p.syncBuilder != nil {
 			q.listAhead(p, r)
 		}
 	}
@@ -80,7 +81,7 @@ func (q *Requester) beforeChange(r *request) {
 // listAhead lists a request in the sync that is being made for a voter, and reports whether the
 // request had not been listed yet.
 func (q *Requester) listAhead(p *peer, r *request) bool {
-	t := p.making
+	t := p.syncBuilder
 	if t == nil || t.listed(r) {
 		return false
 	}
@@ -93,7 +94,7 @@ func (q *Requester) listAhead(p *peer, r *request) bool {
 
 // continueSync continues the making of a sync, until it and the messages behind it are sent.
 func (q *Requester) continueSync(p *peer) {
-	t := p.making
+	t := p.syncBuilder
 	for !t.ended {
 		if q.exhausted() {
 			return
@@ -119,6 +120,6 @@ func (q *Requester) continueSync(p *peer) {
 		t.after[t.sent] = vote.Outbound{}
 		t.sent++
 	}
-	p.making = nil
+	p.syncBuilder = nil
 	p.lastReceived = q.now.Fast // so long the voter had nothing to answer
 }

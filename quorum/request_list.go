@@ -2,12 +2,12 @@ package quorum
 
 import "github.com/lockmesh/lockmesh/internal/vote"
 
-// roll is the list of all requests in order of their numbers: nothing depends on the order of a
-// map, and a pass over a million requests can pause at any of them. A request is added at the end,
-// since numbers rise.
-type roll struct{ first, last *request }
+// requestList is the list of all requests in order of their numbers: nothing depends on the order
+// of a map, and a pass over a million requests can pause at any of them. A request is added at the
+// end, since numbers rise.
+type requestList struct{ first, last *request }
 
-func (l *roll) add(r *request) {
+func (l *requestList) add(r *request) {
 	if l.last == nil {
 		l.first = r
 	} else {
@@ -17,8 +17,8 @@ func (l *roll) add(r *request) {
 }
 
 // remove removes a request. A pass that would come to this request next goes on behind it: see
-// Requester.strike.
-func (l *roll) remove(r *request) {
+// Requester.removeRequest.
+func (l *requestList) remove(r *request) {
 	if r.prev == nil {
 		l.first = r.next
 	} else {
@@ -32,7 +32,7 @@ func (l *roll) remove(r *request) {
 	r.prev, r.next = nil, nil
 }
 
-// pass is a pass over the roll in pieces: over all requests up to a number.
+// pass is a pass over the list in pieces: over all requests up to a number.
 type pass struct {
 	next *request // the first request not passed yet; nil at the end
 	upTo vote.Number
@@ -62,23 +62,23 @@ func (p *pass) without(r *request) {
 	}
 }
 
-// strike removes a request, and makes the passes under way go on behind it.
-func (q *Requester) strike(r *request) {
+// removeRequest removes a request, and makes the passes under way go on behind it.
+func (q *Requester) removeRequest(r *request) {
 	for _, p := range q.peers {
-		if p.making != nil {
-			p.making.without(r)
+		if p.syncBuilder != nil {
+			p.syncBuilder.without(r)
 		}
-		if p.reading != nil {
-			p.reading.without(r)
+		if p.answerReader != nil {
+			p.answerReader.without(r)
 		}
 	}
 	q.review.without(r)
-	q.delist(r)
+	q.removeFromTable(r)
 }
 
 // forgetUnsent forgets a request that is over before any voter has heard of it.
 func (q *Requester) forgetUnsent(r *request) {
 	q.leavePending(r)
-	q.strike(r)
+	q.removeRequest(r)
 	q.recycle(r)
 }
