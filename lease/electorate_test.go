@@ -380,7 +380,7 @@ func TestVotesAreRaisedThoughAForgottenKeyHasRaisedTheMinimum(t *testing.T) {
 			f.v.tokens.raiseMin(want) // as a forgotten key does
 			f.v.begin(f.now, nil)
 			f.v.now.Wall = vote.Micros(want)
-			f.v.prove() // as another voter's answer does
+			f.v.recheckTokens() // as another voter's answer does
 			out = f.v.end()
 		} else {
 			f.v.tokens.raiseMin(want)

@@ -44,8 +44,8 @@ func (v *Voter) enter(s *session, st *vote.Entry) (*entry, refusal) {
 		v.keys.keep(k)
 	}
 	token := st.Token
-	proven := token == 0 || v.takes(s, token, st.Key)
-	if !proven && (v.quiet.over || len(v.votes.residuals[s.id][st.Number]) > 0) {
+	trusted := token == 0 || v.takes(s, token, st.Key)
+	if !trusted && (v.quiet.over || len(v.votes.residuals[s.id][st.Number]) > 0) {
 		// As far as the voter knows, no lease has this token: the request waits for the key as any
 		// other request does. A vote of the request that still stands has another token.
 		token = 0
@@ -80,7 +80,7 @@ func (v *Voter) enter(s *session, st *vote.Entry) (*entry, refusal) {
 	if !v.reclaim(e, st.Yielded) {
 		k.insert(e)
 	}
-	if e.held && proven {
+	if e.held && trusted {
 		v.raise(k, e.token)
 		v.report(vote.Holding, e)
 	}
@@ -302,7 +302,7 @@ func (v *Voter) confirm(s *session, m *vote.Message) {
 		if m.Won && !v.quiet.over && e.serial == 0 { // an existing vote keeps its own token
 			v.dequeue(e)
 			e.has, e.want = useful(m.Slot, e.permits), useful(m.Slot, e.permits)
-			e.holdUnproven(v.now.Slow, m.Token)
+			e.holdUnchecked(v.now.Slow, m.Token)
 			k.insert(e)
 		}
 		return

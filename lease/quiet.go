@@ -171,14 +171,14 @@ func (v *Voter) advanceQuiet() {
 		// No vote of an earlier incarnation can stand under an electorate that this incarnation
 		// joins.
 		q.over = true
-		v.proveQuiet()
+		v.recheckQuietTokens()
 	}
 	if !q.over && v.cfg.Born {
 		// No vote of this voter stands under the electorate, so the tokens of the other founders
 		// are none of its concern.
 		v.count.LastResort++
 		q.over = v.learn(nil, vote.TokenAt(v.now.Wall))
-		v.proveQuiet()
+		v.recheckQuietTokens()
 		v.wake()
 	}
 	if !q.over && !q.asking {
@@ -186,7 +186,7 @@ func (v *Voter) advanceQuiet() {
 	}
 	if q.asking && v.learned() {
 		q.asking, q.over, q.answers = false, true, nil
-		v.proveQuiet()
+		v.recheckQuietTokens()
 		v.wake()
 	}
 	if q.asking {
@@ -248,7 +248,7 @@ func (v *Voter) learn(from []answer, least vote.Token) bool {
 		top = max(top, a.top)
 	}
 	v.tokens.raiseMin(top)
-	v.tokens.markTop(v.now)
+	v.tokens.rebase(v.now)
 	for _, a := range v.quiet.answers {
 		if !v.trusted(a.top) {
 			v.count.Distrusted++

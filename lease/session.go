@@ -39,9 +39,10 @@ type session struct {
 	extends    bool         // the answer extends the session
 
 	processed, pushed, received uint64
-	// mark is the push to be acknowledged soon, with all pushes before; zero if there is none.
-	mark   uint64
-	markAt vote.Instant // since when mark is set
+	// awaitedPush is the push to be acknowledged soon, with all pushes before; zero if there is
+	// none.
+	awaitedPush  uint64
+	awaitedSince vote.Instant // since when awaitedPush is set
 
 	candidate  bool         // waits while another incarnation of the name is being probed
 	answered   bool         // the candidate itself has answered a probe
@@ -123,7 +124,7 @@ func (v *Voter) open(conn vote.Conn, from vote.SessionID, m *vote.Message) {
 	s.conn, s.stream, s.linked = conn, m.Stream, true
 	s.syncing, s.complete, s.listed, s.syncSent = true, false, nil, m.Sent
 	s.extends, s.receipts.answerLost = extends, m.Void
-	s.processed, s.pushed, s.received, s.mark = 0, 0, 0, 0
+	s.processed, s.pushed, s.received, s.awaitedPush = 0, 0, 0, 0
 	v.sessions.rescan()
 	if s.candidate || v.sessions.contested(s) {
 		// A probe that named an earlier stream is void.
@@ -177,8 +178,8 @@ func (v *Voter) refresh(s *session, m *vote.Message) {
 		v.resetRounds(s)
 	}
 	s.received = max(s.received, m.Received)
-	if s.mark != 0 && s.received >= s.mark {
-		s.mark = 0
+	if s.awaitedPush != 0 && s.received >= s.awaitedPush {
+		s.awaitedPush = 0
 		v.expectReceipt(s)
 	}
 	a := v.send(s.conn, vote.KindAck)
@@ -205,9 +206,9 @@ func (v *Voter) push(s *session, kind vote.Kind, n vote.Number) *vote.Message {
 
 // expectReceipt starts the timeout for the acknowledgement of the messages pushed so far.
 func (v *Voter) expectReceipt(s *session) {
-	if s.mark == 0 && s.pushed > s.received {
-		s.mark, s.markAt = s.pushed, v.now.Slow
-		at := s.markAt.Add(unanswered(s.ttl))
+	if s.awaitedPush == 0 && s.pushed > s.received {
+		s.awaitedPush, s.awaitedSince = s.pushed, v.now.Slow
+		at := s.awaitedSince.Add(unanswered(s.ttl))
 		v.sessions.dueBy(at)
 		v.at(at)
 	}
@@ -227,8 +228,8 @@ func (s *session) due() vote.Instant {
 	if s.candidate {
 		due = min(due, s.probeUntil)
 	}
-	if s.linked && s.mark != 0 {
-		due = min(due, s.markAt.Add(unanswered(s.ttl)))
+	if s.linked && s.awaitedPush != 0 {
+		due = min(due, s.awaitedSince.Add(unanswered(s.ttl)))
 	}
 	return due
 }
@@ -262,7 +263,7 @@ func (v *Voter) endSessions() {
 			continue
 		case s.candidate && now >= s.probeUntil:
 			v.takeOver(s)
-		case s.linked && s.mark != 0 && now >= s.markAt.Add(unanswered(s.ttl)):
+		case s.linked && s.awaitedPush != 0 && now >= s.awaitedSince.Add(unanswered(s.ttl)):
 			v.closeConn(s.conn)
 			v.unlink(s)
 		}

@@ -32,8 +32,8 @@ func (v *Voter) takeEffect(s *session) {
 // updateListed updates a known entry from its owner's sync.
 func (v *Voter) updateListed(e *entry, st *vote.Entry) {
 	k := e.key
-	proven := st.Token != 0 && v.takes(e.s, st.Token, k.name)
-	won := st.Token != 0 && (proven || !v.quiet.over)
+	trusted := st.Token != 0 && v.takes(e.s, st.Token, k.name)
+	won := st.Token != 0 && (trusted || !v.quiet.over)
 	switch {
 	case e.serial != 0 && (e.serial <= st.Yielded || won && st.Slot != 0 && st.Slot != e.slot):
 		v.requeue(e, st.Slot)
@@ -62,9 +62,9 @@ func (v *Voter) updateListed(e *entry, st *vote.Entry) {
 		return
 	}
 	e.has = useful(st.Slot, e.permits)
-	if !proven {
+	if !trusted {
 		if e.serial == 0 { // an existing vote keeps its own token
-			e.holdUnproven(v.now.Slow, st.Token)
+			e.holdUnchecked(v.now.Slow, st.Token)
 		}
 		return
 	}

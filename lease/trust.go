@@ -16,8 +16,8 @@ import (
 // clock in 1970 accepts the tokens of its mesh, and a single node that names a token near the end
 // of the range affects no other key.
 type trust struct {
-	mark    vote.Token   // the highest token known here, as of at most markEvery ago
-	markAt  vote.Instant // when mark was taken
+	base    vote.Token   // the highest token known here, as of at most baseEvery ago
+	baseAt  vote.Instant // when base was taken
 	clock   vote.Token   // the latest time on a voter's clock, if ahead of this voter's clock
 	vouched vote.Token   // the highest token vouched for by enough voters
 
@@ -47,10 +47,10 @@ type culprit struct {
 }
 
 const (
-	// markEvery is how often the highest known token becomes the new base of the limit. Within this
+	// baseEvery is how often the highest known token becomes the new base of the limit. Within this
 	// time a single peer can raise tokens by one step only, so a peer that names ever larger tokens
 	// can't use up the tokens: using them up would take 200 years.
-	markEvery = time.Minute
+	baseEvery = time.Minute
 	// trustPause is the least time between two rounds of questions to the other voters, and between
 	// two reports of refused tokens to the operator: a peer that always names wrong tokens must not
 	// fill a log, nor keep all voters busy.
@@ -73,14 +73,14 @@ func (v *Voter) Limit() vote.Token { return v.tokens.limit(v.now) }
 // limit returns the largest token to accept from a peer now.
 func (n *knownTokens) limit(now vote.Now) vote.Token {
 	tr := &n.trust
-	if tr.markAt == 0 || now.Slow.Sub(tr.markAt) >= markEvery {
-		n.markTop(now)
+	if tr.baseAt == 0 || now.Slow.Sub(tr.baseAt) >= baseEvery {
+		n.rebase(now)
 	}
-	return vote.MaxFrom(max(vote.TokenAt(now.Wall), tr.clock, tr.mark, tr.vouched))
+	return vote.MaxFrom(max(vote.TokenAt(now.Wall), tr.clock, tr.base, tr.vouched))
 }
 
-// markTop makes the highest known token the new base of the limit.
-func (n *knownTokens) markTop(now vote.Now) { n.trust.mark, n.trust.markAt = n.top, now.Slow }
+// rebase makes the highest known token the new base of the limit.
+func (n *knownTokens) rebase(now vote.Now) { n.trust.base, n.trust.baseAt = n.top, now.Slow }
 
 // takes reports whether the voter accepts a token named by a session's node. If not, takes records
 // the token, and the other voters are asked.
@@ -131,7 +131,7 @@ func (v *Voter) vouch(a answer) {
 		tr.answers = append(tr.answers, a)
 	}
 	tr.vouched = max(tr.vouched, v.electorate.vouched(tr.answers, v.cfg.Self.Node, v.tokens.top))
-	v.prove()
+	v.recheckTokens()
 	if v.electorate.answered(tr.answers, v.cfg.Self.Node) {
 		v.endTrustRound()
 	}
@@ -152,7 +152,7 @@ func (v *Voter) advanceTrust() {
 	case tr.phase == trustSettled && (len(tr.refused) > 0 || v.doubts()):
 		v.askForTrust()
 	case tr.phase == trustSettled:
-		v.prove() // this node's clock may have been set meanwhile
+		v.recheckTokens() // this node's clock may have been set meanwhile
 		tr.phase = trustCalm
 	}
 }
@@ -195,10 +195,10 @@ func (v *Voter) doubts() bool {
 	return v.electorate.MinToken > v.Limit()
 }
 
-// prove makes the sessions resync that have a refused token now known to be right. prove also
+// recheckTokens makes the sessions resync that have a refused token now known to be right, and also
 // applies the electorate's minimum token if the minimum token was refused before and is now known
 // to be right.
-func (v *Voter) prove() {
+func (v *Voter) recheckTokens() {
 	limit := v.Limit()
 	for _, s := range v.sessions.listed {
 		if s.doubted != 0 && s.doubted <= limit {
@@ -215,20 +215,20 @@ func (v *Voter) prove() {
 	}
 }
 
-// holdUnproven records a lease reported by a node while this voter is quiet, under a token that may
-// be wrong: the voter learns the highest token only at the end of its quarantine. The voter
+// holdUnchecked records a lease reported by a node while this voter is quiet, under a token that
+// may be wrong: the voter learns the highest token only at the end of its quarantine. The voter
 // promises nothing before the end, so the token only affects the lease's place in the queue.
-func (e *entry) holdUnproven(now vote.Instant, t vote.Token) {
+func (e *entry) holdUnchecked(now vote.Instant, t vote.Token) {
 	e.token = t
 	if !e.held {
 		e.hold(now)
 	}
 }
 
-// proveQuiet checks the tokens recorded by holdUnproven: a lease with an acceptable token stands as
-// any lease does, and a lease with a refused token becomes an ordinary waiting request. Entries
-// with a vote are skipped: the change would put them into the queue beside their own votes.
-func (v *Voter) proveQuiet() {
+// recheckQuietTokens checks the tokens recorded by holdUnchecked: a lease with an acceptable token
+// stands as any lease does, and a lease with a refused token becomes an ordinary waiting request.
+// Entries with a vote are skipped: the change would put them into the queue beside their own votes.
+func (v *Voter) recheckQuietTokens() {
 	limit := v.Limit()
 	for _, s := range v.sessions.listed {
 		if s.doubted == 0 {

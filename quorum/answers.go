@@ -32,51 +32,51 @@ func (q *Requester) answers(p *peer) bool { return p.counts() && !q.isBehind(p) 
 
 // noteSent records that a request was sent to a voter.
 func (q *Requester) noteSent(r *request) {
-	r.sentAt, q.proving.lastSent = q.now.Fast, q.now.Fast
+	r.sentAt, q.ackSchedule.lastSent = q.now.Fast, q.now.Fast
 	if r.state == statePending {
-		q.proveIn(q.proveAfter(), proveEvery)
+		q.scheduleAcks(q.ackDelay(), ackEvery)
 	}
 }
 
-// proveAfter returns how long a request waits before the voters are asked whether they have
+// ackDelay returns how long a request waits before the voters are asked whether they have
 // processed the request.
-func (q *Requester) proveAfter() time.Duration { return max(proveAfter, proveTrips*q.far) }
+func (q *Requester) ackDelay() time.Duration { return max(ackDelayLeast, ackDelayTrips*q.far) }
 
-// hurry asks the voters in time for a caller with limited patience; zero means that the patience is
-// unknown.
-func (q *Requester) hurry(patience time.Duration) {
-	if patience > 0 && patience < 4*q.proveAfter() {
-		q.proveIn(patience/4, max(min(patience/4, proveEvery), proveEveryLeast))
+// hurryAcks asks the voters in time for a caller with limited patience; zero means that the
+// patience is unknown.
+func (q *Requester) hurryAcks(patience time.Duration) {
+	if patience > 0 && patience < 4*q.ackDelay() {
+		q.scheduleAcks(patience/4, max(min(patience/4, ackEvery), ackEveryLeast))
 	}
 }
 
-// proveIn schedules the question to the voters after a delay.
-func (q *Requester) proveIn(after, every time.Duration) {
+// scheduleAcks schedules the question to the voters after a delay.
+func (q *Requester) scheduleAcks(after, every time.Duration) {
 	if !q.cfg.NoReceipts {
-		q.proving.schedule(q.now.Fast, after, every, len(q.pending) == 1)
+		q.ackSchedule.schedule(q.now.Fast, after, every, len(q.pending) == 1)
 	}
 }
 
-// prove makes the voters acknowledge the newest requests, if any request is pending.
-func (q *Requester) prove() {
-	if len(q.pending) == 0 || q.now.Fast < q.proving.at {
+// requestAcks makes the voters acknowledge the newest requests, if any request is pending.
+func (q *Requester) requestAcks() {
+	if len(q.pending) == 0 || q.now.Fast < q.ackSchedule.at {
 		return
 	}
-	every := q.proving.take()
+	every := q.ackSchedule.take()
 	if !q.linked() {
 		return // no request can be granted in any case
 	}
 	for _, p := range q.voters() {
-		if p.counts() && p.refreshed <= q.proving.lastSent { // else the acknowledgement is under way
+		if p.counts() && p.refreshed <= q.ackSchedule.lastSent { // else the acknowledgement is under way
 			p.refreshAt = min(p.refreshAt, max(q.now.Fast, p.refreshed.Add(every)))
 		}
 	}
 }
 
-// mark is a position in a voter's stream: the messages sent before a refresh. The refresh itself
+// ackMark is a position in a voter's stream: the messages sent before a refresh. The refresh itself
 // may overtake these messages. So the voter has passed the position once an acknowledgement says
 // so, perhaps the acknowledgement of a later refresh.
-type mark struct {
+type ackMark struct {
 	pending bool
 	at      vote.Instant
 	sent    uint64
@@ -84,26 +84,26 @@ type mark struct {
 
 // set moves the mark to the end of a voter's stream, unless the voter has yet to pass the current
 // mark.
-func (k *mark) set(p *peer) {
+func (k *ackMark) set(p *peer) {
 	if !k.pending {
-		*k = mark{true, p.refreshed, p.sent}
+		*k = ackMark{true, p.refreshed, p.sent}
 	}
 }
 
-// reached records a voter's progress from an acknowledgement. All of the voter's messages before
+// reachMark records a voter's progress from an acknowledgement. All of the voter's messages before
 // the acknowledgement have arrived.
-func (q *Requester) reached(p *peer, m *vote.Message) {
-	if !p.mark.pending || m.Processed < p.mark.sent {
+func (q *Requester) reachMark(p *peer, m *vote.Message) {
+	if !p.ackMark.pending || m.Processed < p.ackMark.sent {
 		return
 	}
-	p.acked, p.mark = p.mark.at, mark{}
-	if p.acked <= q.proving.lastSent && len(q.pending) > 0 {
-		q.proveIn(q.proveAfter(), proveEvery) // another request was sent while the mark was ahead
+	p.acked, p.ackMark = p.ackMark.at, ackMark{}
+	if p.acked <= q.ackSchedule.lastSent && len(q.pending) > 0 {
+		q.scheduleAcks(q.ackDelay(), ackEvery) // another request was sent while the mark was ahead
 	}
 }
 
-// proven reports whether the voter answers and has processed a request.
-func (q *Requester) proven(p *peer, r *request) bool {
+// hasProcessed reports whether the voter answers and has processed a request.
+func (q *Requester) hasProcessed(p *peer, r *request) bool {
 	v, x := &r.votes[p.place], r.coldOf(p.place)
 	named := x != nil && x.taken != 0 // a lease that keeps the request from the key
 	return q.answers(p) && (v.stands() || named || v.sent && (p.conn == vote.LocalConn || p.acked > r.sentAt))
@@ -117,16 +117,16 @@ func (q *Requester) heldByOthers(r *request) bool {
 		front := q.fronts[r.key]
 		return front != nil && (front.state == stateWon || front != r && q.heldByOthers(front))
 	}
-	var proven Set
+	var processed Set
 	others := false
 	for _, p := range q.peers {
 		v := &r.votes[p.place]
-		if q.proven(p, r) {
-			proven = proven.With(p.place)
+		if q.hasProcessed(p, r) {
+			processed = processed.With(p.place)
 			others = others || !v.stands() && !v.busy && v.unfit == 0
 		}
 	}
-	return others && q.decides(proven)
+	return others && q.decides(processed)
 }
 
 // unanswered says which voters, among those that seem to count, haven't answered a request, and for
@@ -140,7 +140,7 @@ func (q *Requester) unanswered(r *request) string {
 	var names []string
 	least := time.Duration(0)
 	for _, p := range q.voters() {
-		if !p.counts() || q.isBehind(p) || q.silent(p) || !r.votes[p.place].sent || q.proven(p, r) {
+		if !p.counts() || q.isBehind(p) || q.silent(p) || !r.votes[p.place].sent || q.hasProcessed(p, r) {
 			continue
 		}
 		if d := q.now.Fast.Sub(max(p.lastReceived, r.sentAt)); len(names) == 0 || d < least {

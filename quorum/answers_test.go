@@ -32,7 +32,7 @@ func (b *bench) acks(voters ...vote.NodeID) {
 func TestARequestIsHeldOnlyOnEvidence(t *testing.T) {
 	b := newBench(t, 3)
 	b.all()
-	b.pass(proveEvery) // since the last refresh
+	b.pass(ackEvery) // since the last refresh
 	// A shared request is sent to all voters at once.
 	n := b.ask(RequestOptions{Spec: vote.Spec{Key: "k", Mode: vote.Shared}})
 	reason := func(want WaitReason, when string) Wait {
@@ -47,7 +47,7 @@ func TestARequestIsHeldOnlyOnEvidence(t *testing.T) {
 	for _, v := range b.names {
 		b.refreshesOf(v)
 	}
-	b.pass(proveAfter - 1)
+	b.pass(ackDelayLeast - 1)
 	if n := b.refreshesOf("v0"); n != 0 {
 		t.Errorf("%d refreshes too early", n)
 	}
@@ -62,7 +62,7 @@ func TestARequestIsHeldOnlyOnEvidence(t *testing.T) {
 		l := vote.Digest{Count: m.Count, Hash: m.Hash}.Minus(said[len(said)-1].delta)
 		m.Processed, m.Count, m.Hash = m.Processed-1, l.Count, l.Hash
 	})
-	if b.q.proven(b.q.peerOf("v0"), b.q.requests[n]) {
+	if b.q.hasProcessed(b.q.peerOf("v0"), b.q.requests[n]) {
 		t.Error("v0 hasn't processed the request, and is taken to have")
 	}
 	b.acks("v0")
@@ -75,13 +75,13 @@ func TestARequestIsHeldOnlyOnEvidence(t *testing.T) {
 	b.promise("v0", n, 1, 100)
 	b.promise("v2", n, 1, 100)
 
-	b.pass(proveEvery)
+	b.pass(ackEvery)
 	if n := b.refreshesOf("v0"); n != 0 {
 		t.Errorf("nothing waits, and v0 was refreshed %d times", n)
 	}
 }
 
-// With callers arriving all the time, each voter is asked at most once per proveEvery, or sooner if
+// With callers arriving all the time, each voter is asked at most once per ackEvery, or sooner if
 // callers have little time.
 func TestVotersAreAskedNoMoreThanSoOften(t *testing.T) {
 	count := func(patience time.Duration) int {
@@ -111,13 +111,13 @@ func TestVotersAreAskedNoMoreThanSoOften(t *testing.T) {
 func TestWhoStandsInLineIsToldOfTheFirst(t *testing.T) {
 	b := newBench(t, 3)
 	b.all()
-	b.pass(proveEvery)
+	b.pass(ackEvery)
 	first, second := b.lock(false), b.lock(false)
 	if w := b.q.PendingReason(b.now, second); w.Reason != WaitNoQuorum {
 		t.Errorf("%+v", w)
 	}
 	for range 2 { // the deferred request to the third voter is sent in between
-		b.pass(proveAfter)
+		b.pass(ackDelayLeast)
 		b.acks("v0", "v1") // a majority has processed the front of the queue, and voted for another
 	}
 	for _, n := range []vote.Number{first, second} {

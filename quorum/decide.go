@@ -373,7 +373,7 @@ func (q *Requester) failHopeless(r *request) {
 	}
 	hope := func(without Set) bool { return q.decides(^without) }
 	switch {
-	case q.newest.Known() && !hope(never), r.try && (!hope(never|notNow) || q.provesHeld(r.taken())):
+	case q.newest.Known() && !hope(never), r.try && (!hope(never|notNow) || q.knowsHeld(r.taken())):
 		q.fail(r, q.waitReason(r))
 	case q.newest.Known() && unfit != 0 && !hope(never|notNow):
 		q.fail(r, WaitUnfit)

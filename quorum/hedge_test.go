@@ -402,7 +402,7 @@ func TestAVoteThatWasGivenBackIsFollowedByARefresh(t *testing.T) {
 	if got := b.told("v1"); !strings.HasSuffix(got, "yield yield") {
 		t.Fatalf("v1 was told %q", got)
 	}
-	b.q.proving.at = vote.Never // or else the voters were asked for acknowledgements, too
+	b.q.ackSchedule.at = vote.Never // or else the voters were asked for acknowledgements, too
 	b.pass(yieldEvery - 1)
 	if got := b.told("v1"); strings.Contains(got, "refresh") {
 		t.Errorf("v1 was told %q so soon after the last refresh", got)

@@ -172,7 +172,7 @@ func TestNothingIsDueBeforeItsTime(t *testing.T) {
 			}
 		}
 		if len(b.q.pending) > 0 {
-			due = min(due, b.q.proving.at)
+			due = min(due, b.q.ackSchedule.at)
 		}
 		for _, g := range b.q.groups {
 			due = min(due, g.until)

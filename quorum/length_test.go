@@ -127,7 +127,7 @@ func TestALeaseOfItsOwnLengthRestsOnItsVotes(t *testing.T) {
 		b := newBench(t, 3)
 		b.all()
 		n := b.short(500*time.Millisecond, fixed)
-		b.q.proving.at = vote.Never // or else the voters were asked for acknowledgements
+		b.q.ackSchedule.at = vote.Never // or else the voters were asked for acknowledgements
 		start := b.now.Fast
 		b.promise("v0", n, 1, 100)
 		b.promise("v1", n, 1, 100)

@@ -16,7 +16,7 @@ type receipts struct {
 	// none.
 	void       vote.Instant
 	unanswered bool // the newest sync hasn't been answered
-	// Nor was the sync before: the voter gives no vote until a refresh shows receipt of its answer.
+	// Nor was the sync before: the voter gives no vote until a refresh shows receipt of an answer.
 	answerLost bool
 }
 

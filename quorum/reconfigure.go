@@ -94,9 +94,9 @@ func (q *Requester) lengthOf(r *request) time.Duration {
 // decides reports whether the voters of s are a majority under one of the electorates.
 func (q *Requester) decides(s Set) bool { return q.newest.Decides(s) || q.before.Decides(s) }
 
-// provesHeld reports whether a lease is known to be held if all voters of s report the lease: under
+// knowsHeld reports whether a lease is known to be held if all voters of s report the lease: under
 // each electorate, one of these voters would have heard of its end.
-func (q *Requester) provesHeld(s Set) bool {
+func (q *Requester) knowsHeld(s Set) bool {
 	return q.newest.Witness(s) && (!q.before.Known() || q.before.Witness(s))
 }
 

@@ -709,7 +709,7 @@ func TestAVoterThatIsVotedInAgainHearsOfWhatWasAskedForMeanwhile(t *testing.T) {
 	f.goes["a"] = 2
 	f.reelect("3: b c d")
 	n := f.lock(false)
-	f.q.proving.at = vote.Never // or else the voters were asked for acknowledgements
+	f.q.ackSchedule.at = vote.Never // or else the voters were asked for acknowledgements
 	f.pass(maxHedgeDelay)
 	if got := f.heard("a"); got != "" {
 		t.Fatalf("a was told %q though it votes no more", got)

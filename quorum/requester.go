@@ -46,8 +46,8 @@ type Requester struct {
 	peerList
 	requestTable
 	localQueues
-	stamps  stamps
-	proving proving
+	stamps      stamps
+	ackSchedule ackSchedule
 	leaseGroups
 	timeLimits
 	hedges
@@ -70,7 +70,7 @@ func New(cfg Config, now vote.Now) *Requester {
 	}
 	q.setConfig(cfg.Electorate, vote.Electorate{})
 	q.refreshAt = now.Fast.Add(q.every())
-	q.proving.reset()
+	q.ackSchedule.reset()
 	return q
 }
 
@@ -104,7 +104,7 @@ func (q *Requester) Lock(now vote.Now, ask RequestOptions) (vote.Number, error) 
 	}
 	if q.enqueueLocal(r) {
 		q.evaluateQueued(r)
-		q.hurry(ask.Patience)
+		q.hurryAcks(ask.Patience)
 		return n, nil
 	}
 	if r.try {
@@ -112,7 +112,7 @@ func (q *Requester) Lock(now vote.Now, ask RequestOptions) (vote.Number, error) 
 	}
 	q.submit(r)
 	q.evaluate(r)
-	q.hurry(ask.Patience)
+	q.hurryAcks(ask.Patience)
 	return n, nil
 }
 
@@ -284,7 +284,7 @@ func (q *Requester) Tick(now vote.Now) {
 		q.retryWatches()
 	}
 	q.sendDueHedges()
-	q.prove()
+	q.requestAcks()
 	q.extendDue()
 	q.endQueries()
 	q.forgetBefore()
@@ -343,7 +343,7 @@ func (q *Requester) Next() vote.Instant {
 	}
 	next := min(q.refreshAt, q.beforeEnds(), q.firstEnd(), q.lengths.first(&q.meter))
 	if len(q.pending) > 0 {
-		next = min(next, q.proving.at)
+		next = min(next, q.ackSchedule.at)
 	}
 	for _, p := range q.peers {
 		next = min(next, p.refreshAt)
@@ -410,7 +410,7 @@ func (q *Requester) waitReason(r *request) WaitReason {
 		return WaitNoQuorum
 	case !e.Decides(e.All() &^ refusing):
 		return WaitRefused
-	case q.provesHeld(r.taken()):
+	case q.knowsHeld(r.taken()):
 		return WaitHeld
 	case !e.Decides(e.All() &^ unfit):
 		return WaitUnfit

@@ -60,7 +60,7 @@ type peer struct {
 	answerReader *answerReader // the task of taking in the answer; nil if there is none
 	syncSent     vote.Instant  // when the sync was sent
 	refreshed    vote.Instant  // when the newest refresh was sent
-	mark         mark
+	ackMark      ackMark
 	// Messages sent on this stream before then were processed, and their answers are here.
 	acked        vote.Instant
 	lastReceived vote.Instant // when the voter last answered

@@ -86,7 +86,7 @@ func (q *Requester) resync(p *peer) {
 	p.sent, p.received = 0, 0
 	p.digest.reset()
 	p.syncSent, p.refreshed = q.now.Fast, q.now.Fast
-	p.acked, p.mark = 0, mark{}
+	p.acked, p.ackMark = 0, ackMark{}
 	p.notVoterYet = false
 	open := vote.Message{Kind: vote.KindOpen, Stream: p.stream, TTL: q.cfg.TTL, RTT: q.trip(), Sent: q.now.Fast, Epoch: q.newest.version}
 	if !q.cfg.NoReceipts {
@@ -211,7 +211,7 @@ func (q *Requester) refresh(p *peer) {
 		return
 	}
 	p.refreshed = q.now.Fast
-	p.mark.set(p)
+	p.ackMark.set(p)
 	m := q.send(p.conn)
 	m.Kind, m.Stream, m.Sent, m.Received, m.RTT, m.Epoch = vote.KindRefresh, p.stream, q.now.Fast, p.received, q.trip(), q.newest.version
 	if !q.cfg.NoReceipts {
@@ -281,7 +281,7 @@ func (q *Requester) settle(p *peer, m *vote.Message) {
 		q.resync(p)
 		return
 	}
-	q.reached(p, m)
+	q.reachMark(p, m)
 	q.renew(p, m)
 	was := p.counting
 	q.setQuiet(p, m)

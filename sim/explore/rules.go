@@ -64,10 +64,10 @@ func init() {
 		"quorum.peer.syncSent": ifUnanswered, // later messages on the stream were sent later
 		"lease.session.conn":   ifLinked, "lease.session.syncing": ifLinked, "lease.session.listed": ifLinked,
 		"lease.session.complete": ifLinked, "lease.session.processed": ifLinked, "lease.session.pushed": ifLinked,
-		"lease.session.received": ifLinked, "lease.session.mark": ifLinked,
-		"lease.session.markAt":     ifMarked,
-		"lease.session.probeUntil": when(func(_ *encoder, s reflect.Value) bool { return is(s, "candidate") }),
-		"lease.session.syncSent":   ifStating, // only the answer depends on it, as an echo
+		"lease.session.received": ifLinked, "lease.session.awaitedPush": ifLinked,
+		"lease.session.awaitedSince": ifMarked,
+		"lease.session.probeUntil":   when(func(_ *encoder, s reflect.Value) bool { return is(s, "candidate") }),
+		"lease.session.syncSent":     ifStating, // only the answer depends on it, as an echo
 		// A promise begins by setting these anew.
 		"lease.entry.since": ifVoted, "lease.entry.inquired": ifVoted, "lease.entry.asked": ifVoted,
 		"lease.coldFields.timed": skip, // see coldFields
@@ -201,7 +201,7 @@ var (
 	ifUnanswered = when(func(_ *encoder, p reflect.Value) bool { return up(nil, p) && !is(p, "answered") })
 	ifLinked     = when(func(_ *encoder, s reflect.Value) bool { return is(s, "linked") || is(s, "answered") })
 	ifStating    = when(func(_ *encoder, s reflect.Value) bool { return is(s, "linked") && is(s, "syncing") })
-	ifMarked     = when(func(_ *encoder, s reflect.Value) bool { return is(s, "linked") && get(s, "mark").Uint() != 0 })
+	ifMarked     = when(func(_ *encoder, s reflect.Value) bool { return is(s, "linked") && get(s, "awaitedPush").Uint() != 0 })
 )
 
 func isPositive(e *encoder, _, v reflect.Value) { e.num(bit(v.Int() > 0)) }
@@ -404,7 +404,7 @@ func missesNothing(e *encoder, in, v reflect.Value) {
 		s := sessions.Index(i).Elem()
 		check(true, get(s, "deadline").Int(), "the end of a session")
 		check(is(s, "candidate"), get(s, "probeUntil").Int(), "the end of a probe")
-		check(is(s, "linked") && get(s, "mark").Uint() != 0, get(s, "markAt").Int()+int64(ttl/2), "an answer that is due")
+		check(is(s, "linked") && get(s, "awaitedPush").Uint() != 0, get(s, "awaitedSince").Int()+int64(ttl/2), "an answer that is due")
 	}
 	now, q := get(get(v, "now"), "Slow").Int(), get(in, "quiet")
 	until, away := get(q, "until").Int(), get(q, "away").Int()

@@ -7,25 +7,25 @@ import (
 )
 
 const (
-	// proveAfter is the least time that a request waits before the voters are asked whether they
+	// ackDelayLeast is the least time that a request waits before the voters are asked whether they
 	// have processed the request, unless its caller waits for less than four times as long. Most
-	// locks take less. Where voters are far away the time is proveTrips round trips: a lock takes
-	// one or two.
-	proveAfter = 50 * time.Millisecond
-	proveTrips = 3
+	// locks take less. Where voters are far away the time is ackDelayTrips round trips: a lock
+	// takes one or two.
+	ackDelayLeast = 50 * time.Millisecond
+	ackDelayTrips = 3
 
-	// proveEvery is the least time between two such refreshes of a voter, while callers wait for
-	// longer than proveAfter.
-	proveEvery = 50 * time.Millisecond
+	// ackEvery is the least time between two such refreshes of a voter, while callers wait for
+	// longer than ackDelayLeast.
+	ackEvery = 50 * time.Millisecond
 
-	// proveEveryLeast is the same while callers wait for less.
-	proveEveryLeast = 2 * time.Millisecond
+	// ackEveryLeast is the same while callers wait for less.
+	ackEveryLeast = 2 * time.Millisecond
 )
 
-// proving schedules when the voters are asked next whether they have processed the pending
+// ackSchedule schedules when the voters are asked next whether they have processed the pending
 // requests, and how often each voter is asked at most. The schedule holds for all pending requests
 // together, and is of no use while none is pending.
-type proving struct {
+type ackSchedule struct {
 	at       vote.Instant
 	every    time.Duration // the least time between two questions to a voter
 	lastSent vote.Instant  // when a request was last sent to a voter
@@ -34,7 +34,7 @@ type proving struct {
 // schedule schedules the question after a delay, unless an earlier time is scheduled, and at most
 // once per every. Where a request pends alone, a time in the past was scheduled for requests that
 // are over.
-func (s *proving) schedule(now vote.Instant, after, every time.Duration, alone bool) {
+func (s *ackSchedule) schedule(now vote.Instant, after, every time.Duration, alone bool) {
 	if alone && s.at <= now {
 		s.reset()
 	}
@@ -44,11 +44,11 @@ func (s *proving) schedule(now vote.Instant, after, every time.Duration, alone b
 
 // take returns the least time between two questions to a voter, and ends the schedule: the voters
 // are asked now.
-func (s *proving) take() time.Duration {
+func (s *ackSchedule) take() time.Duration {
 	every := s.every
 	s.reset()
 	return every
 }
 
 // reset ends the schedule.
-func (s *proving) reset() { s.at, s.every = vote.Never, proveEvery }
+func (s *ackSchedule) reset() { s.at, s.every = vote.Never, ackEvery }
