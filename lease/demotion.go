@@ -7,12 +7,12 @@ import (
 	"github.com/lockmesh/lockmesh/internal/vote"
 )
 
-// passOver records that a request was demoted to a later round.
-func (s *session) passOver(e *entry) {
-	if s.passed == nil {
-		s.passed = make(map[vote.Number]struct{})
+// noteDemoted records that a request was demoted to a later round.
+func (s *session) noteDemoted(e *entry) {
+	if s.demoted == nil {
+		s.demoted = make(map[vote.Number]struct{})
 	}
-	s.passed[e.number] = struct{}{}
+	s.demoted[e.number] = struct{}{}
 }
 
 // resetRounds resets the demotion rounds of a session's requests to zero, now that the session's
@@ -22,11 +22,11 @@ func (s *session) passOver(e *entry) {
 // demoting requests in different rounds, each voter by its own count, long after every node reaches
 // every other node again, and no request would have a majority of the votes at the same time.
 func (v *Voter) resetRounds(s *session) {
-	if len(s.passed) == 0 {
+	if len(s.demoted) == 0 {
 		return
 	}
-	numbers := slices.Sorted(maps.Keys(s.passed))
-	s.passed = nil
+	numbers := slices.Sorted(maps.Keys(s.demoted))
+	s.demoted = nil
 	v.startTask(&resettingRounds{s, numbers})
 }
 

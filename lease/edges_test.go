@@ -174,12 +174,12 @@ func TestASessionWithItsRoundsResetRemembersNothing(t *testing.T) {
 	c.all(t, "awake 3", "a opens", "b opens", "a asks 1:k at=10", "b asks 1:k at=20", "pass 400ms",
 		"a refreshes received=1", "b refreshes received=0", "a yields 1 serial=1")
 	s := c.v.sessions.byID[vote.SessionID{Node: "a", Incarnation: 1}]
-	if len(s.passed) == 0 {
+	if len(s.demoted) == 0 {
 		t.Fatal("a had its proposal timeout, and isn't passed over")
 	}
 	c.all(t, "a refreshes received=1 trip=1")
-	if len(s.passed) != 0 {
-		t.Errorf("%d requests count as passed over after their rounds were reset", len(s.passed))
+	if len(s.demoted) != 0 {
+		t.Errorf("%d requests count as passed over after their rounds were reset", len(s.demoted))
 	}
 }
 

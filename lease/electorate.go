@@ -108,7 +108,7 @@ func (v *Voter) proposeAgain() {
 	for _, s := range v.sessions.listed {
 		tentative := func(e *entry) bool { return e.serial != 0 && !e.held && e.token < v.tokens.min.Above() }
 		for _, e := range s.sorted(tentative) {
-			e.token, e.raised = v.propose(e.key, e.tokenHint), true
+			e.token, e.tokenChanged = v.propose(e.key, e.tokenHint), true
 			v.raise(e.key, e.token)
 			v.confirmed(e)
 		}

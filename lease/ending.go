@@ -208,7 +208,7 @@ func (v *Voter) depart(e *entry) {
 	e.key.count(e, -1)
 	s.entries.take(e.number)
 	s.digest = s.digest.Minus(vote.DigestOfRequest(e.number))
-	delete(s.passed, e.number)
+	delete(s.demoted, e.number)
 	// A task goes through the list in order, and must neither miss an entry nor meet another entry
 	// that reuses the memory of e
 	if s.leaves() {

@@ -32,21 +32,21 @@ type entry struct {
 	slot vote.Slot // of the vote
 	// Of the lease, as reported by the owner; the vote may be for another slot until the vote is
 	// moved
-	has     vote.Slot
-	want    vote.Slot // the only slot of use to the request; zero for any
-	permits uint16
-	mode    vote.Mode
-	try     bool
+	leaseSlot  vote.Slot
+	wantedSlot vote.Slot // the only slot of use to the request; zero for any
+	permits    uint16
+	mode       vote.Mode
+	try        bool
 
-	held      bool // the owner reports that the request has won; precedes all requests that haven't
-	inquired  bool
-	dormant   bool // the vote outlasted its length; no new vote before a message from the owner
-	residual  bool // a residual vote, which stands to its end without its request or session
-	announced bool // the watchers were told that the request waits
+	held       bool // the owner reports that the request has won; precedes all requests that haven't
+	inquired   bool
+	voteLapsed bool // the vote outlasted its length; no new vote before a message from the owner
+	residual   bool // a residual vote, which stands to its end without its request or session
+	announced  bool // the watchers were told that the request waits
 	// The vote's token has changed since the promise, and the owner hasn't reported which token
 	// won; see viewEntry
-	raised bool
-	asked  asked
+	tokenChanged bool
+	asked        asked
 }
 
 // asked is what the owner of a vote was told about requests that wait for its key. Each is sent
@@ -219,5 +219,5 @@ func (e *entry) upgrades(f *entry) bool {
 // canReceive reports whether a vote could be given to e now. A session may have ended at this very
 // instant without being removed yet.
 func (e *entry) canReceive(now vote.Instant) bool {
-	return e.s.ready() && !e.s.receipts.answerLost && e.s.deadline > now && e.cold().taken == 0 && !e.dormant
+	return e.s.ready() && !e.s.receipts.answerLost && e.s.deadline > now && e.cold().taken == 0 && !e.voteLapsed
 }

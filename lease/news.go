@@ -57,7 +57,7 @@ func (v *Voter) report(what vote.State, e *entry) {
 // granted says how a voter knows of a lease: by the voter's own vote, or only from the owner's
 // report. A vote for another permit doesn't count as a vote for the lease.
 func (e *entry) granted() vote.State {
-	if e.serial == 0 || e.has != 0 && e.has != e.slot {
+	if e.serial == 0 || e.leaseSlot != 0 && e.leaseSlot != e.slot {
 		return vote.GrantedElsewhere
 	}
 	return vote.Holding
@@ -70,7 +70,7 @@ func (v *Voter) reportWin(e *entry, won *vote.Message) {
 		return
 	}
 	s := v.viewEntry(e)
-	s.State, s.Token, s.Slot, s.For, e.announced = e.granted(), won.Token, e.has, 0, true
+	s.State, s.Token, s.Slot, s.For, e.announced = e.granted(), won.Token, e.leaseSlot, 0, true
 	v.publish(&s)
 }
 

@@ -59,8 +59,8 @@ func (v *Voter) enter(s *session, st *vote.Entry) (*entry, refusal) {
 		mode: st.Mode, permits: st.Permits, try: st.Try,
 		held:            token != 0,
 		token:           token,
-		want:            useful(st.Slot, st.Permits),
-		has:             useful(st.Slot, st.Permits),
+		wantedSlot:      useful(st.Slot, st.Permits),
+		leaseSlot:       useful(st.Slot, st.Permits),
 		since:           v.now.Slow,
 		proposalTimeout: s.proposalTimeout,
 	}
@@ -70,7 +70,7 @@ func (v *Voter) enter(s *session, st *vote.Entry) (*entry, refusal) {
 		e.hold(v.now.Slow)
 	}
 	if e.round > 0 {
-		s.passOver(e)
+		s.noteDemoted(e)
 	}
 	s.entries.put(e.number, e)
 	e.at = uint32(len(s.all))
@@ -183,10 +183,10 @@ func (v *Voter) grantFreed(k *key, by freed) {
 			continue
 		}
 		v.contend(k, e)
-		if e.want == 0 || !k.compatibleWithAll(e) {
+		if e.wantedSlot == 0 || !k.compatibleWithAll(e) {
 			return // no request overtakes e
 		}
-		spokenFor.add(e.want) // later requests may have the other slots
+		spokenFor.add(e.wantedSlot) // later requests may have the other slots
 		i++
 	}
 }
@@ -219,7 +219,7 @@ func (v *Voter) promise(e *entry, slot vote.Slot, by freed) bool {
 		return false
 	}
 	v.dequeue(e)
-	e.serial, e.slot, e.want = v.votes.nextSerial(), slot, 0
+	e.serial, e.slot, e.wantedSlot = v.votes.nextSerial(), slot, 0
 	v.votedAt(e, v.now.Slow)
 	e.inquired, e.asked = false, askedNothing
 	if e.coldFields != nil || by.grace != 0 {
@@ -227,7 +227,7 @@ func (v *Voter) promise(e *entry, slot vote.Slot, by freed) bool {
 		x.until, x.timed, x.grace = 0, 0, by.grace
 	}
 	if !e.held {
-		e.token, e.raised = v.propose(k, max(e.tokenHint, by.tokenHint)), false
+		e.token, e.tokenChanged = v.propose(k, max(e.tokenHint, by.tokenHint)), false
 	}
 	v.raise(k, e.token)
 	k.votes.add(e)
@@ -301,14 +301,14 @@ func (v *Voter) confirm(s *session, m *vote.Message) {
 	if !v.takes(s, m.Token, k.name) {
 		if m.Won && !v.quiet.over && e.serial == 0 { // an existing vote keeps its own token
 			v.dequeue(e)
-			e.has, e.want = useful(m.Slot, e.permits), useful(m.Slot, e.permits)
+			e.leaseSlot, e.wantedSlot = useful(m.Slot, e.permits), useful(m.Slot, e.permits)
 			e.holdUnchecked(v.now.Slow, m.Token)
 			k.insert(e)
 		}
 		return
 	}
 	if m.Won {
-		e.has = useful(m.Slot, e.permits)
+		e.leaseSlot = useful(m.Slot, e.permits)
 	}
 	switch {
 	case e.serial != 0 && e.serial == m.Serial:
@@ -318,7 +318,7 @@ func (v *Voter) confirm(s *session, m *vote.Message) {
 		// The request has won without this voter's vote, and wants the vote as well, so that the
 		// lease's validity doesn't erode.
 		v.dequeue(e)
-		e.dormant, e.token, e.want = false, m.Token, useful(m.Slot, e.permits)
+		e.voteLapsed, e.token, e.wantedSlot = false, m.Token, useful(m.Slot, e.permits)
 		v.wins(e)
 		k.insert(e)
 		v.raise(k, m.Token)
@@ -348,7 +348,7 @@ func (v *Voter) confirm(s *session, m *vote.Message) {
 	v.raise(k, t)
 	if changed {
 		v.count.Confirms++
-		e.raised = true
+		e.tokenChanged = true
 		v.confirmed(e)
 	}
 	if m.Won && !e.held {
@@ -416,25 +416,25 @@ func (v *Voter) yield(s *session, m *vote.Message) {
 // requeue takes back the vote of an entry, and puts the entry back into the queue. If other
 // requests wait, a request that has not won within the proposal timeout of its vote is demoted: the
 // request goes behind all requests that wait now, and its next proposal timeout is longer.
-func (v *Voter) requeue(e *entry, want vote.Slot) {
+func (v *Voter) requeue(e *entry, wanted vote.Slot) {
 	k := e.key
 	over := v.now.Slow >= e.term()
 	if e.held {
 		v.lapsed() // the lease goes on, in another slot
 	}
 	v.unvote(e)
-	e.want = useful(want, e.permits)
-	if e.want == 0 {
+	e.wantedSlot = useful(wanted, e.permits)
+	if e.wantedSlot == 0 {
 		e.held = false
 	}
-	if over && !e.held && e.want == 0 && k.next(v.now.Slow) != nil {
+	if over && !e.held && e.wantedSlot == 0 && k.next(v.now.Slow) != nil {
 		v.count.ProposalTimeouts++
 		e.round = k.round() + 1
-		e.s.passOver(e)
+		e.s.noteDemoted(e)
 		e.proposalTimeout = min(2*e.proposalTimeout, e.s.ttl)
 	}
 	k.insert(e)
-	if e.want == 0 {
+	if e.wantedSlot == 0 {
 		v.reportWait(e)
 	}
 }

@@ -134,17 +134,17 @@ func (v *Voter) reclaim(e *entry, yielded vote.Serial) bool {
 			continue
 		}
 		v.votes.residuals.remove(g)
-		e.serial, e.slot, e.want = g.serial, g.slot, 0
+		e.serial, e.slot, e.wantedSlot = g.serial, g.slot, 0
 		v.votedAt(e, g.since)
 		if g.wonAt != 0 {
 			e.wonAt = min(g.wonAt, e.wonAt)
 		}
 		if !e.held {
-			e.token, e.raised = g.token, g.raised
+			e.token, e.tokenChanged = g.token, g.tokenChanged
 			if e.token < v.tokens.min.Above() {
 				// The minimum token may have risen with a new electorate in the meantime: see
 				// proposeAgain
-				e.token, e.raised = v.propose(e.key, e.tokenHint), true
+				e.token, e.tokenChanged = v.propose(e.key, e.tokenHint), true
 				v.raise(e.key, e.token)
 			}
 		}
@@ -266,8 +266,8 @@ func (v *Voter) extend(s *session, m *vote.Message) {
 		return
 	}
 	if e.serial == 0 || e.serial != m.Serial {
-		if e.dormant {
-			e.dormant = false
+		if e.voteLapsed {
+			e.voteLapsed = false
 			v.grantVotes(e.key)
 		}
 		return
@@ -297,7 +297,7 @@ func (v *Voter) outlasted(e *entry) {
 	} else {
 		v.unvote(e)
 	}
-	e.dormant = e.held // until the owner reports that the lease goes on
+	e.voteLapsed = e.held // until the owner reports that the lease goes on
 	k.insert(e)
 	v.schedule(k)
 }

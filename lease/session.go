@@ -19,7 +19,7 @@ type session struct {
 	deadline        vote.Instant  // on the slow clock; rounded up: counts from the refresh's arrival
 	proposalTimeout time.Duration
 	reaches         bool                     // the node reports that it reaches a majority
-	passed          map[vote.Number]struct{} // requests demoted to a later round since the last reset
+	demoted         map[vote.Number]struct{} // requests demoted to a later round since the last reset
 	entries         table[vote.Number, *entry]
 	all             []*entry // the entries, each at its index entry.at, to be processed in pieces
 	digest          vote.Digest

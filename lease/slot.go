@@ -16,11 +16,11 @@ func (s *slots) add(i vote.Slot) {
 func (s *slots) has(i vote.Slot) bool { return s[i/64]>>(i%64)&1 != 0 }
 
 // useful returns the slot wanted by a request if the key has such a slot; zero for any slot.
-func useful(want vote.Slot, permits uint16) vote.Slot {
-	if want > vote.Slot(permits) {
+func useful(wanted vote.Slot, permits uint16) vote.Slot {
+	if wanted > vote.Slot(permits) {
 		return 0
 	}
-	return want
+	return wanted
 }
 
 // compatibleWithAll reports whether e is compatible with all present votes, slots aside. A request
@@ -64,10 +64,10 @@ func (k *key) room(e *entry, spokenFor *slots) (slot vote.Slot, ok bool) {
 	for _, f := range k.votes.all() {
 		used.add(f.slot)
 	}
-	if e.want != 0 {
-		switch f := k.inSlot(e.want); {
-		case f == nil && !spokenFor.has(e.want):
-			return e.want, true
+	if e.wantedSlot != 0 {
+		switch f := k.inSlot(e.wantedSlot); {
+		case f == nil && !spokenFor.has(e.wantedSlot):
+			return e.wantedSlot, true
 		case f != nil && e.blockedBy(f):
 			return 0, false // f may have to give way
 		}
@@ -76,11 +76,11 @@ func (k *key) room(e *entry, spokenFor *slots) (slot vote.Slot, ok bool) {
 	}
 	n := vote.Slot(e.permits)
 	first := vote.Slot(vote.Scatter(e.s.id, e.number) % uint64(n))
-	if e.want != 0 {
+	if e.wantedSlot != 0 {
 		// Try the slots after the wanted slot. Starting with the first slot of e's own order, the
 		// voter would give e the same slot again whatever e asks for, and e would never learn of
 		// other free slots.
-		first = e.want % n
+		first = e.wantedSlot % n
 	}
 	for i := range n {
 		// All voters try a request's slots in the same order, so that the request gets the same
@@ -98,7 +98,7 @@ func (k *key) room(e *entry, spokenFor *slots) (slot vote.Slot, ok bool) {
 // slot in the meantime, f might wait for the slot taken by e, and the two would never change
 // places.
 func (e *entry) blockedBy(f *entry) bool {
-	return !f.held || e.held && !f.residual && f.has != 0 && f.has != f.slot
+	return !f.held || e.held && !f.residual && f.leaseSlot != 0 && f.leaseSlot != f.slot
 }
 
 // inSlot returns the entry with the vote for a slot; nil if there is none.
@@ -113,9 +113,9 @@ func (k *key) inSlot(s vote.Slot) *entry {
 
 // contend asks the owners of the votes that keep w from the key whether they need the votes.
 func (v *Voter) contend(k *key, w *entry) {
-	if w.mode == vote.Permit && w.want != 0 {
+	if w.mode == vote.Permit && w.wantedSlot != 0 {
 		// If a lease has the wanted slot, any other slot will do.
-		if f := k.inSlot(w.want); f != nil && w.compatible(f) && w.blockedBy(f) {
+		if f := k.inSlot(w.wantedSlot); f != nil && w.compatible(f) && w.blockedBy(f) {
 			if !f.held {
 				v.inquireOrNotify(f, w)
 			}
@@ -176,14 +176,14 @@ func (v *Voter) inquireOrNotify(f, w *entry) {
 // sendContended tells a holder, once, that another request waits; and once, that the holder is
 // asked to give the key back.
 func (v *Voter) sendContended(f, w *entry) {
-	urge := w.revokes() && f.asked < askedRevoke
-	if w.try || f.asked >= askedContended && !urge || f.mode == vote.Permit && !urge || !f.s.ready() || f.s.applying.isSilent() {
+	revoke := w.revokes() && f.asked < askedRevoke
+	if w.try || f.asked >= askedContended && !revoke || f.mode == vote.Permit && !revoke || !f.s.ready() || f.s.applying.isSilent() {
 		return
 	}
 	f.asked = max(f.asked, askedContended)
 	m := v.push(f.s, vote.KindContended, f.number)
 	m.Who = w.s.id.Node
-	if urge {
+	if revoke {
 		f.asked, m.Revoke, m.Text = askedRevoke, true, w.coldFields.reason
 	}
 }

@@ -41,7 +41,7 @@ func (v *Voter) updateListed(e *entry, st *vote.Entry) {
 		v.count.Unreceived++
 		v.requeue(e, st.Slot)
 	}
-	e.inquired, e.asked, e.dormant = false, askedNothing, false
+	e.inquired, e.asked, e.voteLapsed = false, askedNothing, false
 	if e.coldFields != nil {
 		e.coldFields.counts = false
 	}
@@ -56,12 +56,12 @@ func (v *Voter) updateListed(e *entry, st *vote.Entry) {
 	if e.serial == 0 {
 		v.dequeue(e)
 		defer k.insert(e)
-		e.want = useful(st.Slot, e.permits)
+		e.wantedSlot = useful(st.Slot, e.permits)
 	}
 	if !won {
 		return
 	}
-	e.has = useful(st.Slot, e.permits)
+	e.leaseSlot = useful(st.Slot, e.permits)
 	if !trusted {
 		if e.serial == 0 { // an existing vote keeps its own token
 			e.holdUnchecked(v.now.Slow, st.Token)

@@ -80,7 +80,7 @@ func (v *Voter) revoke(conn vote.Conn, from vote.SessionID, m *vote.Message) {
 
 // viewEntry returns the view entry of a request.
 //
-// A vote with a raised token is shown without a token. A majority of votes for one token is a
+// A vote with a changed token is shown without a token. A majority of votes for one token is a
 // lease, and an inspection finds a lease's token by counting such votes; but a requester may ask
 // for a larger token, and win with the smaller token before the answer arrives. For a moment, most
 // votes then have the larger token, although the lease doesn't.
@@ -90,8 +90,8 @@ func (v *Voter) viewEntry(e *entry) vote.View {
 		Key: e.key.name, Owner: e.s.id, Number: e.number, Mode: e.mode, Permits: e.permits, Slot: e.slot, Try: e.try, Beside: x.beside,
 		Token: e.token, Time: e.time, Version: x.version, Value: x.value,
 	}
-	if e.held && e.has != 0 {
-		s.Slot = e.has
+	if e.held && e.leaseSlot != 0 {
+		s.Slot = e.leaseSlot
 	}
 	switch {
 	case e.residual && e.wonAt == 0:
@@ -102,7 +102,7 @@ func (v *Voter) viewEntry(e *entry) vote.View {
 		s.State, s.For = vote.Holding, v.now.Slow.Sub(e.wonAt)
 	case e.serial != 0:
 		s.State, s.For = vote.Promised, v.now.Slow.Sub(e.since)
-		if e.raised {
+		if e.tokenChanged {
 			s.Token = 0
 		}
 	default:

@@ -239,7 +239,7 @@ func (q *Requester) readVote(p *peer, t *answerReader, r *request) {
 		r.drop(p.place)
 		q.noteToken(p, e.token)
 		v.serial, v.slot, v.token = e.serial, e.slot, e.token
-		q.settleWant(r, p.place)
+		q.settleWantedSlot(r, p.place)
 	default:
 		r.drop(p.place)
 	}

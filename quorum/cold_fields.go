@@ -20,7 +20,7 @@ type coldFields struct {
 	agreed vote.Instant
 	// The votes of a majority are to last until then, as requested by Extend; zero without such a
 	// request.
-	goal vote.Instant
+	extendTo vote.Instant
 	// When the node ends the lease by itself, on the fast clock; zero if never, and before the
 	// grant.
 	ends vote.Instant
@@ -43,14 +43,14 @@ type coldVote struct {
 	validity validity // until when the vote holds, if the request has a length of its own
 	noted    uint64   // the newest version of the value confirmed by the voter
 	// The stream on which the release was sent; zero if the next sync will tell the voter.
-	relStream vote.Stream
-	relAt     uint64      // the number of the release message on the stream
-	relSerial vote.Serial // the vote given back by the release
-	barred    []vote.Slot // slots that the voter was asked for and didn't give
-	revokes   uint32      // how many revoke requests the voter has passed on
-	want      vote.Slot   // the slot requested from the voter in place of another; zero for none
-	extending bool        // the voter was asked to extend the vote
-	extended  bool        // the voter has extended the vote at least once, under any electorate
+	relStream  vote.Stream
+	relAt      uint64      // the number of the release message on the stream
+	relSerial  vote.Serial // the vote given back by the release
+	barred     []vote.Slot // slots that the voter was asked for and didn't give
+	revokes    uint32      // how many revoke requests the voter has passed on
+	wantedSlot vote.Slot   // the slot requested from the voter in place of another; zero for none
+	extending  bool        // the voter was asked to extend the vote
+	extended   bool        // the voter has extended the vote at least once, under any electorate
 }
 
 // coldOf returns the cold fields of a voter's vote; nil if there are none.
@@ -69,12 +69,12 @@ func (b *tally) yielded(place int) vote.Serial {
 	return b.cold.votes[place].yielded
 }
 
-// want returns the slot requested from a voter in place of another; zero for none.
-func (b *tally) want(place int) vote.Slot {
+// wantedSlot returns the slot requested from a voter in place of another; zero for none.
+func (b *tally) wantedSlot(place int) vote.Slot {
 	if b.cold == nil {
 		return 0
 	}
-	return b.cold.votes[place].want
+	return b.cold.votes[place].wantedSlot
 }
 
 // isBarred reports whether a voter was asked for a slot and didn't give it.

@@ -91,7 +91,7 @@ func (q *Requester) promised(p *peer, r *request, m *vote.Message) {
 		if x := r.coldOf(p.place); x != nil {
 			x.taken = 0
 		}
-		q.settleWant(r, p.place)
+		q.settleWantedSlot(r, p.place)
 		q.evaluate(r)
 	}
 }
@@ -131,17 +131,17 @@ func (q *Requester) inquired(p *peer, r *request, m *vote.Message) {
 // refresh.
 const yieldEvery = 50 * time.Millisecond
 
-// yield gives back a voter's vote. If want isn't zero, it names the only slot of use to the
+// yield gives back a voter's vote. If wanted isn't zero, it names the only slot of use to the
 // request.
-func (q *Requester) yield(p *peer, r *request, want vote.Slot) {
+func (q *Requester) yield(p *peer, r *request, wanted vote.Slot) {
 	v := &r.votes[p.place]
 	q.count.Yields++
 	serial := v.serial
 	r.drop(p.place) // before the voter may give the vote to another request
 	m := q.sendOrdered(p, vote.Digest{}.Minus(vote.DigestOfVote(serial)), vote.KindYield, r.number)
-	m.Serial, m.Slot = serial, want
+	m.Serial, m.Slot = serial, wanted
 	x := q.coldVote(r, p.place)
-	x.yielded, x.want, x.yieldStream, x.yieldAt = serial, want, p.stream, p.sent
+	x.yielded, x.wantedSlot, x.yieldStream, x.yieldAt = serial, wanted, p.stream, p.sent
 	if q.linked() {
 		p.refreshAt = min(p.refreshAt, p.refreshed.Add(yieldEvery))
 	}

@@ -49,8 +49,8 @@ func (q *Requester) Extend(now vote.Now, n vote.Number, d, ends time.Duration) (
 		x.opts.Fixed = false
 	}
 	length := q.lengthOf(r)
-	x.goal = q.now.Fast.Add(vote.Validity(length) - vote.Margin(length))
-	q.startExtending(r) // at least until the goal is reached
+	x.extendTo = q.now.Fast.Add(vote.Validity(length) - vote.Margin(length))
+	q.startExtending(r) // at least until extendTo is reached
 	for i := range x.votes {
 		// An answer to an earlier extension doesn't confirm this extension.
 		x.votes[i].extending = false
@@ -72,10 +72,10 @@ func (q *Requester) tellEnd(r *request) {
 // settleExtended reports an extension once a majority has confirmed it.
 func (q *Requester) settleExtended(r *request) {
 	x := r.cold
-	if x.goal == 0 || r.state != stateWon || r.group.until < x.goal {
+	if x.extendTo == 0 || r.state != stateWon || r.group.until < x.extendTo {
 		return
 	}
-	x.goal = 0
+	x.extendTo = 0
 	if r.fixed() {
 		q.lengths.stop(r)
 	}

@@ -81,17 +81,17 @@ func (q *Requester) moveTo(r *request, slot vote.Slot) {
 	}
 }
 
-// settleWant records whether a new vote is for the requested slot.
-func (q *Requester) settleWant(r *request, place int) {
+// settleWantedSlot records whether a new vote is for the requested slot.
+func (q *Requester) settleWantedSlot(r *request, place int) {
 	x := r.coldOf(place)
 	if x == nil {
 		return
 	}
-	if x.want != 0 && x.want != r.votes[place].slot {
-		x.barred = append(x.barred, x.want)
+	if x.wantedSlot != 0 && x.wantedSlot != r.votes[place].slot {
+		x.barred = append(x.barred, x.wantedSlot)
 		q.barred = true
 	}
-	x.want = 0
+	x.wantedSlot = 0
 }
 
 // unbar forgets, once in a while, which slots were barred where: the leases of these slots may be

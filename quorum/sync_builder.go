@@ -61,7 +61,7 @@ func (q *Requester) list(p *peer, r *request, m *vote.Message) {
 	}
 	slot := r.slot
 	if slot == 0 {
-		slot = r.want(p.place)
+		slot = r.wantedSlot(p.place)
 	}
 	m.Entries = append(m.Entries, vote.Entry{
 		Spec: r.spec(q.now.Fast), Number: r.number, Time: r.time, TokenHint: r.tokenHint,
