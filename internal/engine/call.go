@@ -144,8 +144,8 @@ func (eng *Engine) Request(ctx context.Context, op string, r *Request) (handle a
 func (eng *Engine) abandon(c *call) (handle any, err error) {
 	// Only the loop knows whether the grant came first. The loop cancels the call in either case,
 	// so no lease is left behind.
-	gave, reason := make(chan error, 1), errs.OfContext(c.ctx)
-	if eng.loop.box.post(false, func(now vote.Now) { gave <- eng.loop.abandon(now, c, reason) }) {
+	gave, ended := make(chan error, 1), errs.OfContext(c.ctx)
+	if eng.loop.box.post(false, func(now vote.Now) { gave <- eng.loop.abandon(now, c, ended) }) {
 		select {
 		case err := <-gave:
 			return nil, err

@@ -61,16 +61,16 @@ func (eng *Engine) query(ctx context.Context, op string, key vote.Key, ask func(
 		return nil, fail(errs.Closed, "", nil)
 	case <-ctx.Done():
 	}
-	reason, unanswered := errs.OfContext(ctx), make(chan string, 1)
+	ended, unanswered := errs.OfContext(ctx), make(chan string, 1)
 	if eng.loop.box.post(false, func(now vote.Now) { unanswered <- eng.loop.node.Unanswered(now, nonce) }) {
 		select {
 		case text := <-unanswered:
 			if text == "" { // a majority has answered
-				return nil, fail(nil, "", reason)
+				return nil, fail(nil, "", ended)
 			}
-			return nil, fail(errs.NoQuorum, text, reason)
+			return nil, fail(errs.NoQuorum, text, ended)
 		case <-eng.loop.done:
 		}
 	}
-	return nil, fail(errs.Closed, "", reason)
+	return nil, fail(errs.Closed, "", ended)
 }

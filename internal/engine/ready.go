@@ -50,8 +50,8 @@ func (eng *Engine) await(ctx context.Context, op string) error {
 		return eng.answerOf(w)
 	case <-ctx.Done():
 	}
-	gave, reason := make(chan error, 1), errs.OfContext(ctx)
-	if eng.loop.box.post(false, func(now vote.Now) { gave <- eng.loop.abandonWait(now, w, reason) }) {
+	gave, ended := make(chan error, 1), errs.OfContext(ctx)
+	if eng.loop.box.post(false, func(now vote.Now) { gave <- eng.loop.abandonWait(now, w, ended) }) {
 		select {
 		case err := <-gave:
 			return err
