@@ -187,9 +187,9 @@ func (t *applying) enterListed(v *Voter, i int) {
 	}
 	e := t.s.entries.m[st.Number]
 	if e == nil {
-		var why refusal
-		if e, why = v.enter(t.s, st); e == nil {
-			t.refused = append(t.refused, why)
+		var r refusal
+		if e, r = v.enter(t.s, st); e == nil {
+			t.refused = append(t.refused, r)
 			return
 		}
 	} else {

@@ -15,13 +15,13 @@ import (
 // aren't worth the work.
 const roomy = 1024
 
-// table is a map that returns memory after a peak: Go's maps never shrink.
-type table[K comparable, V any] struct {
+// shrinkingMap is a map that returns memory after a peak: Go's maps never shrink.
+type shrinkingMap[K comparable, V any] struct {
 	m    map[K]V
 	most int // the largest size of m
 }
 
-func (t *table[K, V]) put(k K, v V) {
+func (t *shrinkingMap[K, V]) put(k K, v V) {
 	if t.m == nil {
 		t.m = make(map[K]V)
 	}
@@ -31,7 +31,7 @@ func (t *table[K, V]) put(k K, v V) {
 
 // take removes an element. When only a sixteenth of the elements is left, take moves the rest to a
 // new map, in a small part of the time spent on removing the others.
-func (t *table[K, V]) take(k K) {
+func (t *shrinkingMap[K, V]) take(k K) {
 	delete(t.m, k)
 	if t.most <= roomy || len(t.m) > t.most/16 {
 		return
@@ -43,15 +43,15 @@ func (t *table[K, V]) take(k K) {
 	t.m, t.most = left, len(left)
 }
 
-// few is a list of entries. The usual list has at most a single entry, and then needs no memory of
-// its own.
-type few struct {
+// entryList is a list of entries. The usual list has at most a single entry, and then needs no
+// memory of its own.
+type entryList struct {
 	one  [1]*entry
 	more *[]*entry // all entries, once there were several at a time
 }
 
 // all returns the entries, in order. The slice is valid until the list changes.
-func (l *few) all() []*entry {
+func (l *entryList) all() []*entry {
 	switch {
 	case l.more != nil:
 		return *l.more
@@ -61,9 +61,9 @@ func (l *few) all() []*entry {
 	return nil
 }
 
-func (l *few) empty() bool { return l.one[0] == nil && (l.more == nil || len(*l.more) == 0) }
+func (l *entryList) empty() bool { return l.one[0] == nil && (l.more == nil || len(*l.more) == 0) }
 
-func (l *few) insert(i int, e *entry) {
+func (l *entryList) insert(i int, e *entry) {
 	switch {
 	case l.more != nil:
 		*l.more = slices.Insert(*l.more, i, e)
@@ -77,7 +77,7 @@ func (l *few) insert(i int, e *entry) {
 }
 
 // merge inserts entries at their places in a list that is in order.
-func (l *few) merge(some []*entry) {
+func (l *entryList) merge(some []*entry) {
 	switch {
 	case len(some) == 0:
 		return
@@ -91,9 +91,9 @@ func (l *few) merge(some []*entry) {
 	l.one[0], l.more = nil, &all
 }
 
-func (l *few) add(e *entry) { l.insert(len(l.all()), e) }
+func (l *entryList) add(e *entry) { l.insert(len(l.all()), e) }
 
-func (l *few) delete(i int) {
+func (l *entryList) delete(i int) {
 	if l.more == nil {
 		l.one[0] = nil
 		return
@@ -115,7 +115,7 @@ func (l *few) delete(i int) {
 
 // cut truncates the list to the first n places, after the caller has moved the remaining entries
 // there.
-func (l *few) cut(n int) {
+func (l *entryList) cut(n int) {
 	if l.more == nil {
 		if n == 0 {
 			l.one[0] = nil
@@ -131,34 +131,34 @@ func (l *few) cut(n int) {
 }
 
 // bySerial finds the vote of a serial in a list in order of serials.
-func (l *few) bySerial(s vote.Serial) (i int, ok bool) {
+func (l *entryList) bySerial(s vote.Serial) (i int, ok bool) {
 	return slices.BinarySearchFunc(l.all(), s, func(e *entry, s vote.Serial) int { return cmp.Compare(e.serial, s) })
 }
 
 // remove removes an entry from a list in order of serials, if present.
-func (l *few) remove(e *entry) {
+func (l *entryList) remove(e *entry) {
 	if i, ok := l.bySerial(e.serial); ok && l.all()[i] == e {
 		l.delete(i)
 	}
 }
 
 // replace puts an entry in the place of another.
-func (l *few) replace(e, by *entry) {
+func (l *entryList) replace(e, by *entry) {
 	all := l.all()
 	all[slices.Index(all, e)] = by
 }
 
-// rests is a first-in, first-out queue of unused keys.
-type rests struct {
-	all  []resting
+// idleKeys is a first-in, first-out queue of unused keys.
+type idleKeys struct {
+	all  []idleKey
 	gone int // how many elements at the start of all are taken
 }
 
-func (l *rests) len() int { return len(l.all) - l.gone }
+func (l *idleKeys) len() int { return len(l.all) - l.gone }
 
-func (l *rests) first() *resting { return &l.all[l.gone] }
+func (l *idleKeys) first() *idleKey { return &l.all[l.gone] }
 
-func (l *rests) add(r resting) {
+func (l *idleKeys) add(r idleKey) {
 	if len(l.all) == cap(l.all) && l.gone >= (len(l.all)+1)/2 && l.gone > 0 {
 		n := copy(l.all, l.all[l.gone:])
 		clear(l.all[n:])
@@ -167,13 +167,13 @@ func (l *rests) add(r resting) {
 	l.all = append(l.all, r)
 }
 
-func (l *rests) take() resting {
+func (l *idleKeys) take() idleKey {
 	r := l.all[l.gone]
-	l.all[l.gone] = resting{}
+	l.all[l.gone] = idleKey{}
 	l.gone++
 	switch n := l.len(); {
 	case cap(l.all) > roomy && n <= cap(l.all)/8:
-		l.all, l.gone = append(make([]resting, 0, 2*n), l.all[l.gone:]...), 0
+		l.all, l.gone = append(make([]idleKey, 0, 2*n), l.all[l.gone:]...), 0
 	case n == 0:
 		l.all, l.gone = l.all[:0], 0
 	}

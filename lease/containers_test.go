@@ -113,8 +113,8 @@ func TestACrowdThatHasGoneLeavesNothing(t *testing.T) {
 	if left := heap() - before; left > grown/20 {
 		t.Errorf("of %d bytes for a crowd %d are left", grown, left)
 	}
-	if timers, resting := cap(b.v.votes.reminders), cap(b.v.keys.idle.all); timers > roomy || resting > roomy {
-		t.Errorf("there is room for %d timers and %d keys that rest", timers, resting)
+	if timers, idle := cap(b.v.votes.reminders), cap(b.v.keys.idle.all); timers > roomy || idle > roomy {
+		t.Errorf("there is room for %d timers and %d idle keys", timers, idle)
 	}
 	runtime.KeepAlive(b)
 }
@@ -195,12 +195,12 @@ func TestWhatIsUsedAgainIsAsGoodAsNew(t *testing.T) {
 	}
 }
 
-// The type few is compared with a list, rests with a list, and timers come in the order of their
-// times.
+// The type entryList is compared with a list, idleKeys with a list, and timers come in the order of
+// their times.
 func TestListsOfTheirOwnAreAsSlices(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	for _, most := range []int{1, 2, 5, 3000} {
-		var l few
+		var l entryList
 		var want []*entry
 		for range 10 * most {
 			n := len(want)
@@ -219,7 +219,7 @@ func TestListsOfTheirOwnAreAsSlices(t *testing.T) {
 		}
 	}
 	for _, most := range []int{1, 2, 5, 3000} { // votes are in order of serials
-		var l few
+		var l entryList
 		var want []*entry
 		for serial := range vote.Serial(10 * most) {
 			if n := len(want); rng.IntN(most) >= n {
@@ -238,13 +238,13 @@ func TestListsOfTheirOwnAreAsSlices(t *testing.T) {
 		}
 	}
 
-	var q rests
+	var q idleKeys
 	var added, taken vote.Instant
 	for _, up := range []int{3, 5000, 10, 1} { // up to this size, and back to a third
 		for q.len() < up || rng.IntN(100) > 0 {
 			if q.len() < up || rng.IntN(2) == 0 {
 				added++
-				q.add(resting{at: added})
+				q.add(idleKey{at: added})
 			}
 			for q.len() > up/3 && rng.IntN(2) == 0 {
 				if taken++; q.first().at != taken || q.take().at != taken {

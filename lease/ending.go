@@ -61,7 +61,7 @@ func (t *ending) run(v *Voter) (done bool) {
 	}
 	v.endings--
 	if t.over {
-		t.s.all, t.s.entries = nil, table[vote.Number, *entry]{}
+		t.s.all, t.s.entries = nil, shrinkingMap[vote.Number, *entry]{}
 		v.ended(t.s.id)
 	}
 	return true
@@ -172,7 +172,7 @@ func (v *Voter) clear(k *key, by freed) (done bool) {
 	v.forgetTaken(k)
 	v.scheduleFreed(k, by)
 	if k.idleNow() {
-		v.rest(k)
+		v.forgetLater(k)
 	}
 	return true
 }

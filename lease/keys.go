@@ -5,9 +5,9 @@ import "github.com/lockmesh/lockmesh/internal/vote"
 // keyTable has the keys that a voter remembers. Each key is in byName and in every; while a catalog
 // exists, the catalog has the key's name, or a task is about to add the name.
 type keyTable struct {
-	byName  table[vote.Key, *key]
-	every   []*key // each at its index key.at, to be processed in pieces
-	idle    rests  // unused keys, roughly in order of their next check
+	byName  shrinkingMap[vote.Key, *key]
+	every   []*key   // each at its index key.at, to be processed in pieces
+	idle    idleKeys // unused keys, roughly in order of their next check
 	catalog catalog
 }
 
@@ -39,20 +39,20 @@ func (t *keyTable) lose(k *key) {
 	}
 }
 
-// resting is an unused key and the time of its next check.
-type resting struct {
+// idleKey is an unused key and the time of its next check.
+type idleKey struct {
 	key *key
 	at  vote.Instant
 }
 
-// rest has an unused key checked at its instant idleAt, and reports whether no check of the key was
-// due yet.
-func (t *keyTable) rest(k *key) (added bool) {
+// addIdle has an unused key checked at its instant idleAt, and reports whether no check of the key
+// was due yet.
+func (t *keyTable) addIdle(k *key) (added bool) {
 	if k.listed {
 		return false
 	}
 	k.listed = true
-	t.idle.add(resting{k, k.idleAt})
+	t.idle.add(idleKey{k, k.idleAt})
 	return true
 }
 
@@ -66,10 +66,10 @@ func (t *keyTable) check(now vote.Instant) *key {
 	return k
 }
 
-// rest schedules an unused key to be forgotten.
-func (v *Voter) rest(k *key) {
+// forgetLater schedules an unused key to be forgotten.
+func (v *Voter) forgetLater(k *key) {
 	k.idleAt = v.now.Slow.Add(vote.Skew)
-	if v.keys.rest(k) {
+	if v.keys.addIdle(k) {
 		v.at(v.keys.idle.first().at)
 	}
 }
@@ -88,7 +88,7 @@ func (v *Voter) advanceIdle() {
 		switch {
 		case !k.idleNow():
 		case k.idleAt > v.now.Slow: // the key was used in the meantime, and waits again
-			v.keys.rest(k)
+			v.keys.addIdle(k)
 		default:
 			v.tokens.raiseMin(k.highest)
 			v.keys.lose(k)

@@ -120,8 +120,8 @@ func (v *Voter) supersede(s *session) {
 	v.leave(&ending{s: s})
 }
 
-func (v *Voter) refuse(conn vote.Conn, stream vote.Stream, why vote.Reason) {
+func (v *Voter) refuse(conn vote.Conn, stream vote.Stream, reason vote.Reason) {
 	v.count.Refused++
 	m := v.send(conn, vote.KindRefused)
-	m.Stream, m.Reason, m.Epoch = stream, why, v.electorate.Version
+	m.Stream, m.Reason, m.Epoch = stream, reason, v.electorate.Version
 }

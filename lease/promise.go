@@ -11,9 +11,9 @@ func (v *Voter) request(s *session, m *vote.Message) {
 	if s.entries.m[m.Number] != nil {
 		return
 	}
-	e, why := v.enter(s, &vote.Entry{Number: m.Number, Spec: m.Spec, Time: m.Time, TokenHint: m.TokenHint})
+	e, r := v.enter(s, &vote.Entry{Number: m.Number, Spec: m.Spec, Time: m.Time, TokenHint: m.TokenHint})
 	if e == nil {
-		v.turnAway(s, &why)
+		v.turnAway(s, &r)
 		return
 	}
 	v.scheduleRequest(e)
@@ -27,8 +27,8 @@ type refusal struct {
 	permits uint16
 }
 
-func (v *Voter) turnAway(s *session, why *refusal) {
-	v.push(s, why.kind, why.number).Permits = why.permits
+func (v *Voter) turnAway(s *session, r *refusal) {
+	v.push(s, r.kind, r.number).Permits = r.permits
 }
 
 // enter puts a new entry into the queue of its key. If the voter rejects the request, enter returns
@@ -495,7 +495,7 @@ func (v *Voter) drop(e *entry, lapsed bool, hint vote.Token) {
 		v.grantFreed(k, freed{tokenHint: hint})
 	}
 	if k.idleNow() {
-		v.rest(k)
+		v.forgetLater(k)
 	}
 	v.spares.discard(e)
 }

@@ -12,8 +12,8 @@ type key struct {
 	// votes are the votes for the key, in order of serials. All are compatible with each other, and
 	// permits have different slots. A request has one live vote at most, and may have residual
 	// votes.
-	votes    few
-	queue    few        // the waiting requests, in order, without those in answered
+	votes    entryList
+	queue    entryList  // the waiting requests, in order, without those in answered
 	answered *aside     // the waiting TryLocks that were told of a lease; nil if there are none
 	highest  vote.Token // the largest token proposed or confirmed here
 	over     vote.Token // the largest token of an exclusive lease that has ended here

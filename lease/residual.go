@@ -246,7 +246,7 @@ func (v *Voter) expireResidual(g *entry) {
 	v.forgetTaken(k)
 	v.scheduleFreed(k, by)
 	if k.idleNow() {
-		v.rest(k)
+		v.forgetLater(k)
 	}
 	v.spares.discard(g)
 }

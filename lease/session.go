@@ -20,7 +20,7 @@ type session struct {
 	proposalTimeout time.Duration
 	reaches         bool                     // the node reports that it reaches a majority
 	demoted         map[vote.Number]struct{} // requests demoted to a later round since the last reset
-	entries         table[vote.Number, *entry]
+	entries         shrinkingMap[vote.Number, *entry]
 	all             []*entry // the entries, each at its index entry.at, to be processed in pieces
 	digest          vote.Digest
 	doubted         vote.Token // the smallest refused token of a lease that the node reports; zero if none
