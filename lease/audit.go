@@ -29,7 +29,7 @@ func (k *key) audit() error {
 	if voted != int(k.voted) {
 		return fmt.Errorf("%d TryLocks have votes, counted: %d", voted, k.voted)
 	}
-	waiting := slices.Concat(k.queue.all(), k.aside())
+	waiting := slices.Concat(k.queue.all(), k.answeredTries())
 	slices.SortFunc(waiting, (*entry).compare)
 	barred, writer := 0, false // writer: a request ahead doesn't share the key
 	for _, e := range waiting {
@@ -37,7 +37,7 @@ func (k *key) audit() error {
 		if e.cold().barred {
 			barred++
 		}
-		listed := slices.Contains(k.aside(), e)
+		listed := slices.Contains(k.answeredTries(), e)
 		if listed != (told != 0) || listed && (!e.try || e.held || e.serial != 0) {
 			return fmt.Errorf("request %d of %v was told of lease %d; it is in the wrong list", e.number, e.s.id, told)
 		}

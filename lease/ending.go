@@ -158,14 +158,14 @@ func (v *Voter) clear(k *key, by freed) (done bool) {
 		queue[left] = e
 		left++
 	}
-	v.spend(1 + (len(queue)+len(k.aside()))/scanned)
+	v.spend(1 + (len(queue)+len(k.answeredTries()))/scanned)
 	k.queue.cut(left)
-	for _, e := range slices.Backward(k.aside()) { // another one takes the place of one that leaves
+	for _, e := range slices.Backward(k.answeredTries()) { // another one takes the place of one that leaves
 		if e.s.leaves() {
 			if v.news.on {
 				v.reportEnd(e, true)
 			}
-			k.leaveAside(e)
+			k.leaveAnswered(e)
 			v.part(e)
 		}
 	}

@@ -73,8 +73,8 @@ type coldFields struct {
 	// Of the lease reported to a TryLock, as long as the lease keeps the key from the TryLock; zero
 	// for none
 	taken  vote.Token
-	place  uint32       // index in aside.all
-	barred bool         // see aside
+	place  uint32       // index in answeredTries.all
+	barred bool         // see answeredTries
 	from   vote.Instant // when the request arrived, if it waited for its vote; zero otherwise
 	until  vote.Instant // when the vote ends, if the vote has an end of its own
 	// Of a residual vote: when the lease's own length is over; zero if there is none, or if it is

@@ -15,11 +15,11 @@ func (v *Voter) Counting() bool { return v.counting() }
 func (v *Voter) Hold(now vote.Now, hold bool, out []vote.Outbound) []vote.Outbound {
 	v.begin(now, out)
 	switch {
-	case hold && v.quiet.held == heldNot:
-		v.quiet.held = heldBack
+	case hold && v.quiet.suspension == notSuspended:
+		v.quiet.suspension = suspendedBlocked
 		v.quiet.asking, v.quiet.over, v.quiet.answers = false, false, nil
-	case !hold && v.quiet.held != heldNot:
-		v.quiet.held = heldNot
+	case !hold && v.quiet.suspension != notSuspended:
+		v.quiet.suspension = notSuspended
 		v.advanceQuiet()
 	}
 	return v.end()

@@ -65,7 +65,7 @@ func (u *tuned) quiet(want time.Duration) {
 		u.t.Errorf("after a restart the voter is quiet for %v, want %v", got, want)
 	}
 	begun.Withdraw(u.now, nil)
-	if got := begun.quiet.away.Sub(u.now.Slow); got != want {
+	if got := begun.quiet.withdrawnUntil.Sub(u.now.Slow); got != want {
 		u.t.Errorf("a voter that withdraws is quiet for %v, want %v", got, want)
 	}
 	begun.GiveWay(u.now, nil)

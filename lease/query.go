@@ -169,7 +169,7 @@ func (v *Voter) endQueryResult(conn vote.Conn, l *query, gap bool) {
 // firstWaiting returns the first waiting requests of a key, at most viewsMax, in order. Of TryLocks
 // that were told there may be more than are looked at.
 func (k *key) firstWaiting() []*entry {
-	waiting, told := k.queue.all(), k.aside()
+	waiting, told := k.queue.all(), k.answeredTries()
 	waiting = waiting[:min(len(waiting), viewsMax)]
 	if len(told) == 0 {
 		return waiting

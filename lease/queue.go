@@ -13,10 +13,10 @@ type key struct {
 	// permits have different slots. A request has one live vote at most, and may have residual
 	// votes.
 	votes    entryList
-	queue    entryList  // the waiting requests, in order, without those in answered
-	answered *aside     // the waiting TryLocks that were told of a lease; nil if there are none
-	highest  vote.Token // the largest token proposed or confirmed here
-	over     vote.Token // the largest token of an exclusive lease that has ended here
+	queue    entryList      // the waiting requests, in order, without those in answered
+	answered *answeredTries // the waiting TryLocks that were told of a lease; nil if there are none
+	highest  vote.Token     // the largest token proposed or confirmed here
+	over     vote.Token     // the largest token of an exclusive lease that has ended here
 	// endedShared has the tokens of ended shared leases while other leases go on, nil if there are
 	// none; see unique.
 	endedShared *[]vote.Token
@@ -31,11 +31,13 @@ type key struct {
 }
 
 // lists returns all entries of the key: with a vote, waiting, and answered.
-func (k *key) lists() [3][]*entry { return [...][]*entry{k.votes.all(), k.queue.all(), k.aside()} }
+func (k *key) lists() [3][]*entry {
+	return [...][]*entry{k.votes.all(), k.queue.all(), k.answeredTries()}
+}
 
 // spendScan counts a pass over all entries of a key, each of which costs a comparison.
 func (v *Voter) spendScan(k *key) {
-	v.spend((len(k.votes.all()) + len(k.queue.all()) + len(k.aside())) / scanned)
+	v.spend((len(k.votes.all()) + len(k.queue.all()) + len(k.answeredTries())) / scanned)
 }
 
 // insert puts an entry into the queue.
@@ -54,7 +56,7 @@ func (k *key) insert(e *entry) {
 func (v *Voter) dequeue(e *entry) {
 	k := e.key
 	if e.cold().taken != 0 {
-		k.leaveAside(e)
+		k.leaveAnswered(e)
 		return
 	}
 	i, ok := slices.BinarySearchFunc(k.queue.all(), e, (*entry).compare)
@@ -82,7 +84,7 @@ func (k *key) isWanted() bool {
 	if len(queue) == 0 || !queue[0].try {
 		return len(queue) > 0
 	}
-	return len(queue) > int(k.tries-k.voted)-len(k.aside())
+	return len(queue) > int(k.tries-k.voted)-len(k.answeredTries())
 }
 
 // count adds an entry to the counters of the key's requests (n is 1), or takes an entry out (n is

@@ -19,14 +19,14 @@ const askEvery = vote.TokenQueryTimeout / 5
 // token is confirmed only while the votes of the lease are valid, so an earlier question could miss
 // the token.
 type quiet struct {
-	until   vote.Instant // when the promises of earlier incarnations have ended
-	asking  bool
-	asked   vote.Instant // since when the other voters are asked
-	askNext vote.Instant
-	answers []answer
-	over    bool
-	held    held
-	away    vote.Instant // withdrawn until then; see Withdraw
+	until          vote.Instant // when the promises of earlier incarnations have ended
+	asking         bool
+	asked          vote.Instant // since when the other voters are asked
+	askNext        vote.Instant
+	answers        []answer
+	over           bool
+	suspension     suspension
+	withdrawnUntil vote.Instant // withdrawn until then; see Withdraw
 	// counts is until when the voter may act, on the fast clock, and registered whether it does:
 	// see Count.
 	counts     vote.Instant
@@ -36,16 +36,16 @@ type quiet struct {
 
 // giveWay begins another quarantine, up to an instant, of a voter that must not count.
 func (q *quiet) giveWay(until vote.Instant) {
-	*q = quiet{held: heldAway, until: until, away: q.away, counts: q.counts, registered: q.registered, broken: q.broken}
+	*q = quiet{suspension: suspendedGaveWay, until: until, withdrawnUntil: q.withdrawnUntil, counts: q.counts, registered: q.registered, broken: q.broken}
 }
 
-// held says whether the voter must not count, regardless of the startup quarantine.
-type held uint8
+// suspension says whether the voter must not count, regardless of the startup quarantine.
+type suspension uint8
 
 const (
-	heldNot  held = iota
-	heldBack      // blocked by another configuration; sessions are kept, without promises
-	heldAway      // the voter has counted and gave way; there are no sessions
+	notSuspended     suspension = iota
+	suspendedBlocked            // blocked by another configuration; sessions are kept, without promises
+	suspendedGaveWay            // the voter has counted and gave way; there are no sessions
 )
 
 // answer is another voter's answer to the question for its highest token.
@@ -57,7 +57,7 @@ type answer struct {
 
 // counting reports whether this voter's votes count.
 func (v *Voter) counting() bool {
-	return v.quiet.over && v.quiet.held == heldNot && v.electorate.member && !v.quiet.broken && v.now.Slow >= v.quiet.away && v.quiet.registered
+	return v.quiet.over && v.quiet.suspension == notSuspended && v.electorate.member && !v.quiet.broken && v.now.Slow >= v.quiet.withdrawnUntil && v.quiet.registered
 }
 
 // Quiet returns a lower bound for the time until this voter's votes count; zero when they count.
@@ -65,10 +65,10 @@ func (v *Voter) Quiet() time.Duration {
 	switch {
 	case v.counting():
 		return 0
-	case v.quiet.broken, !v.electorate.member, v.quiet.held != heldNot:
+	case v.quiet.broken, !v.electorate.member, v.quiet.suspension != notSuspended:
 		return v.quietTime()
-	case v.now.Slow < v.quiet.away:
-		return v.quiet.away.Sub(v.now.Slow)
+	case v.now.Slow < v.quiet.withdrawnUntil:
+		return v.quiet.withdrawnUntil.Sub(v.now.Slow)
 	case v.now.Slow < v.quiet.until:
 		return v.quiet.until.Sub(v.now.Slow)
 	case !v.quiet.registered:
@@ -90,8 +90,8 @@ func (v *Voter) KnownToCount(node vote.NodeID) bool {
 // name or the electorate was recovered by an operator. Promises made before stand.
 func (v *Voter) Withdraw(now vote.Now, out []vote.Outbound) []vote.Outbound {
 	v.begin(now, out)
-	v.quiet.away = v.now.Slow.Add(v.quietTime())
-	v.at(v.quiet.away)
+	v.quiet.withdrawnUntil = v.now.Slow.Add(v.quietTime())
+	v.at(v.quiet.withdrawnUntil)
 	return v.end()
 }
 
@@ -160,7 +160,7 @@ func (v *Voter) Told(now vote.Now, from vote.NodeID, m *vote.Message, out []vote
 
 func (v *Voter) advanceQuiet() {
 	q := &v.quiet
-	if q.held != heldNot {
+	if q.suspension != notSuspended {
 		return // the other voters are asked for tokens at the very end; see quiet
 	}
 	if !q.over && v.now.Slow < q.until {
@@ -195,12 +195,12 @@ func (v *Voter) advanceQuiet() {
 			v.at(end)
 		}
 	}
-	if q.away != 0 {
-		if v.now.Slow < q.away {
-			v.at(q.away)
+	if q.withdrawnUntil != 0 {
+		if v.now.Slow < q.withdrawnUntil {
+			v.at(q.withdrawnUntil)
 			return
 		}
-		q.away = 0
+		q.withdrawnUntil = 0
 		v.wake()
 	}
 }

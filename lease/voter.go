@@ -108,7 +108,7 @@ func (v *Voter) Step(now vote.Now, conn vote.Conn, from vote.SessionID, m *vote.
 			v.refuse(conn, m.Stream, vote.ReasonNotVoter)
 			break
 		}
-		if v.quiet.held == heldAway {
+		if v.quiet.suspension == suspendedGaveWay {
 			v.refuse(conn, m.Stream, vote.ReasonDeposed)
 			break
 		}

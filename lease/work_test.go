@@ -354,8 +354,8 @@ func TestAnotherLeaseBeforeManyTryLocksIsCounted(t *testing.T) {
 	b.gather(holder, "k", vote.Spec{Mode: vote.Shared}, 1)
 	b.win(holder)
 	b.gather(crowd, "k", vote.Spec{Mode: vote.Exclusive, Try: true}, n)
-	if k := b.v.keys.find("k"); len(k.aside()) != n {
-		t.Fatalf("%d of %d TryLocks are told of the first reader", len(k.aside()), n)
+	if k := b.v.keys.find("k"); len(k.answeredTries()) != n {
+		t.Fatalf("%d of %d TryLocks are told of the first reader", len(k.answeredTries()), n)
 	}
 	b.gather(reader, "k", vote.Spec{Mode: vote.Shared}, 1)
 	if cost := b.cost(func() { b.win(reader) }); cost < n/weighed {

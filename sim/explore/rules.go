@@ -282,7 +282,7 @@ func sessions(e *encoder, _, v reflect.Value) {
 
 // quietness leaves out the course of a startup quarantine that is over.
 func quietness(e *encoder, _, v reflect.Value) {
-	if is(v, "over") && get(v, "away").Int() == 0 && !is(v, "broken") {
+	if is(v, "over") && get(v, "withdrawnUntil").Int() == 0 && !is(v, "broken") {
 		e.num(1)
 		return
 	}
@@ -407,10 +407,10 @@ func missesNothing(e *encoder, in, v reflect.Value) {
 		check(is(s, "linked") && get(s, "awaitedPush").Uint() != 0, get(s, "awaitedSince").Int()+int64(ttl/2), "an answer that is due")
 	}
 	now, q := get(get(v, "now"), "Slow").Int(), get(in, "quiet")
-	until, away := get(q, "until").Int(), get(q, "away").Int()
+	until, withdrawn := get(q, "until").Int(), get(q, "withdrawnUntil").Int()
 	check(!is(q, "over") && now < until, until, "the end of its quiet time")
 	check(is(q, "asking"), get(q, "askNext").Int(), "its next question")
-	check(away != 0, away, "its return")
+	check(withdrawn != 0, withdrawn, "its return")
 	if r := get(get(in, "votes"), "reminders"); r.Len() > 0 {
 		check(true, get(r.Index(0), "at").Int(), "a vote that is to be looked at again")
 	}

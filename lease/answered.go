@@ -6,33 +6,33 @@ import (
 	"github.com/lockmesh/lockmesh/internal/vote"
 )
 
-// aside has the waiting TryLocks of a key that were answered "held by lease t". They block no other
-// request, so they are kept outside of the key's queue: the work for a request doesn't grow with
-// the number of TryLocks that were answered and are not released yet by their owners.
+// answeredTries has the waiting TryLocks of a key that were answered "held by lease t". They block
+// no other request, so they are kept outside of the key's queue: the work for a request doesn't
+// grow with the number of TryLocks that were answered and are not released yet by their owners.
 //
-// A TryLock is aside exactly as long as its coldFields.taken isn't zero.
-type aside struct {
+// A TryLock is in answeredTries exactly as long as its coldFields.taken isn't zero.
+type answeredTries struct {
 	all []*entry // each at its index coldFields.place, in no particular order
 	// barred is how many of them are readers kept from a key of readers by a writer ahead of them.
 	barred int
 }
 
-// aside returns the TryLocks that were told.
-func (k *key) aside() []*entry {
+// answeredTries returns the TryLocks that were told.
+func (k *key) answeredTries() []*entry {
 	if k.answered == nil {
 		return nil
 	}
 	return k.answered.all
 }
 
-// standAside moves a TryLock out of the queue, since lease t blocks the TryLock.
-func (v *Voter) standAside(e *entry, t vote.Token, barred bool) {
+// setAnswered moves a TryLock out of the queue, since lease t blocks the TryLock.
+func (v *Voter) setAnswered(e *entry, t vote.Token, barred bool) {
 	k := e.key
 	x := v.spares.coldFor(e)
 	if x.taken == 0 {
 		v.dequeue(e)
 		if k.answered == nil {
-			k.answered = new(aside)
+			k.answered = new(answeredTries)
 		}
 		x.place = uint32(len(k.answered.all))
 		k.answered.all = append(k.answered.all, e)
@@ -41,7 +41,7 @@ func (v *Voter) standAside(e *entry, t vote.Token, barred bool) {
 	x.taken = t
 }
 
-func (a *aside) bar(x *coldFields, barred bool) {
+func (a *answeredTries) bar(x *coldFields, barred bool) {
 	if x.barred != barred {
 		x.barred = barred
 		if barred {
@@ -52,9 +52,9 @@ func (a *aside) bar(x *coldFields, barred bool) {
 	}
 }
 
-// leaveAside takes a TryLock out of the list of those that were told. The caller puts it into the
-// queue, or drops it.
-func (k *key) leaveAside(e *entry) {
+// leaveAnswered takes a TryLock out of the list of those that were told. The caller puts it into
+// the queue, or drops it.
+func (k *key) leaveAnswered(e *entry) {
 	a, x := k.answered, e.coldFields
 	a.bar(x, false)
 	last := len(a.all) - 1
@@ -71,7 +71,7 @@ func (k *key) leaveAside(e *entry) {
 // rejoin puts a TryLock that was told back into the queue, if the entry is one.
 func (k *key) rejoin(e *entry) {
 	if e.cold().taken != 0 {
-		k.leaveAside(e)
+		k.leaveAnswered(e)
 		k.insert(e)
 	}
 }
@@ -115,7 +115,7 @@ func (k *key) firstWriter() (first *entry) {
 	if i := slices.IndexFunc(queue, writes); i >= 0 {
 		first = queue[i]
 	}
-	for _, e := range k.aside() {
+	for _, e := range k.answeredTries() {
 		if writes(e) && (first == nil || e.precedes(first)) {
 			first = e
 		}
@@ -139,15 +139,15 @@ func (v *Voter) notifyTaken(k *key) (first bool) {
 	if o.any == 0 {
 		return false
 	}
-	v.notifyAside(k, &o)
+	v.notifyAnswered(k, &o)
 	v.spend(len(k.queue.all()) / scanned)
 	return v.notifyQueued(k.queue.all(), &o)
 }
 
-// notifyAside tells the TryLocks again that were told of another lease.
-func (v *Voter) notifyAside(k *key, o *obstacle) {
-	v.spend(len(k.aside()) / weighed)
-	for _, e := range k.aside() {
+// notifyAnswered tells the TryLocks again that were told of another lease.
+func (v *Voter) notifyAnswered(k *key, o *obstacle) {
+	v.spend(len(k.answeredTries()) / weighed)
+	for _, e := range k.answeredTries() {
 		v.notify(e, o)
 	}
 }
@@ -175,7 +175,7 @@ func (v *Voter) notifyWaiting(e *entry) (first bool) {
 	}
 	v.spend((len(queue) - i) / scanned)
 	if k.answered != nil && k.answered.barred > 0 {
-		v.notifyAside(k, &o) // the writer that barred them may have its vote
+		v.notifyAnswered(k, &o) // the writer that barred them may have its vote
 	}
 	return v.notifyQueued(queue[i:], &o)
 }
@@ -206,7 +206,7 @@ func (v *Voter) notify(e *entry, o *obstacle) (first bool) {
 		}
 		return false
 	}
-	v.standAside(e, t, barred)
+	v.setAnswered(e, t, barred)
 	v.push(e.s, vote.KindTaken, e.number).Token = t
 	return was == 0
 }
@@ -229,7 +229,7 @@ func (v *Voter) forgetTaken(k *key) {
 		k.answered.bar(e.coldFields, barred)
 	}
 	for _, e := range back {
-		k.leaveAside(e)
+		k.leaveAnswered(e)
 	}
 	k.queue.merge(back)
 }
