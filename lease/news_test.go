@@ -62,7 +62,7 @@ func (l *listener) want(words ...string) {
 func word(what vote.State, rest string) string { return fmt.Sprintf("%d %s", what, rest) }
 
 func TestNewsOfALeaseThatWasWonWithoutThisVoterHaveItsTokenAndSlot(t *testing.T) {
-	l := listen(t, "a asks 1:k permits=1 at=10 bid=100", "b asks 1:k permits=1 at=20 bid=100")
+	l := listen(t, "a asks 1:k permits=1 at=10 hint=100", "b asks 1:k permits=1 at=20 hint=100")
 	l.want(word(vote.Waiting, "b1@0/0"))
 	l.all(t, "b confirms 1 serial=0 token=5000 slot=1 won")
 	l.want(word(vote.GrantedElsewhere, "b1@5000/1"))
@@ -71,7 +71,7 @@ func TestNewsOfALeaseThatWasWonWithoutThisVoterHaveItsTokenAndSlot(t *testing.T)
 }
 
 func TestNewsOfALeaseWhoseVoteIsForAnotherSlot(t *testing.T) {
-	l := listen(t, "a asks 1:k permits=3 at=10 bid=100")
+	l := listen(t, "a asks 1:k permits=3 at=10 hint=100")
 	slot := l.v.Votes("k")[0].Slot
 	other := slot%3 + 1
 	l.all(t, fmt.Sprintf("a confirms 1 serial=1 token=115 slot=%d won", other))
@@ -80,24 +80,24 @@ func TestNewsOfALeaseWhoseVoteIsForAnotherSlot(t *testing.T) {
 
 // The owner's report of a win crosses a new vote of the voter for the same request.
 func TestNewsOfALeaseWhoseVoteWasGivenAnew(t *testing.T) {
-	l := listen(t, "a asks 1:k at=10 bid=100", "a confirms 1 serial=7 token=200 won")
+	l := listen(t, "a asks 1:k at=10 hint=100", "a confirms 1 serial=7 token=200 won")
 	l.want(word(vote.Holding, "a1@200/0"))
 	l.all(t, "a releases 1")
 	l.want(word(vote.Released, "a1@100/0"))
 }
 
 func TestNewsOfAVoteWhoseOwnerIsGone(t *testing.T) {
-	l := listen(t, "a asks 1:k at=10 bid=100", "pass 2s")
+	l := listen(t, "a asks 1:k at=10 hint=100", "pass 2s")
 	l.want(word(vote.Ended, "a1@100/0")) // the vote may have been part of a lease
 }
 
 func TestNewsOfAWaiterThatGivesUp(t *testing.T) {
-	l := listen(t, "a asks 1:k at=10 bid=100", "b asks 1:k at=20 bid=100", "b asks 2:k at=20 bid=100 try", "b releases 1", "b releases 2")
+	l := listen(t, "a asks 1:k at=10 hint=100", "b asks 1:k at=20 hint=100", "b asks 2:k at=20 hint=100 try", "b releases 1", "b releases 2")
 	l.want(word(vote.Waiting, "b1@0/0"), word(vote.Released, "b1@0/0"))
 }
 
 func TestALeaseThatOutlivesItsNodeEndsInTheNewsWhenItIsOver(t *testing.T) {
-	l := listen(t, "a opens ttl=200ms", "a asks 1:k length=900ms at=10 bid=100", "a confirms 1 serial=1 token=115 won", "a extends 1 serial=1", "pass 500ms")
+	l := listen(t, "a opens ttl=200ms", "a asks 1:k length=900ms at=10 hint=100", "a confirms 1 serial=1 token=115 won", "a extends 1 serial=1", "pass 500ms")
 	l.want(word(vote.Holding, "a1@115/0"))
 	l.all(t, "pass 300ms")
 	l.want()
@@ -106,7 +106,7 @@ func TestALeaseThatOutlivesItsNodeEndsInTheNewsWhenItIsOver(t *testing.T) {
 }
 
 func TestALeaseThatWasGivenBackIsNotShownAsHeld(t *testing.T) {
-	l := listen(t, "a asks 1:k length=900ms minhold=900ms at=10 bid=100", "a confirms 1 serial=1 token=115 won", "a extends 1 serial=1", "a releases 1")
+	l := listen(t, "a asks 1:k length=900ms minhold=900ms at=10 hint=100", "a confirms 1 serial=1 token=115 won", "a extends 1 serial=1", "a releases 1")
 	l.want(word(vote.Holding, "a1@115/0"), word(vote.Released, "a1@115/0"))
 	out := l.v.Step(l.now, 99, vote.SessionID{Node: "w", Incarnation: 1}, &vote.Message{Kind: vote.KindQuery, Nonce: 1, Spec: vote.Spec{Key: "k"}}, nil)
 	if s := out[0].Message.Views; len(s) != 1 || s[0].State != vote.Delayed {
@@ -124,7 +124,7 @@ func TestAVoteThatWasRaisedIsShownWithoutAToken(t *testing.T) {
 			t.Errorf("it shows %+v, want %v with token %d", s, what, token)
 		}
 	}
-	l.all(t, "a asks 1:k at=10 bid=100")
+	l.all(t, "a asks 1:k at=10 hint=100")
 	see(vote.Promised, 100)
 	l.all(t, "a confirms 1 serial=1 token=200")
 	see(vote.Promised, 0)

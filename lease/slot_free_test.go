@@ -11,7 +11,7 @@ import (
 func TestWhoWantsASlotThatIsWonGetsAnother(t *testing.T) {
 	for _, crossed := range []bool{false, true} {
 		c := newTalk()
-		c.all(t, "awake 3", "a opens", "b opens", "a asks 1:k permits=3 at=10 bid=100", "b asks 1:k permits=3 at=20 bid=200")
+		c.all(t, "awake 3", "a opens", "b opens", "a asks 1:k permits=3 at=10 hint=100", "b asks 1:k permits=3 at=20 hint=200")
 		votes := c.v.Votes("k")
 		if len(votes) != 2 || votes[0].Slot == votes[1].Slot {
 			t.Fatalf("%+v", votes)

@@ -25,7 +25,7 @@ var update = flag.Bool("update", false, "write the conversations in testdata ane
 //	pass 400ms                  time goes by
 //	a opens [ttl=1s]            a's next stream begins, with an empty sync
 //	a syncs 1:k[:won=T][:yielded=S][:slot=N][:shared ...] ...   a's next stream, with a sync
-//	a asks 1:k [at=T] [bid=B] [try] [shared | permits=N] [beside=1] [length=400ms] [delay=1s]
+//	a asks 1:k [at=T] [hint=B] [try] [shared | permits=N] [beside=1] [length=400ms] [delay=1s]
 //	    [minhold=1s] [ends=300ms]
 //	a confirms 1 serial=S token=T [slot=N] [won]
 //	a yields 1 serial=S [slot=N]   with a slot: only this slot is of use
@@ -336,7 +336,7 @@ func (c *talk) speak(t *testing.T, who, verb string, args []string) {
 		c.hear(c.v.Step(c.now, conn, from, &st, nil))
 		return
 	case "asks":
-		m.Kind, m.Time, m.TokenHint, m.Mode = vote.KindRequest, vote.Micros(num(opt["at"])), vote.Token(num(opt["bid"])), vote.Exclusive
+		m.Kind, m.Time, m.TokenHint, m.Mode = vote.KindRequest, vote.Micros(num(opt["at"])), vote.Token(num(opt["hint"])), vote.Exclusive
 		for k, v := range opt {
 			specOption(&m.Spec, k, v)
 		}
@@ -363,7 +363,7 @@ func (c *talk) speak(t *testing.T, who, verb string, args []string) {
 	case "yields":
 		m.Kind = vote.KindYield
 	case "releases":
-		m.Kind, m.TokenHint = vote.KindRelease, vote.Token(num(opt["bid"]))
+		m.Kind, m.TokenHint = vote.KindRelease, vote.Token(num(opt["hint"]))
 	case "refreshes":
 		m.Kind, m.Received, m.RTT = vote.KindRefresh, num(opt["received"]), time.Duration(num(opt["trip"]))*time.Millisecond
 	case "lives":
