@@ -311,7 +311,8 @@ func TestAnAbsurdTokenMovesNoVoteThatOutlastedGivingWay(t *testing.T) {
 			c.hear(c.v.Hold(c.now, false, nil))
 			once := func(when string) {
 				t.Helper()
-				votes, waits := c.v.Votes("k"), len(c.v.keys.find("k").queue.all())+len(c.v.keys.find("k").answeredTries())
+				k := c.v.keys.find("k")
+				votes, waits := c.v.Votes("k"), len(k.queue.all())+len(k.answeredTries())
 				if len(votes)+waits != 1 {
 					t.Errorf("%s: one request has %d votes and %d places in the queue", when, len(votes), waits)
 				}

@@ -36,7 +36,10 @@ type quiet struct {
 
 // giveWay begins another quarantine, up to an instant, of a voter that must not count.
 func (q *quiet) giveWay(until vote.Instant) {
-	*q = quiet{suspension: suspendedGaveWay, until: until, withdrawnUntil: q.withdrawnUntil, counts: q.counts, registered: q.registered, broken: q.broken}
+	*q = quiet{
+		suspension: suspendedGaveWay, until: until, withdrawnUntil: q.withdrawnUntil,
+		counts: q.counts, registered: q.registered, broken: q.broken,
+	}
 }
 
 // suspension says whether the voter must not count, regardless of the startup quarantine.

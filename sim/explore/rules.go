@@ -201,7 +201,9 @@ var (
 	ifUnanswered = when(func(_ *encoder, p reflect.Value) bool { return up(nil, p) && !is(p, "answered") })
 	ifLinked     = when(func(_ *encoder, s reflect.Value) bool { return is(s, "linked") || is(s, "answered") })
 	ifStating    = when(func(_ *encoder, s reflect.Value) bool { return is(s, "linked") && is(s, "syncing") })
-	ifMarked     = when(func(_ *encoder, s reflect.Value) bool { return is(s, "linked") && get(s, "awaitedPush").Uint() != 0 })
+	ifMarked     = when(func(_ *encoder, s reflect.Value) bool {
+		return is(s, "linked") && get(s, "awaitedPush").Uint() != 0
+	})
 )
 
 func isPositive(e *encoder, _, v reflect.Value) { e.num(bit(v.Int() > 0)) }
