@@ -33,7 +33,20 @@ type addressBook struct {
 	// set while every peer that answers refuses this node; then no peer reports where the voters
 	// are
 	refusal *refusal
+	misses  int // rounds in a row in which the refusing address hasn't answered
 }
+
+// answer is how an address that doesn't refuse this node has answered a probe.
+type answer uint8
+
+const (
+	noAnswer answer = iota + 1
+	accepts
+)
+
+// refusalMisses is after how many rounds without an answer a refusing node counts as gone. The
+// rounds take a minute or two, longer than a restart.
+const refusalMisses = 20
 
 // refusal says why other nodes refuse this node.
 type refusal struct {
@@ -119,28 +132,35 @@ func (b *addressBook) setRefusal(reason *refusal) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	changed := (b.refusal == nil) != (reason == nil) || reason != nil && *b.refusal != *reason
-	b.refusal = reason
+	b.refusal, b.misses = reason, 0
 	return changed
 }
 
 // noteRound records how a round of probes of the found addresses has ended: whether enough peers
-// accept this node, and a refusal, if any. Failing are the configured peers without an address. A
-// refusal is withdrawn if enough peers accept this node, and if no configured peer leads to the
-// refusing address any more; while a look-up fails, or finds nothing, this isn't known. The result
-// reports whether the record has changed.
-func (b *addressBook) noteRound(accepted bool, refused *refusal, found, failing []string) bool {
+// accept this node, a refusal, if any, and the other answers, by address. Failing are the
+// configured peers without an address. A refusal is withdrawn if enough peers accept this node, if
+// the refusing address accepts this node or doesn't answer for refusalMisses rounds, and if no
+// configured peer leads to that address any more; while a look-up fails, or finds nothing, this
+// isn't known. The result reports whether the record has changed.
+func (b *addressBook) noteRound(accepted bool, refused *refusal, answers map[string]answer, found, failing []string) bool {
 	switch {
 	case accepted:
 		return b.setRefusal(nil)
 	case refused != nil:
 		return b.setRefusal(refused)
-	case len(failing) > 0 || len(found) == 0:
-		return false
 	}
 	b.mu.Lock()
-	left := b.refusal != nil && !slices.Contains(found, b.refusal.addr)
+	over := false
+	if b.refusal != nil {
+		a := answers[b.refusal.addr]
+		if a == noAnswer {
+			b.misses++
+		}
+		over = a == accepts || b.misses >= refusalMisses ||
+			len(failing) == 0 && len(found) > 0 && !slices.Contains(found, b.refusal.addr)
+	}
 	b.mu.Unlock()
-	return left && b.setRefusal(nil)
+	return over && b.setRefusal(nil)
 }
 
 // isRefused reports whether every peer that answered refuses this node.

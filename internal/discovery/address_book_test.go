@@ -63,24 +63,70 @@ func TestARefusalStandsUntilItsAddressIsGone(t *testing.T) {
 		name           string
 		accepted       bool
 		refused        *refusal
+		answer         answer // of b
 		found, failing []string
 		is             bool
 	}{
-		{"a refuses", false, by("a:1"), all, none, true},
-		{"all are silent", false, nil, all, none, true},
-		{"a is gone, and b refuses", false, by("b:1"), []string{"b:1"}, none, true},
-		{"the look-up that led to b fails", false, nil, []string{"c:1"}, []string{"dns:b: no such host"}, true},
-		{"no address is found", false, nil, none, none, true},
-		{"b is gone", false, nil, []string{"c:1"}, none, false},
-		{"c refuses", false, by("c:1"), []string{"c:1"}, none, true},
-		{"b accepts", true, by("c:1"), []string{"b:1", "c:1"}, none, false},
+		{"a refuses", false, by("a:1"), 0, all, none, true},
+		{"all are silent", false, nil, noAnswer, all, none, true},
+		{"b isn't asked", false, nil, 0, all, none, true},
+		{"b has changed its mind", false, nil, accepts, all, none, false},
+		{"b has, and a look-up fails", false, nil, accepts, all, []string{"dns:b: no such host"}, false},
+		{"a is gone, and b refuses", false, by("b:1"), 0, []string{"b:1"}, none, true},
+		{"the look-up that led to b fails", false, nil, 0, []string{"c:1"}, []string{"dns:b: no such host"}, true},
+		{"no address is found", false, nil, 0, none, none, true},
+		{"b is gone", false, nil, 0, []string{"c:1"}, none, false},
+		{"c refuses", false, by("c:1"), 0, []string{"c:1"}, none, true},
+		{"enough accept", true, by("c:1"), accepts, []string{"b:1", "c:1"}, none, false},
 	} {
 		book := newAddressBook(nil)
 		if row.name != "a refuses" {
 			book.setRefusal(by("b:1"))
 		}
-		if book.noteRound(row.accepted, row.refused, row.found, row.failing); book.isRefused() != row.is {
+		answers := map[string]answer{"b:1": row.answer}
+		if book.noteRound(row.accepted, row.refused, answers, row.found, row.failing); book.isRefused() != row.is {
 			t.Errorf("%s: refused: %t", row.name, !row.is)
+		}
+	}
+
+	// An address that answers no more counts as gone after a while; a refusal begins the while anew.
+	book, silent := newAddressBook(nil), map[string]answer{"b:1": noAnswer}
+	for range 2 {
+		book.noteRound(false, by("b:1"), nil, all, none)
+		for n := range refusalMisses {
+			if !book.isRefused() {
+				t.Fatalf("the refusal is withdrawn after %d rounds", n)
+			}
+			if n < refusalMisses-1 {
+				book.noteRound(false, nil, silent, all, none)
+			}
+		}
+	}
+	if book.noteRound(false, nil, silent, all, none); book.isRefused() {
+		t.Error("the refusal stands, though the address answers no more")
+	}
+}
+
+// TestMoreAcceptingThanRefusingAddressesAreEnough : the register lets no mesh be born, after the
+// loss of a majority or while the mesh is alive.
+func TestMoreAcceptingThanRefusingAddressesAreEnough(t *testing.T) {
+	for _, row := range []struct {
+		name                   string
+		voter, barred, renewed bool
+		accepting, refusing    int
+		enough                 bool
+	}{
+		{"more accept", true, true, false, 2, 1, true},
+		{"as many refuse", true, true, false, 2, 2, false},
+		{"the mesh is alive", true, true, true, 9, 1, false},
+		{"a node without a vote", false, true, false, 9, 1, false},
+		{"the processes for a birth are counted", true, false, false, 2, 1, false},
+	} {
+		f := &Finder{peers: &peerProber{wake: make(chan struct{}, 1)}}
+		f.cfg.Voter = row.voter
+		f.SetUnborn(true, row.barred, row.renewed)
+		if is := f.outnumbers(row.accepting, row.refusing); is != row.enough {
+			t.Errorf("%s: %t", row.name, is)
 		}
 	}
 }
@@ -98,7 +144,7 @@ func TestARefusalEndsWhenGossipMeetsANode(t *testing.T) {
 	// Of three processes that wait for their birth, two may have the same wrong secret.
 	f = &Finder{alive: make(map[vote.NodeID]string), at: make(map[string]vote.NodeID), book: newAddressBook(nil), peers: &peerProber{wake: make(chan struct{}, 1)}}
 	f.cfg.Terms.Birth.Expect = 3
-	f.SetUnborn(true, false)
+	f.SetUnborn(true, false, false)
 	f.book.setRefusal(&refusal{text: "another secret", addr: "a:1"})
 	for n, name := range []vote.NodeID{"s", "t"} {
 		if !f.IsRefused() {
@@ -110,13 +156,13 @@ func TestARefusalEndsWhenGossipMeetsANode(t *testing.T) {
 		t.Error("the refusal stands, though three processes have met")
 	}
 	// Three processes with the same wrong secret aren't born while the register keeps them waiting.
-	f.SetUnborn(true, true)
+	f.SetUnborn(true, true, false)
 	f.book.setRefusal(&refusal{text: "another secret", addr: "a:1"})
 	f.noteAlive(&member.Member{Name: "u", State: vote.Alive})
 	if !f.IsRefused() {
 		t.Error("the refusal is withdrawn, though the register lets no mesh be born")
 	}
-	f.SetUnborn(true, false)
+	f.SetUnborn(true, false, false)
 	if f.IsRefused() {
 		t.Error("the refusal stands, though the register lets a mesh be born")
 	}

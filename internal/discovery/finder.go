@@ -73,6 +73,7 @@ type Finder struct {
 	work     sync.WaitGroup  // the finder's goroutines
 	unborn   atomic.Bool     // the node knows no electorate
 	barred   atomic.Bool     // and the register lets no mesh be born
+	renewed  atomic.Bool     // since the mesh named by the register is alive
 
 	mu      sync.Mutex
 	dialers map[vote.NodeID]*dialer // by the name of the wanted node
@@ -163,7 +164,7 @@ func (f *Finder) noteOwn(members []member.Member) {
 // wrong secret or name of the mesh. A single node does, but for a birth by count: two processes
 // with the same wrong secret accept each other, and are still too few to be born. No number is
 // enough while the register lets no mesh be born, or for a node without a vote: a whole rollout may
-// have the same wrong secret.
+// have the same wrong secret. See outnumbers, too.
 func (f *Finder) needed() int {
 	switch {
 	case f.barred.Load():
@@ -172,6 +173,14 @@ func (f *Finder) needed() int {
 		return max(f.cfg.Terms.Birth.Expect-1, 1)
 	}
 	return 1
+}
+
+// outnumbers reports whether so many addresses accept this node, and so few refuse it, that this
+// node isn't the one with a wrong secret, though the register lets no mesh be born: the mesh of the
+// register may have lost its majority, and its survivors and new processes wait together. While the
+// mesh is alive, the few addresses that refuse may be the right ones.
+func (f *Finder) outnumbers(accepting, refusing int) bool {
+	return f.cfg.Voter && f.barred.Load() && !f.renewed.Load() && accepting > refusing
 }
 
 // isAccepted reports whether gossip knows as many other live nodes as needed.
@@ -183,8 +192,9 @@ func (f *Finder) isAccepted() bool {
 
 // SetUnborn says whether the node knows no electorate yet. Such a node may want no link, and looks
 // for other nodes until gossip knows as many as needed. Barred says that the node can't be born,
-// as far as is known.
-func (f *Finder) SetUnborn(unborn, barred bool) {
+// as far as is known, and renewed that the mesh named by the register is alive.
+func (f *Finder) SetUnborn(unborn, barred, renewed bool) {
+	f.renewed.Store(renewed)
 	isNews := f.barred.Swap(barred) != barred
 	if f.unborn.Swap(unborn) != unborn || isNews {
 		wakeup.Send(f.peers.wake)
@@ -208,9 +218,11 @@ func (f *Finder) Trouble() string {
 }
 
 // IsRefused reports whether nodes found by the configured peers refuse this node, and too few
-// others accept it: one, or before a birth by count as many as the birth needs (no number is enough
-// while the register lets no mesh be born). The refusal stands until enough nodes accept this node
-// or gossip has met them, or until no configured peer leads to the node that refuses.
+// others accept it: one, or before a birth by count as many as the birth needs. While the register
+// lets no mesh be born, more must accept than refuse, and no number is enough while the mesh named
+// by the register is alive, or for a node without a vote. The refusal stands until enough nodes
+// accept this node or gossip has met them, until the node that refuses accepts this node or answers
+// no more, or until no configured peer leads to that node.
 func (f *Finder) IsRefused() bool { return !f.isAccepted() && f.book.isRefused() }
 
 // noteAlive records which other members are alive.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"slices"
 	"sync"
@@ -135,9 +136,13 @@ func (p *peerProber) round(ctx context.Context) {
 		return
 	}
 	welcome := make(map[vote.NodeID]bool) // the nodes that accept this node
+	answers := make(map[string]answer)
+	accepting := 0 // addresses, as those that refuse are counted
 	for _, r := range results {
+		answers[r.addr] = noAnswer
 		if r.err == nil {
-			welcome[r.who.Node] = true
+			welcome[r.who.Node], answers[r.addr] = true, accepts
+			accepting++
 		}
 	}
 	var refused *refusal
@@ -179,7 +184,11 @@ func (p *peerProber) round(ctx context.Context) {
 		p.f.cfg.Log.Warn("peers can be connected to, but don't answer; will keep trying. Do packets of 1,100 bytes get through?",
 			"addrs", silent, "error", transport.ErrNoAnswer)
 	}
-	if p.f.book.noteRound(len(welcome) >= p.f.needed(), refused, found, failing) || unheard {
+	accepted := len(welcome) >= p.f.needed() || p.f.outnumbers(accepting, len(refusing))
+	if p.f.renewed.Load() {
+		maps.DeleteFunc(answers, func(_ string, a answer) bool { return a == noAnswer }) // the mesh is alive
+	}
+	if p.f.book.noteRound(accepted, refused, answers, found, failing) || unheard {
 		for _, d := range p.f.allDialers() {
 			wakeup.Send(d.wake)
 		}

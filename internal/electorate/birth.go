@@ -52,6 +52,9 @@ func AbandonAfter(maxTTL time.Duration) time.Duration { return 6 * maxTTL }
 // alone reports whether the mesh is of this process only, which waits for no other.
 func (m *Machine) alone() bool { return m.cfg.Expect == 1 }
 
+// HasKnown reports whether this process knows an electorate, or knew one before it was reborn.
+func (m *Machine) HasKnown() bool { return m.longest > 0 }
+
 // byCount reports whether the mesh is born by count, and without directories.
 func (m *Machine) byCount() bool { return m.cfg.Expect > 0 }
 

@@ -126,6 +126,13 @@ func (m *Machine) IsBarred() bool {
 	return m.state.Electorate.Version == 0 && !m.mayFound()
 }
 
+// IsRenewed reports whether the mesh of the register's record is alive: it has renewed the record
+// not long ago. A voter renews within a third of a term, and this process looks each sixth.
+func (m *Machine) IsRenewed() bool {
+	r := &m.register
+	return r.renewed && m.now.Slow.Sub(r.since) < renewAfter(m.term())+2*lookAfter(m.term())
+}
+
 // mayFound reports whether the register allows a founding, as far as this process knows: there is
 // no record, or the named mesh has ended.
 func (m *Machine) mayFound() bool {

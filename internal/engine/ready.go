@@ -118,11 +118,12 @@ func (l *loop) readiness(now vote.Now, op string) (answer error, known bool) {
 	return nil, false
 }
 
-// isUnbornAndRefused reports whether this process knows no electorate of its mesh with Expect, and
-// a process refuses this one, and too few others for a birth are known. The wait goes on: an
-// address of another mesh, out of date, must not fail the first start of a mesh.
+// isUnbornAndRefused reports whether this process has never known an electorate of its mesh with
+// Expect, and a process refuses this one, and too few others for a birth are known. The wait goes
+// on: an address of another mesh, out of date, must not fail the first start of a mesh. A process
+// that has outlived its electorate had the right secret, and stays in service.
 func (l *loop) isUnbornAndRefused() bool {
-	return l.engine.IsBornByCount() && !l.node.Electorate().Known() && l.engine.finder.IsRefused()
+	return l.engine.IsBornByCount() && !l.node.HasKnown() && l.engine.finder.IsRefused()
 }
 
 // abandonWait ends a wait after the end of its context, as abandon does for a call.

@@ -214,8 +214,8 @@ func (l *loop) saveAndDial() {
 func (eng *Engine) seek() {
 	node := eng.loop.node
 	// A node without a vote isn't born: others like it that accept the node show nothing.
-	unborn := node.IsUnborn()
-	eng.finder.SetUnborn(unborn, node.IsBarred() || unborn && eng.cfg.NonVoting)
+	unborn, barred := node.IsUnborn(), node.IsBarred()
+	eng.finder.SetUnborn(unborn, barred || unborn && eng.cfg.NonVoting, barred && node.IsRenewed())
 	eng.finder.Want(node.Wanted())
 }
 

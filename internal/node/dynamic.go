@@ -332,6 +332,13 @@ func (n *Node) IsUnborn() bool { return n.elect != nil && n.elect.Known().Versio
 // see [electorate.Machine.IsBarred].
 func (n *Node) IsBarred() bool { return n.elect != nil && n.elect.IsBarred() }
 
+// IsRenewed reports whether the register's record is being renewed; see
+// [electorate.Machine.IsRenewed].
+func (n *Node) IsRenewed() bool { return n.elect != nil && n.elect.IsRenewed() }
+
+// HasKnown reports whether this node knows an electorate, or has known one.
+func (n *Node) HasKnown() bool { return n.elect != nil && n.elect.HasKnown() }
+
 // Propose starts one ballot to change the electorate to the given voters, regardless of gossip; see
 // [electorate.Machine.Propose]. Propose fails if the electorate is fixed.
 func (n *Node) Propose(now vote.Now, voters []vote.Elector) error {

@@ -1,0 +1,171 @@
+package lockmesh
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/lockmesh/lockmesh/register"
+)
+
+// addrsOf returns the addresses of nodes.
+func addrsOf(names ...string) (addrs []string) {
+	for _, name := range names {
+		addrs = append(addrs, wireAddr(name))
+	}
+	return addrs
+}
+
+// secretly returns an edit that gives a node a secret and the peers.
+func secretly(secret Secret, peers []string) func(*Config) {
+	return func(c *Config) { c.Secret, c.Insecure, c.Peers = secret, false, peers }
+}
+
+// wantRefusal fails unless all nodes are refused, or none of them, as the probes see at once.
+func (w *living) wantRefusal(want bool, when string, names ...string) {
+	w.t.Helper()
+	ended, cancel := context.WithCancel(w.t.Context())
+	cancel()
+	for _, name := range names {
+		if err := w.nodes[name].Ready(ended); errors.Is(err, ErrRefused) != want {
+			w.t.Errorf("%s: %s: %v, want refused %t", when, name, err, want)
+		}
+	}
+}
+
+// After the loss of a majority a single process with a wrong secret takes no process out of
+// service, neither the survivor nor the processes that replace the lost ones.
+func TestAWrongProcessBesideALostMajorityRefusesNoOther(t *testing.T) {
+	inCountedBubble(t, func(t *testing.T, w *living) {
+		m, right, wrong := new(register.Memory), NewSecret(), NewSecret()
+		peers := addrsOf("a", "b", "c", "d", "e", "f")
+		for _, name := range []string{"a", "b", "c"} {
+			w.start(name, expect(3, registered(m), secretly(right, peers)))
+		}
+		w.ready("a")
+		w.start("d", expect(3, registered(m), secretly(wrong, peers)))
+		time.Sleep(30 * time.Second)
+		w.wantRefusal(true, "beside the mesh", "d")
+		w.crash("b")
+		w.crash("c")
+		time.Sleep(30 * time.Second) // a renews the record no more
+		for _, name := range []string{"e", "f"} {
+			w.start(name, expect(3, registered(m), secretly(right, peers)))
+		}
+		for n := range 10 {
+			time.Sleep(30 * time.Second)
+			w.wantRefusal(false, fmt.Sprint("beside the wrong one, ", n), "a", "e", "f")
+			w.wantRefusal(true, fmt.Sprint("beside the right ones, ", n), "d")
+		}
+		w.crash("d")
+		time.Sleep(time.Minute)
+		w.wantRefusal(false, "the wrong one is gone", "a", "e", "f")
+		w.start("d", expect(3, registered(m), secretly(right, peers)))
+		time.Sleep(time.Minute)
+		w.wantRefusal(false, "the wrong one is right", "a", "d", "e", "f")
+	})
+}
+
+// The address of another mesh takes no process out of service after the loss of a majority.
+func TestAnAddressOfAnotherMeshBesideALostMajorityRefusesNoProcess(t *testing.T) {
+	inCountedBubble(t, func(t *testing.T, w *living) {
+		m := new(register.Memory)
+		with := expect(3, registered(m), func(c *Config) { c.Peers = addrsOf("a", "b", "c", "d", "e", "x") })
+		w.start("x", expect(1, func(c *Config) { c.Mesh, c.Peers = "another", nil }))
+		for _, name := range []string{"a", "b", "c"} {
+			w.start(name, with)
+		}
+		w.ready("a")
+		w.crash("b")
+		w.crash("c")
+		time.Sleep(30 * time.Second) // a renews the record no more
+		w.start("d", with)
+		w.start("e", with)
+		for n := range 12 {
+			time.Sleep(time.Minute)
+			w.wantRefusal(false, fmt.Sprint(n+1, " minutes"), "a", "d", "e")
+		}
+		w.ready("e")
+	})
+}
+
+// A process that has known the voters isn't refused after their loss, whether the process votes or
+// not: its readiness is latched.
+func TestAWrongProcessRefusesNoSurvivor(t *testing.T) {
+	inCountedBubble(t, func(t *testing.T, w *living) {
+		right, wrong := NewSecret(), NewSecret()
+		peers := addrsOf("a", "b", "c", "d", "n")
+		for _, name := range []string{"a", "b", "c"} {
+			w.start(name, expect(3, secretly(right, peers)))
+		}
+		w.start("n", expect(3, secretly(right, peers), nonVoting))
+		w.ready("n")
+		w.start("d", expect(3, secretly(wrong, peers)))
+		time.Sleep(time.Minute)
+		w.crash("b")
+		w.crash("c")
+		for n := range 10 {
+			time.Sleep(30 * time.Second)
+			w.wantRefusal(false, fmt.Sprint(n), "a", "n")
+		}
+		if text := w.nodes["a"].Status().Electorate.Change; !contains(text, "waits until 3 processes (Expect)") {
+			t.Errorf("a isn't reborn: %s", text)
+		}
+	})
+}
+
+// A refusal ends when the process that refuses is mended, and a while after that process is gone.
+func TestARefusalEndsWithTheProcessThatRefuses(t *testing.T) {
+	for _, edit := range []func(*Config){nil, nonVoting} {
+		inCountedBubble(t, func(t *testing.T, w *living) {
+			right, wrong := NewSecret(), NewSecret()
+			start := func(name string, secret Secret, edit func(*Config)) {
+				w.start(name, expect(3, secretly(secret, addrsOf("d", "e")), func(c *Config) {
+					if edit != nil {
+						edit(c)
+					}
+				}))
+			}
+			start("d", wrong, nil)
+			start("e", right, edit)
+			time.Sleep(30 * time.Second)
+			w.wantRefusal(true, "beside the wrong one", "e")
+			w.crash("d")
+			time.Sleep(10 * time.Second)
+			w.wantRefusal(true, "the wrong one may be restarted", "e")
+			time.Sleep(2 * time.Minute)
+			w.wantRefusal(false, "the wrong one is gone", "e")
+			start("d", wrong, nil)
+			time.Sleep(30 * time.Second)
+			w.wantRefusal(true, "beside another wrong one", "e")
+			w.crash("d")
+			start("d", right, nil)
+			time.Sleep(10 * time.Second)
+			w.wantRefusal(false, "the wrong one is mended", "e")
+		})
+	}
+}
+
+// More processes with the same wrong secret than the mesh has don't open their gates, once the
+// register shows them that the mesh is alive.
+func TestNoNumberOfProcessesWithAWrongSecretIsEnough(t *testing.T) {
+	inCountedBubble(t, func(t *testing.T, w *living) {
+		m, right, wrong := new(register.Memory), NewSecret(), NewSecret()
+		late := []string{"d", "e", "f", "g", "h"}
+		peers := append(addrsOf(late...), addrsOf("a", "b", "c")...)
+		for _, name := range []string{"a", "b", "c"} {
+			w.start(name, expect(3, registered(m), secretly(right, peers)))
+		}
+		w.ready("a")
+		for _, name := range late {
+			w.start(name, expect(3, registered(m), secretly(wrong, peers)))
+		}
+		time.Sleep(5 * time.Minute) // before, the gates are shut in any case
+		for n := range 10 {
+			w.wantRefusal(true, fmt.Sprint(n+5, " minutes"), late...)
+			time.Sleep(time.Minute)
+		}
+	})
+}
