@@ -167,6 +167,34 @@ func TestARegisterInUseByAMeshOutOfReach(t *testing.T) {
 	})
 }
 
+// After the loss of a majority no process says that the lost mesh is alive: not the survivor, which
+// has seen renewals by the lost voters, and after two thirds of a term no other process either.
+func TestNoProcessTakesALostMeshForAlive(t *testing.T) {
+	inCountedBubble(t, func(t *testing.T, w *living) {
+		m := new(register.Memory)
+		w.bornRegistered(m)
+		secret := NewSecret()
+		w.start("d", expect(3, registered(m), func(c *Config) { c.Secret, c.Insecure, c.Peers = secret, false, nil }))
+		const alive, earlier = "that mesh is alive", "the register names an earlier mesh"
+		time.Sleep(10 * time.Minute)
+		if change := w.nodes["d"].Status().Electorate.Change; !contains(change, alive) {
+			t.Errorf("beside the mesh d says %s", change)
+		}
+		w.crash("b")
+		w.crash("c")
+		for range 3 {
+			time.Sleep(2 * time.Minute)
+			if change := w.nodes["a"].Status().Electorate.Change; !contains(change, earlier) {
+				t.Errorf("the survivor says %s", change)
+			}
+		}
+		time.Sleep(3 * time.Minute) // d may see the last renewal a sixth of a term later
+		if change := w.nodes["d"].Status().Electorate.Change; change == "" || contains(change, alive) {
+			t.Errorf("beside the lost mesh d says %s", change)
+		}
+	})
+}
+
 // A rollout with a wrong secret stays shut, however many processes have this secret: the register
 // keeps them from being born while the mesh lives that refuses them. After the end of that mesh and
 // a term they are born.

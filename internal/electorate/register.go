@@ -410,7 +410,7 @@ func (m *Machine) registerText() string {
 		return "no mesh can be founded: " + text
 	case !r.known:
 		return "waits for the register's answer"
-	case m.foundingBlockedFor() > 0 && !m.isRegistered() && r.renewed:
+	case m.foundingBlockedFor() > 0 && !m.isRegistered() && m.IsRenewed():
 		return fmt.Sprintf("the register names another mesh, and that mesh is alive: it has renewed its record, last by %s. "+
 			"Have this process reach that mesh (Peers, Secret), or give each mesh a Mesh name and a register of its own. "+
 			"Otherwise this process waits until the record has stood unchanged for %v (another %v)",
