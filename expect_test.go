@@ -427,6 +427,30 @@ func TestAMeshScaledToZeroLeavesAtOnce(t *testing.T) {
 	})
 }
 
+// A voter that has just crashed, and may come back as far as is known, keeps none of the others
+// that all leave.
+func TestAMeshScaledToZeroBesideACrashLeavesAtOnce(t *testing.T) {
+	inCountedBubble(t, func(t *testing.T, w *living) {
+		w.born()
+		time.Sleep(time.Minute)
+		w.crash("c")
+		time.Sleep(3 * time.Second)
+		began := time.Now()
+		var leaving sync.WaitGroup
+		for _, name := range []string{"a", "b"} {
+			leaving.Go(func() {
+				if err := w.nodes[name].Leave(within(t, 55*time.Second)); !errors.Is(err, ErrVoter) {
+					t.Errorf("%s leaves with %v", name, err)
+				}
+			})
+		}
+		leaving.Wait()
+		if took := time.Since(began); took > DefaultMaxTTL {
+			t.Errorf("it took %v", took)
+		}
+	})
+}
+
 // The only process of a mesh of one waits for nothing.
 func TestAMeshOfOneProcessLocksAtOnce(t *testing.T) {
 	inCountedBubble(t, func(t *testing.T, w *living) {

@@ -49,6 +49,8 @@ func scene(t *testing.T, e, others string) *bench {
 			o.seen, o.since = vote.Failed, ago(FailAfter(maxTTL)-1)
 		case "silent": // not connected, and alive in gossip
 			lost(longAgo)
+		case "silentnow":
+			lost(FailAfter(maxTTL) - 1)
 		case "failed": // failed in gossip; connected, and answers
 			o.seen = vote.Failed
 		case "left":

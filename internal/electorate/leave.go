@@ -45,10 +45,15 @@ func (m *Machine) stays() string {
 			return ""
 		}
 		// An orchestrator without a surge starts the replacement once this node has begun to leave.
-		// Where all voters leave there is none. Where the voters that stay can't decide anything
+		// Where all voters leave there is none; a voter that has crashed stays no more than those,
+		// though its seat is in doubt for a while. Where the voters that stay can't decide anything
 		// without this node, Leave goes on waiting for as long as the caller allows.
 		decide := majority(e.Voters, func(v vote.Elector) bool { return slices.Contains(r.stay, v) && m.healthy(v) })
-		if len(r.stay) > 0 && (!decide || m.now.Slow.Sub(m.leftAt) < m.maxTTL()) {
+		lives := func(v vote.Elector) bool {
+			o := m.others[v.Name]
+			return m.healthy(v) || o != nil && o.seen == vote.Alive // perhaps the link is down
+		}
+		if slices.ContainsFunc(r.stay, lives) && (!decide || m.now.Slow.Sub(m.leftAt) < m.maxTTL()) {
 			return ""
 		}
 		// A process that starts later takes the seat, as the process takes an absent voter's seat.
