@@ -110,8 +110,8 @@ func TestAWrongProcessRefusesNoSurvivor(t *testing.T) {
 			time.Sleep(30 * time.Second)
 			w.wantRefusal(false, fmt.Sprint(n), "a", "n")
 		}
-		if text := w.nodes["a"].Status().Electorate.Change; !contains(text, "waits until 3 processes (Expect)") {
-			t.Errorf("a isn't reborn: %s", text)
+		if text := w.nodes["a"].Status().Electorate.Change; !contains(text, "waits until 3 processes (Expect)", "refuses this node") {
+			t.Errorf("a isn't reborn, or doesn't say that d refuses it: %s", text)
 		}
 	})
 }

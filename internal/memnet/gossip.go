@@ -9,15 +9,17 @@ import (
 	"github.com/lockmesh/lockmesh/transport"
 )
 
-// group is a node's part in gossip. This gossip knows every node's state at once; it passes on only
-// the news that a node has joined, since nodes do nothing about any other news.
+// group is a node's part in gossip. This gossip knows every node's state at once, and reports each
+// change of that state, as gossip over sockets does after a while.
 type group struct {
 	port *port
 	cfg  member.Config
 	self member.Member
 	deaf bool
 
-	left bool // guarded by port.net.mu
+	// Guarded by port.net.mu.
+	left bool
+	told map[vote.NodeID]vote.Presence // the last reported state of each other node
 }
 
 var _ member.Group = (*group)(nil)
@@ -27,30 +29,71 @@ var _ member.Group = (*group)(nil)
 func (p *port) joinGossip(c member.Config) *group {
 	n := p.net
 	self := member.Member{Name: c.Self.Node, Incarnation: c.Self.Incarnation, Dir: c.Dir, Addr: p.cfg.Bind, State: vote.Alive}
-	g := &group{port: p, cfg: c, self: self}
+	g := &group{port: p, cfg: c, self: self, told: make(map[vote.NodeID]vote.Presence)}
 	n.mu.Lock()
 	g.deaf = n.noGossip
-	back := n.groups[g.self.Name] != nil
-	var others []*group
+	var all []news
 	for _, o := range n.groups {
-		if g.knows(o) && g.state(o) == vote.Alive {
-			others = append(others, o)
+		if !g.knows(o) || g.state(o) != vote.Alive {
+			continue
 		}
-	}
-	n.groups[g.self.Name] = g
-	n.mu.Unlock()
-	for _, o := range others {
 		toThem, toUs := member.Joined, member.Joined
 		switch {
 		case o.self.Name == g.self.Name:
 			toThem, toUs = member.NameConflict, member.NameConflict
-		case back:
+		case o.told[g.self.Name] == vote.Alive:
 			toThem = member.Updated
 		}
-		o.cfg.Handler(member.Event{Member: g.self, Kind: toThem})
-		g.cfg.Handler(member.Event{Member: o.self, Kind: toUs})
+		if toUs == member.Joined {
+			g.told[o.self.Name], o.told[g.self.Name] = vote.Alive, vote.Alive
+		}
+		all = append(all, news{o, member.Event{Member: g.self, Kind: toThem}}, news{g, member.Event{Member: o.self, Kind: toUs}})
 	}
+	n.groups[g.self.Name] = g
+	n.mu.Unlock()
+	report(all)
 	return g
+}
+
+// news is an event for a node.
+type news struct {
+	to    *group
+	event member.Event
+}
+
+// report tells the nodes the news; net.mu isn't held.
+func report(all []news) {
+	for _, e := range all {
+		e.to.cfg.Handler(e.event)
+	}
+}
+
+// news returns the changes of state that the nodes haven't been told yet; a process that is paused
+// is told later. n.mu is held.
+func (n *Network) news() (all []news) {
+	for _, g := range n.groups {
+		if p := g.port; p.process.paused || p.process.dead || g.left || n.ports[p.cfg.Bind] != p {
+			continue
+		}
+		for name, o := range n.groups {
+			was, state := g.told[name], g.state(o)
+			ends := state == vote.Failed && was == vote.Alive || state == vote.Left && was != vote.Unseen
+			if o == g || was == state || state != vote.Alive && !ends || !g.knows(o) {
+				continue
+			}
+			kind := member.Joined
+			switch state {
+			case vote.Failed:
+				kind = member.MemberFailed
+			case vote.Left:
+				kind = member.MemberLeft
+			}
+			m := o.self
+			m.State, g.told[name] = state, state
+			all = append(all, news{g, member.Event{Member: m, Kind: kind}})
+		}
+	}
+	return all
 }
 
 // knows reports whether two nodes are in the same gossip; net.mu is held.
@@ -145,8 +188,8 @@ func (g *group) Ping(_ context.Context, name vote.NodeID) (time.Duration, error)
 
 func (g *group) Leave(context.Context) error {
 	g.port.process.lock()
-	defer g.port.net.mu.Unlock()
-	g.left = true
+	g.port.net.mu.Unlock()
+	g.port.net.change(func() { g.left = true })
 	return nil
 }
 

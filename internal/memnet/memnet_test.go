@@ -414,7 +414,9 @@ func TestGossipTellsTheStateDirectoriesOfThoseWithTheSameKindOfElectorate(t *tes
 		first := member.Member{Name: "b", Incarnation: 2, Dir: 0xb, Addr: "b:1", State: vote.Alive}
 		second := member.Member{Name: "b", Incarnation: 22, Dir: 0xbb, Addr: "b:1", State: vote.Alive}
 		self := member.Member{Name: "a", Incarnation: 1, Dir: 0xa, Addr: "a:1", State: vote.Alive}
-		if want := []member.Event{{Member: first, Kind: member.Joined}, {Member: second, Kind: member.Updated}}; !slices.Equal(told, want) {
+		failed := first
+		failed.State = vote.Failed
+		if want := []member.Event{{Member: first, Kind: member.Joined}, {Member: failed, Kind: member.MemberFailed}, {Member: second, Kind: member.Joined}}; !slices.Equal(told, want) {
 			t.Errorf("a was told %v, want %v", told, want)
 		}
 		if got, want := a.Members(), []member.Member{self, second}; !slices.Equal(got, want) {
@@ -422,6 +424,47 @@ func TestGossipTellsTheStateDirectoriesOfThoseWithTheSameKindOfElectorate(t *tes
 		}
 		if got := fixed.Members(); len(got) != 1 || got[0].Name != "c" || got[0].Dir != 0 {
 			t.Errorf("the one whose electorate is fixed sees %v", got)
+		}
+	})
+}
+
+// TestGossipTellsWhoIsGone : a node hears of the end of another node, and of its return. A paused
+// node hears the news when it is resumed.
+func TestGossipTellsWhoIsGone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := New(0)
+		var told []member.EventKind // the events at a
+		join := func(b *box, handler func(member.Event)) member.Group {
+			t.Helper()
+			g, err := b.process.World().Gossip(b.port, member.Config{Self: b.cfg.Self, Handler: handler})
+			if err != nil {
+				t.Fatal(err)
+			}
+			return g
+		}
+		a := listen(t, n, "a", nil)
+		join(a, func(e member.Event) { told = append(told, e.Kind) })
+		b := listen(t, n, "b", nil)
+		group := join(b, func(member.Event) {})
+		for _, step := range []struct {
+			name string
+			do   func()
+			want []member.EventKind
+		}{
+			{"b has joined", func() {}, []member.EventKind{member.Joined}},
+			{"the path is cut", func() { n.Cut(cutting("a", "b")) }, []member.EventKind{member.MemberFailed}},
+			{"the path is healed", func() { n.Cut(func(string, string) bool { return false }) }, []member.EventKind{member.Joined}},
+			{"b is paused", b.process.Pause, []member.EventKind{member.MemberFailed}},
+			{"a is paused", a.process.Pause, nil},
+			{"b is resumed", b.process.Resume, nil},
+			{"a is resumed", a.process.Resume, []member.EventKind{member.Joined}},
+			{"b leaves", func() { _ = group.Leave(t.Context()) }, []member.EventKind{member.MemberLeft}},
+			{"b is killed", b.process.Kill, nil},
+		} {
+			if step.do(); !slices.Equal(told, step.want) {
+				t.Errorf("%s: a was told %v, want %v", step.name, told, step.want)
+			}
+			told = nil
 		}
 	})
 }

@@ -73,13 +73,15 @@ func (n *Network) Connections() int {
 	return int(n.lastConn) / 2 // each end has a number
 }
 
-// change calls f with n.mu held, and wakes all waiting goroutines.
+// change calls f with n.mu held, wakes all waiting goroutines, and has gossip report the change.
 func (n *Network) change(f func()) {
 	n.mu.Lock()
-	defer n.mu.Unlock()
 	f()
 	close(n.changed)
 	n.changed = make(chan struct{})
+	all := n.news()
+	n.mu.Unlock()
+	report(all)
 }
 
 // await waits until ok returns true, and then returns true with n.mu held; or until done is closed,
