@@ -120,7 +120,7 @@ func (j *judge) told(p *process, e *quorum.Event) {
 		j.covered(p, e)
 		return
 	case quorum.EventQueryDone, quorum.EventNews, quorum.EventElectorate:
-		if p.looks != nil && e.Kind == quorum.EventQueryDone {
+		if p.inspections != nil && e.Kind == quorum.EventQueryDone {
 			j.w.inspectors.shown(p, e)
 		}
 		if p.watch != nil {
@@ -405,7 +405,7 @@ func (j *judge) buried(p *process) {
 }
 
 // lookedAt is how many leases of one key are examined at most after each event.
-const lookedAt = 32
+const leasesChecked = 32
 
 // check examines the world after an event of a process.
 func (j *judge) check(p *process) {
@@ -415,7 +415,7 @@ func (j *judge) check(p *process) {
 	for _, k := range j.lockKeys {
 		// With hundreds of holders, examining all of them each time is expensive; then each event
 		// examines a part, in turn.
-		some := uint64(len(k.holds)/lookedAt + 1)
+		some := uint64(len(k.holds)/leasesChecked + 1)
 		for i, r := range k.holds {
 			if (some == 1 || (uint64(i)+j.w.fig.Events)%some == 0) && j.believes(r) {
 				j.w.cover.checkCover(r)

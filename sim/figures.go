@@ -38,9 +38,9 @@ type Figures struct {
 	Inspections uint64 // answered
 	Values      uint64 // values of leases that inspections have shown
 	Unsettled   uint64 // of these, answered without settling who holds the key
-	Told        uint64 // lease events reported by watches
-	// Lost counts leases that a watch reported as lost although they had been released.
-	ToldLost     uint64
+	WatchEvents uint64 // lease events reported by watches
+	// WronglyLost counts leases that a watch reported as lost although they had been released.
+	WronglyLost  uint64
 	WatchGaps    uint64 // gaps of watches after their first sync
 	WholeWatches uint64 // watches without a gap to the end
 	WatchedWhole uint64 // leases that such watches had to report, once for each watch

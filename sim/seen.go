@@ -36,24 +36,24 @@ type inspections struct {
 // inspectors has processes inspect keys, and checks the answers.
 type inspectors struct{ w *World }
 
-// startLooking has a process inspect keys now and then, in worlds with Options.Looks. The draws
+// startInspecting has a process inspect keys now and then, in worlds with Options.InspectEvery. The draws
 // come from a random source of their own, but the messages take part in the world like all others.
-func (ins *inspectors) startLooking(p *process) {
-	if ins.w.opt.Looks == 0 {
+func (ins *inspectors) startInspecting(p *process) {
+	if ins.w.opt.InspectEvery == 0 {
 		return
 	}
-	p.looks = &inspections{rng: rand.New(ins.w.chance("looks", p.host.alias, p.host.starts)), under: make(map[uint64]*inspectedKey)}
-	ins.looksAround(p)
+	p.inspections = &inspections{rng: rand.New(ins.w.chance("looks", p.host.alias, p.host.starts)), under: make(map[uint64]*inspectedKey)}
+	ins.scheduleInspection(p)
 }
 
-func (ins *inspectors) looksAround(p *process) {
-	ins.w.push(event{at: ins.w.now.Add(fault.Within(p.looks.rng, 2*ins.w.opt.Looks)) + 1, kind: eventRun, p: p, f: func() {
-		ins.Inspect(p, ins.w.judge.lockKeys[p.looks.rng.IntN(len(ins.w.judge.lockKeys))])
-		ins.looksAround(p)
+func (ins *inspectors) scheduleInspection(p *process) {
+	ins.w.push(event{at: ins.w.now.Add(fault.Within(p.inspections.rng, 2*ins.w.opt.InspectEvery)) + 1, kind: eventRun, p: p, f: func() {
+		ins.Inspect(p, ins.w.judge.lockKeys[p.inspections.rng.IntN(len(ins.w.judge.lockKeys))])
+		ins.scheduleInspection(p)
 	}})
 }
 
-// showable reports whether a look has to show a lease: its node holds the lease, and no upgrade is
+// showable reports whether an inspection has to show a lease: its node holds the lease, and no upgrade is
 // under way, which has another number and token.
 func (ins *inspectors) showable(r *Request) bool {
 	return ins.w.judge.believes(r) && r.base == nil && r.up == nil
@@ -67,18 +67,18 @@ func (ins *inspectors) Inspect(p *process, k *lockKey) {
 			l.held = append(l.held, heldLease{r, r.noted})
 		}
 	}
-	p.looks.under[p.m.Inspect(p.read(ins.w.now), k.name)] = l
+	p.inspections.under[p.m.Inspect(p.read(ins.w.now), k.name)] = l
 	ins.w.note(p.host, "inspects %q", k.name)
 	ins.w.settle(p)
 }
 
 // unsure demands that an inspection that couldn't be settled shows no held lease as a request that
 // only waits.
-func (ins *inspectors) unsure(p *process, l *inspectedKey, r *Request, shown *quorum.QueryResult, tell func() string) {
+func (ins *inspectors) unsure(p *process, l *inspectedKey, r *Request, shown *quorum.QueryResult, views func() string) {
 	for i, s := range shown.Views {
 		if s.Owner == r.p.id && s.Number == r.Alias && !shown.Unsure[i] {
-			ins.w.judge.violate(checkSeen, "%s looks at %q since %v, and sees %s's lease #%d, held since %v, as a request that waits for certain:%s",
-				p.host.alias, l.key.name, time.Duration(l.at), r.Node, r.Alias, r.Had, tell())
+			ins.w.judge.violate(checkSeen, "%s inspects %q since %v, and sees %s's lease #%d, held since %v, as a request that waits for certain:%s",
+				p.host.alias, l.key.name, time.Duration(l.at), r.Node, r.Alias, r.Had, views())
 		}
 	}
 }
@@ -91,7 +91,7 @@ func (ins *inspectors) value(p *process, l *inspectedKey, r heldLease, s *vote.V
 	}
 	ins.w.fig.Values++
 	if s.Version < r.noted || s.Version > r.set || !bytes.Equal(s.Value, valueOf(s.Version)) {
-		ins.w.judge.violate(checkSeen, "%s looks at %q since %v, and sees %s's lease #%d with value %q of version %d; version %d was confirmed before, and %d is the newest",
+		ins.w.judge.violate(checkSeen, "%s inspects %q since %v, and sees %s's lease #%d with value %q of version %d; version %d was confirmed before, and %d is the newest",
 			p.host.alias, l.key.name, time.Duration(l.at), r.Node, r.Alias, s.Value, s.Version, r.noted, r.set)
 	}
 }
@@ -103,16 +103,16 @@ func (ins *inspectors) value(p *process, l *inspectedKey, r heldLease, s *vote.V
 // electorate: a majority of this electorate may have confirmed an end unknown to all the voters
 // that the node asks.
 func (ins *inspectors) shown(p *process, e *quorum.Event) {
-	l := p.looks.under[e.Nonce]
+	l := p.inspections.under[e.Nonce]
 	if l == nil {
 		return
 	}
-	delete(p.looks.under, e.Nonce)
+	delete(p.inspections.under, e.Nonce)
 	if e.Wait.Reason != quorum.WaitNone || ins.w.opt.TokensOnly || ins.w.judge.twins || l.late || ins.w.histories.isBehind(p) {
 		return
 	}
 	ins.w.fig.Inspections++
-	tell := func() string {
+	views := func() string {
 		var b strings.Builder
 		for _, s := range e.Result.Views {
 			fmt.Fprintf(&b, " %s #%d is seen as %d;", s.Owner.Node, s.Number, s.State)
@@ -127,12 +127,12 @@ func (ins *inspectors) shown(p *process, e *quorum.Event) {
 			return s.State == vote.Holding && s.Owner == r.p.id && s.Number == r.Alias
 		})
 		if at < 0 && !e.Result.Certain {
-			ins.unsure(p, l, r.Request, e.Result, tell)
+			ins.unsure(p, l, r.Request, e.Result, views)
 			continue
 		}
 		if at < 0 {
-			ins.w.judge.violate(checkSeen, "%s looks at %q since %v, and doesn't see %s's lease #%d of request %d, held since %v:%s", p.host.alias, l.key.name,
-				time.Duration(l.at), r.Node, r.Alias, r.Number, r.Had, tell())
+			ins.w.judge.violate(checkSeen, "%s inspects %q since %v, and doesn't see %s's lease #%d of request %d, held since %v:%s", p.host.alias, l.key.name,
+				time.Duration(l.at), r.Node, r.Alias, r.Number, r.Had, views())
 			continue
 		}
 		if !e.Result.Certain {
@@ -141,7 +141,7 @@ func (ins *inspectors) shown(p *process, e *quorum.Event) {
 		ins.value(p, l, r, &e.Result.Views[at])
 		is, first := e.Result.Views[at].Token, r.p.runs[r.Alias].First()
 		if is != r.Token && (is != first || ins.w.now-l.at < Moment(quorum.HandOffsWait)) {
-			ins.w.judge.violate(checkSeen, "%s looks at %q since %v, and sees %s's lease #%d with token %d; it has %d, and %d was its first", p.host.alias, l.key.name,
+			ins.w.judge.violate(checkSeen, "%s inspects %q since %v, and sees %s's lease #%d with token %d; it has %d, and %d was its first", p.host.alias, l.key.name,
 				time.Duration(l.at), r.Node, r.Alias, is, r.Token, first)
 		}
 	}
@@ -164,8 +164,8 @@ func (ins *inspectors) shown(p *process, e *quorum.Event) {
 			over = over && (r.Alias != s.Number && r.Number != s.Number || confirmed)
 		}
 		if over {
-			ins.w.judge.violate(checkSeen, "%s queries %q since %v, and sees %s's request #%d, though its end was confirmed before:%s", p.host.alias, l.key.name,
-				time.Duration(l.at), s.Owner.Node, s.Number, tell())
+			ins.w.judge.violate(checkSeen, "%s inspects %q since %v, and sees %s's request #%d, though its end was confirmed before:%s", p.host.alias, l.key.name,
+				time.Duration(l.at), s.Owner.Node, s.Number, views())
 		}
 	}
 }

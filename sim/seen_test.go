@@ -9,29 +9,29 @@ import (
 	"github.com/lockmesh/lockmesh/quorum"
 )
 
-// looking has nodes of a drawn world inspect keys several times a second.
-func looking(o Options) Options {
-	o.Looks = o.MaxTTL / 10
+// inspecting has nodes of a drawn world inspect keys several times a second.
+func inspecting(o Options) Options {
+	o.InspectEvery = o.MaxTTL / 10
 	return o
 }
 
 // TestSwarmLooks has nodes inspect keys amid all faults, and demands that inspections show all
 // calls completed before.
-func TestSwarmLooks(t *testing.T) {
-	swarm(t, 24, func(seed uint64) Options { return looking(Draw(seed)) }, lookedEnough(t))
+func TestSwarmInspections(t *testing.T) {
+	swarm(t, 24, func(seed uint64) Options { return inspecting(Draw(seed)) }, inspectedEnough(t))
 }
 
 // TestLooksWhereWordsLinger does the same with write coalescing.
-func TestLooksWhereWordsLinger(t *testing.T) {
-	swarm(t, 8, func(seed uint64) Options { return looking(lingering(Draw(seed))) }, lookedEnough(t))
+func TestInspectionsWithCoalescing(t *testing.T) {
+	swarm(t, 8, func(seed uint64) Options { return inspecting(lingering(Draw(seed))) }, inspectedEnough(t))
 }
 
 // TestLooksWhereTheElectorateChanges does the same with dynamic membership.
-func TestLooksWhereTheElectorateChanges(t *testing.T) {
-	swarm(t, 12, func(seed uint64) Options { return looking(DrawDynamic(seed)) }, lookedEnough(t))
+func TestInspectionsWhereTheElectorateChanges(t *testing.T) {
+	swarm(t, 12, func(seed uint64) Options { return inspecting(DrawDynamic(seed)) }, inspectedEnough(t))
 }
 
-func lookedEnough(t *testing.T) func(f *Figures) {
+func inspectedEnough(t *testing.T) func(f *Figures) {
 	return func(f *Figures) {
 		if f.Inspections < 1000 || f.Unsettled > f.Inspections/10 || f.Values == 0 {
 			t.Errorf("%d inspections, of which %d weren't settled; they showed %d values", f.Inspections, f.Unsettled, f.Values)
@@ -41,12 +41,12 @@ func lookedEnough(t *testing.T) func(f *Figures) {
 
 // seenMutants break the rules by which inspections and watches show completed calls.
 var seenMutants = []mutant{
-	{name: "an inspection takes the first majority's answers", build: glances, scenario: inspectedAtOnce, draw: func(seed uint64) Options { return looking(Draw(seed)) },
-		options: Options{Clients: 2, Coalesce: sceneTTL / 8, Looks: time.Hour}},
-	{name: "a value counts as set before a majority has it", build: notesAtOnce, scenario: valueSetAtOnce, draw: func(seed uint64) Options { return looking(Draw(seed)) },
-		options: Options{Clients: 2, Looks: time.Hour}},
-	{name: "an inspection shows an older value", build: showsOlderValues, scenario: valueSetAtOnce, draw: func(seed uint64) Options { return looking(Draw(seed)) },
-		options: Options{Clients: 2, Looks: time.Hour}},
+	{name: "an inspection takes the first majority's answers", build: glances, scenario: inspectedAtOnce, draw: func(seed uint64) Options { return inspecting(Draw(seed)) },
+		options: Options{Clients: 2, Coalesce: sceneTTL / 8, InspectEvery: time.Hour}},
+	{name: "a value counts as set before a majority has it", build: notesAtOnce, scenario: valueSetAtOnce, draw: func(seed uint64) Options { return inspecting(Draw(seed)) },
+		options: Options{Clients: 2, InspectEvery: time.Hour}},
+	{name: "an inspection shows an older value", build: showsOlderValues, scenario: valueSetAtOnce, draw: func(seed uint64) Options { return inspecting(Draw(seed)) },
+		options: Options{Clients: 2, InspectEvery: time.Hour}},
 	{name: "a watch begins with the first majority's answers", build: glances, scenario: watchedAtOnce, draw: func(seed uint64) Options { return watched(Draw(seed)) },
 		options: Options{Clients: 2, Coalesce: sceneTTL / 8, Watches: true}},
 	{name: "a watch takes votes for a grant", build: takesVotesForGrants, scenario: watchedAtOnce,

@@ -13,18 +13,18 @@ import (
 
 // watching is a process's watch over all keys, with the events reported by the watch.
 type watching struct {
-	nonce  uint64
-	tale   *watchmerge.Merger
-	looks  map[uint64]*watchmerge.Doubt // queries by nonce: a key in doubt, or nil for all keys
-	armed  bool                         // a query for keys in doubt is scheduled
-	asked  bool                         // a query was sent since the node was last drained
-	synced Moment                       // when the watch was first in sync; zero: not yet
-	gaps   int                          // gaps reported since then
-	gap    bool                         // the watch has a gap now
-	held   map[leaseID]watchmerge.Event
-	// told has the kind of the last event of each lease.
-	told map[leaseID]watchmerge.Kind
-	news []watchmerge.Event
+	nonce   uint64
+	merger  *watchmerge.Merger
+	queries map[uint64]*watchmerge.Doubt // queries by nonce: a key in doubt, or nil for all keys
+	armed   bool                         // a query for keys in doubt is scheduled
+	asked   bool                         // a query was sent since the node was last drained
+	synced  Moment                       // when the watch was first in sync; zero: not yet
+	gaps    int                          // gaps reported since then
+	gap     bool                         // the watch has a gap now
+	held    map[leaseID]watchmerge.Event
+	// lastKind has the kind of the last event of each lease.
+	lastKind map[leaseID]watchmerge.Kind
+	news     []watchmerge.Event
 	// from belongs to the newest query for all keys: the state of a watch that rests on the query
 	// must show each lease held since the query began.
 	from watchedFrom
@@ -54,8 +54,8 @@ func (ws *watchers) startWatching(p *process) {
 		return
 	}
 	p.watch = &watching{
-		tale: watchmerge.New(p.m.Requester().Electorate()), looks: make(map[uint64]*watchmerge.Doubt),
-		held: make(map[leaseID]watchmerge.Event), told: make(map[leaseID]watchmerge.Kind),
+		merger: watchmerge.New(p.m.Requester().Electorate()), queries: make(map[uint64]*watchmerge.Doubt),
+		held: make(map[leaseID]watchmerge.Event), lastKind: make(map[leaseID]watchmerge.Kind),
 	}
 	p.watch.nonce = p.m.Watch(p.read(ws.w.now), "", true)
 	ws.w.settle(p)
@@ -70,19 +70,19 @@ func (ws *watchers) watched(p *process, e *quorum.Event) {
 		if e.Nonce != x.nonce {
 			return
 		}
-		x.tale.AddReports(wall, e.Place, e.Gap, e.Views, e.AsOf)
+		x.merger.AddReports(wall, e.Place, e.Gap, e.Views, e.AsOf)
 	case quorum.EventElectorate:
-		x.tale.Reconfigure(e.Electorate, e.Places)
+		x.merger.Reconfigure(e.Electorate, e.Places)
 	case quorum.EventQueryDone:
-		l, ok := x.looks[e.Nonce]
+		l, ok := x.queries[e.Nonce]
 		if !ok {
 			return
 		}
-		delete(x.looks, e.Nonce)
+		delete(x.queries, e.Nonce)
 		if l != nil {
-			x.tale.AddKeyResult(wall, *l, e.Result)
+			x.merger.AddKeyResult(wall, *l, e.Result)
 		} else {
-			x.tale.AddResult(wall, e.Result)
+			x.merger.AddResult(wall, e.Result)
 			if e.Result != nil && e.Result.Certain {
 				from := x.from
 				x.basis = &from
@@ -95,13 +95,13 @@ func (ws *watchers) watched(p *process, e *quorum.Event) {
 
 func (ws *watchers) followMerger(p *process) {
 	x := p.watch
-	if x.tale.WantsRestart() {
+	if x.merger.WantsRestart() {
 		p.m.Unwatch(p.read(ws.w.now), x.nonce)
 		x.nonce = p.m.Watch(p.read(ws.w.now), "", true)
-		maps.DeleteFunc(x.looks, func(_ uint64, d *watchmerge.Doubt) bool { return d == nil })
+		maps.DeleteFunc(x.queries, func(_ uint64, d *watchmerge.Doubt) bool { return d == nil })
 	}
-	if x.tale.WantsQuery() {
-		x.looks[p.m.InspectForWatch(p.read(ws.w.now), "", true)] = nil
+	if x.merger.WantsQuery() {
+		x.queries[p.m.InspectForWatch(p.read(ws.w.now), "", true)] = nil
 		x.asked = true
 		x.from = watchedFrom{late: ws.w.histories.isBehind(p)}
 		for _, k := range ws.w.judge.lockKeys {
@@ -112,33 +112,33 @@ func (ws *watchers) followMerger(p *process) {
 			}
 		}
 	}
-	if x.tale.InDoubt() && !x.armed {
+	if x.merger.InDoubt() && !x.armed {
 		x.armed = true
 		ws.w.push(event{at: ws.w.now.Add(watchmerge.DoubtPause), kind: eventRun, p: p, f: func() {
 			x.armed = false
 			now := p.read(ws.w.now)
-			for _, d := range x.tale.Doubts(now.Wall, 4) {
-				x.looks[p.m.Query(now, d.Key)] = &d
+			for _, d := range x.merger.Doubts(now.Wall, 4) {
+				x.queries[p.m.Query(now, d.Key)] = &d
 			}
 			ws.followMerger(p)
 			ws.w.settle(p)
 		}})
 	}
-	x.news = x.tale.Drain(x.news[:0])
+	x.news = x.merger.Drain(x.news[:0])
 	for i := range x.news {
-		ws.tells(p, &x.news[i])
+		ws.checkEvent(p, &x.news[i])
 	}
 }
 
-// tells checks an event of a watch against the world. A reported lease must have been granted with
+// checkEvent checks an event of a watch against the world. A reported lease must have been granted with
 // the reported token, and must not exclude another reported lease. Its end must not be reported
 // before its node considers the lease over.
-func (ws *watchers) tells(p *process, e *watchmerge.Event) {
+func (ws *watchers) checkEvent(p *process, e *watchmerge.Event) {
 	x, s := p.watch, &e.View
 	id := leaseID{s.Owner, s.Number}
 	switch e.Kind {
 	case watchmerge.Gap:
-		ws.w.note(p.host, "tells of a gap")
+		ws.w.note(p.host, "reports a gap")
 		clear(x.held)
 		x.gap = true
 		if x.synced != 0 {
@@ -156,8 +156,8 @@ func (ws *watchers) tells(p *process, e *watchmerge.Event) {
 	case watchmerge.Waiting, watchmerge.Confirmed:
 		return
 	}
-	ws.w.fig.Told++
-	ws.w.note(p.host, "tells %d of %q, %v #%d with token %d", e.Kind, s.Key, s.Owner, s.Number, s.Token)
+	ws.w.fig.WatchEvents++
+	ws.w.note(p.host, "reports %d of %q, %v #%d with token %d", e.Kind, s.Key, s.Owner, s.Number, s.Token)
 	owner := ws.w.judge.bySession[s.Owner]
 	if owner == nil {
 		return
@@ -171,32 +171,32 @@ func (ws *watchers) tells(p *process, e *watchmerge.Event) {
 	switch e.Kind {
 	case watchmerge.Granted, watchmerge.Changed:
 		if !granted {
-			violate("%s tells of %s's lease #%d of %q, which was never granted", p.host.alias, s.Owner.Node, s.Number, s.Key)
+			violate("%s reports %s's lease #%d of %q, which was never granted", p.host.alias, s.Owner.Node, s.Number, s.Key)
 		} else if want := owner.runs[s.Number].First(); s.Token != want {
-			violate("%s tells of %s's lease #%d of %q with token %d; it has %d", p.host.alias, s.Owner.Node, s.Number, s.Key, s.Token, want)
+			violate("%s reports %s's lease #%d of %q with token %d; it has %d", p.host.alias, s.Owner.Node, s.Number, s.Key, s.Token, want)
 		}
 		for o, h := range x.held { // in any order
 			switch {
 			case o == id, e.Previous != 0 && o.owner == s.Owner && h.View.Key == s.Key && h.View.Token == e.Previous:
 				delete(x.held, o)
 			case h.View.Key == s.Key && (h.View.Mode != s.Mode || s.Mode == vote.Exclusive || s.Mode == vote.Permit && s.Slot == h.View.Slot):
-				violate("%s tells of %s's lease #%d of %q while %s's #%d is held", p.host.alias, s.Owner.Node, s.Number, s.Key, o.owner.Node, o.alias)
+				violate("%s reports %s's lease #%d of %q while %s's #%d is held", p.host.alias, s.Owner.Node, s.Number, s.Key, o.owner.Node, o.alias)
 			}
 		}
 		x.held[id] = *e
 	case watchmerge.Released, watchmerge.Lost:
 		if _, ok := x.held[id]; !ok && !x.gap {
-			violate("%s tells of the end of %s's lease #%d of %q, of which it hasn't told", p.host.alias, s.Owner.Node, s.Number, s.Key)
+			violate("%s reports the end of %s's lease #%d of %q, and reported no grant", p.host.alias, s.Owner.Node, s.Number, s.Key)
 		}
 		delete(x.held, id)
 		if held && !ws.w.conversion.mayForfeit() && !ws.w.histories.isBehind(p) {
-			violate("%s tells that %s's lease #%d of %q is over (%d), and its node holds it", p.host.alias, s.Owner.Node, s.Number, s.Key, e.Kind)
+			violate("%s reports the end of %s's lease #%d of %q (%d), and its node holds it", p.host.alias, s.Owner.Node, s.Number, s.Key, e.Kind)
 		}
 		if e.Kind == watchmerge.Lost && givenBack {
-			ws.w.fig.ToldLost++
+			ws.w.fig.WronglyLost++
 		}
 	}
-	x.told[id] = e.Kind
+	x.lastKind[id] = e.Kind
 }
 
 // checkState demands that the state of a watch shows each lease held from before the query on which
@@ -244,9 +244,9 @@ func (ws *watchers) checkWatches() {
 			continue
 		}
 		x := h.p.watch
-		if x.synced == 0 || x.gap || x.tale.InDoubt() || len(x.held) > 0 {
-			ws.w.judge.violate(checkWatch, "when all is over, %s's watch has a gap (%t) or a doubt (%t), or tells of leases that are held:%s", h.alias, x.gap || x.synced == 0,
-				x.tale.InDoubt(), x.stillHeld())
+		if x.synced == 0 || x.gap || x.merger.InDoubt() || len(x.held) > 0 {
+			ws.w.judge.violate(checkWatch, "when all is over, %s's watch has a gap (%t) or a doubt (%t), or shows leases as held:%s", h.alias, x.gap || x.synced == 0,
+				x.merger.InDoubt(), x.stillHeld())
 			return
 		}
 		if x.gaps > 0 {
@@ -262,15 +262,15 @@ func (ws *watchers) checkWatches() {
 					continue
 				}
 				ws.w.fig.WatchedWhole++
-				k := x.told[leaseID{p.id, r.Alias}]
+				k := x.lastKind[leaseID{p.id, r.Alias}]
 				if k == 0 {
-					ws.w.judge.violate(checkWatch, "%s's watch has told of no gap, and not of %s's lease #%d of %q, held from %v to %v", h.alias, r.Node, r.Alias, r.Key, r.Had, r.Ended)
+					ws.w.judge.violate(checkWatch, "%s's watch has reported no gap, and nothing about %s's lease #%d of %q, held from %v to %v", h.alias, r.Node, r.Alias, r.Key, r.Had, r.Ended)
 					return
 				}
 				// The release is confirmed within a TTL, or else the voters see the lease end by
 				// itself.
 				if k == watchmerge.Lost && ws.w.order.calmFrom(Moment(r.Had), Moment(r.Ended).Add(ws.w.opt.MaxTTL)) {
-					ws.w.judge.violate(checkWatch, "%s's watch has told %s's lease #%d of %q as lost, held from %v to %v and given back", h.alias, r.Node, r.Alias, r.Key, r.Had, r.Ended)
+					ws.w.judge.violate(checkWatch, "%s's watch has reported %s's lease #%d of %q as lost, held from %v to %v and given back", h.alias, r.Node, r.Alias, r.Key, r.Had, r.Ended)
 					return
 				}
 			}

@@ -36,18 +36,18 @@ func busy(seed uint64) Options {
 // TestAWatchOfAHealthyMeshIsATrueStory shows that without faults, at any latency and load, a watch
 // reports each lease once, reports each release, and reports no released lease as lost.
 func TestAWatchOfAHealthyMeshIsATrueStory(t *testing.T) {
-	swarm(t, sampled.Count(8, 16), healthy, toldInPeace(t))
+	swarm(t, sampled.Count(8, 16), healthy, reportedInPeace(t))
 }
 
 // TestAWatchOfABusyMeshIsATrueStory does the same with a key that changes hands all the time.
 func TestAWatchOfABusyMeshIsATrueStory(t *testing.T) {
-	swarm(t, sampled.Count(3, 16), busy, toldInPeace(t))
+	swarm(t, sampled.Count(3, 16), busy, reportedInPeace(t))
 }
 
-func toldInPeace(t *testing.T) func(f *Figures) {
+func reportedInPeace(t *testing.T) func(f *Figures) {
 	return func(f *Figures) {
-		if f.WatchGaps != 0 || f.ToldLost != 0 || f.Told < 1000 || f.WholeWatches < 8 {
-			t.Errorf("of %d events %d told of a loss that wasn't one; %d gaps, and %d watches without any", f.Told, f.ToldLost, f.WatchGaps, f.WholeWatches)
+		if f.WatchGaps != 0 || f.WronglyLost != 0 || f.WatchEvents < 1000 || f.WholeWatches < 8 {
+			t.Errorf("of %d events %d reported a loss that wasn't one; %d gaps, and %d watches without any", f.WatchEvents, f.WronglyLost, f.WatchGaps, f.WholeWatches)
 		}
 	}
 }
@@ -59,7 +59,7 @@ func TestWatchesAmidFaults(t *testing.T) {
 }
 
 // TestWatchesWhereWordsLinger does the same with write coalescing.
-func TestWatchesWhereWordsLinger(t *testing.T) {
+func TestWatchesWithCoalescing(t *testing.T) {
 	swarm(t, 8, func(seed uint64) Options { return watched(lingering(Draw(seed))) }, watchedEnough(t))
 }
 
@@ -79,29 +79,29 @@ func TestWatchesWhereTheElectorateChanges(t *testing.T) {
 // report some leases.
 func watchedEnough(t *testing.T) func(f *Figures) {
 	return func(f *Figures) {
-		if f.Told < 1000 || f.WatchedFrom == 0 || f.WatchedWhole == 0 {
-			t.Errorf("%d events were told; %d states had to show %d leases, and %d watches without a gap had to report %d",
-				f.Told, f.WatchStates, f.WatchedFrom, f.WholeWatches, f.WatchedWhole)
+		if f.WatchEvents < 1000 || f.WatchedFrom == 0 || f.WatchedWhole == 0 {
+			t.Errorf("%d events were reported; %d states had to show %d leases, and %d watches without a gap had to report %d",
+				f.WatchEvents, f.WatchStates, f.WatchedFrom, f.WholeWatches, f.WatchedWhole)
 		}
 	}
 }
 
-// TestWorldsFindWatchesThatTellUntruths breaks the reports on which watches rest, and looks for a
+// TestWorldsFindWatchesThatReportUntruths breaks the reports on which watches rest, and looks for a
 // healthy mesh in which the harm shows.
-func TestWorldsFindWatchesThatTellUntruths(t *testing.T) {
+func TestWorldsFindWatchesThatReportUntruths(t *testing.T) {
 	t.Parallel()
 	sampled.Computes(t)
 	const overheard = "what was overheard counts as a vote"
-	retold := func(ev []vote.Outbound, tell func(m *vote.Message)) []vote.Outbound {
+	rewritten := func(ev []vote.Outbound, change func(m *vote.Message)) []vote.Outbound {
 		for i := range ev {
 			if m := &ev[i].Message; m.Kind == vote.KindNews {
 				m.Views = slices.Clone(m.Views)
-				tell(m)
+				change(m)
 			}
 		}
 		return ev
 	}
-	for name, tell := range map[string]func(m *vote.Message){
+	for name, change := range map[string]func(m *vote.Message){
 		overheard: func(m *vote.Message) {
 			for i := range m.Views {
 				if m.Views[i].State == vote.GrantedElsewhere {
@@ -109,10 +109,10 @@ func TestWorldsFindWatchesThatTellUntruths(t *testing.T) {
 				}
 			}
 		},
-		"ends aren't told": func(m *vote.Message) {
+		"ends aren't reported": func(m *vote.Message) {
 			m.Views = slices.DeleteFunc(m.Views, func(s vote.View) bool { return s.State == vote.Released })
 		},
-		"grants aren't told": func(m *vote.Message) {
+		"grants aren't reported": func(m *vote.Message) {
 			m.Views = slices.DeleteFunc(m.Views, func(s vote.View) bool { return s.State == vote.Holding })
 		},
 	} {
@@ -126,12 +126,12 @@ func TestWorldsFindWatchesThatTellUntruths(t *testing.T) {
 				o := busy((seed + first) % most)
 				o.Build = func(_ *World, cfg node.Config, now vote.Now) (Machine, error) {
 					n, err := node.New(cfg, now)
-					return retelling{n, func(out []vote.Outbound) []vote.Outbound { return retold(out, tell) }}, err
+					return rewriting{n, func(out []vote.Outbound) []vote.Outbound { return rewritten(out, change) }}, err
 				}
 				w := New(o)
 				w.Run(30 * time.Second)
-				if err := w.Settle(); err != nil || w.Figures().WatchGaps > 0 || w.Figures().ToldLost > 0 {
-					t.Logf("seed %d: %v, %d gaps, %d untrue losses", o.Seed, err, w.Figures().WatchGaps, w.Figures().ToldLost)
+				if err := w.Settle(); err != nil || w.Figures().WatchGaps > 0 || w.Figures().WronglyLost > 0 {
+					t.Logf("seed %d: %v, %d gaps, %d untrue losses", o.Seed, err, w.Figures().WatchGaps, w.Figures().WronglyLost)
 					return
 				}
 			}
@@ -140,15 +140,15 @@ func TestWorldsFindWatchesThatTellUntruths(t *testing.T) {
 	}
 }
 
-// retelling is a node with changed outgoing messages.
-type retelling struct {
+// rewriting is a node with changed outgoing messages.
+type rewriting struct {
 	*node.Node
-	retell func([]vote.Outbound) []vote.Outbound
+	rewrite func([]vote.Outbound) []vote.Outbound
 }
 
-func (r retelling) Drain(out []vote.Outbound, ev []quorum.Event) ([]vote.Outbound, []quorum.Event) {
+func (r rewriting) Drain(out []vote.Outbound, ev []quorum.Event) ([]vote.Outbound, []quorum.Event) {
 	out, ev = r.Node.Drain(out, ev)
-	return r.retell(out), ev
+	return r.rewrite(out), ev
 }
 
 // TestALossThatWasNoneIsFoundAmidFaults has voters report released leases as ended by themselves.
@@ -159,7 +159,7 @@ func TestALossThatWasNoneIsFoundAmidFaults(t *testing.T) {
 		o := watched(Draw(seed))
 		o.Build = func(_ *World, cfg node.Config, now vote.Now) (Machine, error) {
 			n, err := node.New(cfg, now)
-			return retelling{n, func(out []vote.Outbound) []vote.Outbound {
+			return rewriting{n, func(out []vote.Outbound) []vote.Outbound {
 				for i := range out {
 					if m := &out[i].Message; m.Kind == vote.KindNews {
 						m.Views = slices.Clone(m.Views)

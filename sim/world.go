@@ -60,8 +60,8 @@ type Options struct {
 	// callers, for comparison.
 	NoLocalQueue bool
 
-	// Looks is the mean time between two inspections by each process; zero for no inspections.
-	Looks time.Duration
+	// InspectEvery is the mean time between two inspections by each process; zero for no inspections.
+	InspectEvery time.Duration
 
 	// Watches has each process watch all keys.
 	Watches bool
@@ -206,16 +206,16 @@ type process struct {
 	dials []dial       // by place in World.voters
 	tick  Moment       // when the next tick is due; never if none is
 
-	requests map[vote.Number]*Request
-	asked    []*Request // by number, with ended requests
-	groups   map[quorum.GroupID]vote.Instant
-	runs     map[vote.Number]vote.Token // last token of each lease's block, by alias
-	promises *check.Promises
-	clients  []client
-	looks    *inspections
-	watch    *watching
-	forgot   bool   // a message came about a forgotten request; see checkBooks
-	resorts  uint64 // tokens taken from the clock, as last seen
+	requests    map[vote.Number]*Request
+	asked       []*Request // by number, with ended requests
+	groups      map[quorum.GroupID]vote.Instant
+	runs        map[vote.Number]vote.Token // last token of each lease's block, by alias
+	promises    *check.Promises
+	clients     []client
+	inspections *inspections
+	watch       *watching
+	forgot      bool   // a message came about a forgotten request; see checkBooks
+	resorts     uint64 // tokens taken from the clock, as last seen
 }
 
 type eventKind uint8
@@ -417,7 +417,7 @@ func (w *World) start(h *host) {
 		}
 	}
 	w.load.startClients(p)
-	w.inspectors.startLooking(p)
+	w.inspectors.startInspecting(p)
 	w.watchers.startWatching(p)
 }
 
