@@ -25,14 +25,14 @@ func (v *Violation) Error() string {
 // The names of the checks that compare a world with its nodes' own records. Those of package check
 // have names there.
 const (
-	checkBids = "bids"            // no token runs ahead of all voters' clocks
-	checkLost = "lost stays lost" // a lease never comes back after its end
-	checkTold = "told in time"    // a holder is told of a loss before its lease ends
-	// checkCover: a lease never outlasts the promises of a majority for this very lease.
-	checkCover  = "cover"
-	checkQuiet  = "quiet"  // a voter's votes don't count during its startup quarantine
-	checkTry    = "try"    // a TryLock ends within a TTL
-	checkUnlock = "unlock" // a release is answered within a TTL
+	checkTokenBounds = "token bounds"     // no token runs ahead of all voters' clocks
+	checkLost        = "lost stays lost"  // a lease never comes back after its end
+	checkNotified    = "notified in time" // a holder is notified of a loss before its lease ends
+	// checkValidity: a lease never outlasts the promises of a majority for this very lease.
+	checkValidity = "validity"
+	checkQuiet    = "quiet"  // a voter's votes don't count during its startup quarantine
+	checkTry      = "try"    // a TryLock ends within a TTL
+	checkUnlock   = "unlock" // a release is answered within a TTL
 	// checkSeen: an inspection shows all grants and releases completed before the inspection began.
 	checkSeen = "seen"
 	// checkWatch: a watch reports only events that happened, and reports all of them or a gap.
@@ -46,9 +46,9 @@ const (
 	checkNumbers  = "numbers"  // a node numbers its requests consecutively
 	checkDrift    = "drift"    // no clock within its bound is reported as drifting
 	checkRefusal  = "refusal"  // a request is refused only for a valid reason
-	// checkBooks: a voter keeps for a session exactly the state expected by the session's
+	// checkDigests: a voter keeps for a session exactly the state expected by the session's
 	// requester.
-	checkBooks = "books"
+	checkDigests = "digests"
 	// checkElectorate: each version has a single electorate, decided by the version before.
 	checkElectorate = "electorate"
 )
@@ -66,22 +66,22 @@ type judge struct {
 
 // lockKey is a key from the world's point of view.
 type lockKey struct {
-	i         int
-	name      vote.Key
-	upgrading time.Duration // when an upgrade was last asked for
-	holds     []*Request    // granted requests, neither lost nor released
-	past      []*Request    // leases that are over but still keep the key
-	kept      *Request      // the last lease of past, until the next grant
-	waits     []*Request    // waiting requests in the order of their arrival
-	changed   Moment        // when a request last changed its state
-	mixed     bool          // also used by other than plain exclusive requests
-	lossAt    Moment        // when a lease was last lost
-	died      bool          // the holder died, and no request was granted since
-	tokens    check.Tokens
-	resource  check.Resource
+	i          int
+	name       vote.Key
+	upgrading  time.Duration // when an upgrade was last asked for
+	holds      []*Request    // granted requests, neither lost nor released
+	past       []*Request    // leases that are over but still keep the key
+	kept       *Request      // the last lease of past, until the next grant
+	waits      []*Request    // waiting requests in the order of their arrival
+	changed    Moment        // when a request last changed its state
+	mixed      bool          // also used by other than plain exclusive requests
+	lossAt     Moment        // when a lease was last lost
+	holderDied bool          // the holder died, and no request was granted since
+	tokens     check.Tokens
+	resource   check.Resource
 }
 
-func (j *judge) setUpJudge() {
+func (j *judge) setUp() {
 	j.w.histories.setUp()
 	j.w.resources.resourceLuck = rand.New(j.w.chance("resource"))
 	j.byName = make(map[vote.Key]*lockKey)
@@ -112,12 +112,12 @@ func (j *judge) violate(rule, format string, args ...any) {
 	j.w.note(nil, "VIOLATION of %s: %s", rule, j.w.failed.Text)
 }
 
-// told handles an event reported by a node to its shell.
-func (j *judge) told(p *process, e *quorum.Event) {
+// onEvent handles an event reported by a node to its shell.
+func (j *judge) onEvent(p *process, e *quorum.Event) {
 	j.w.mix(uint64(e.Kind) | uint64(e.Number)<<8)
 	switch e.Kind {
 	case quorum.EventValidity:
-		j.covered(p, e)
+		j.onValidity(p, e)
 		return
 	case quorum.EventQueryDone, quorum.EventNews, quorum.EventElectorate:
 		if p.inspections != nil && e.Kind == quorum.EventQueryDone {
@@ -152,7 +152,7 @@ func (j *judge) told(p *process, e *quorum.Event) {
 	}
 	r := p.requests[e.Number]
 	if r == nil {
-		j.violate(checkEvents, "%s tells %+v of a request that is gone", p.host.alias, *e)
+		j.violate(checkEvents, "%s reports %+v of a request that is gone", p.host.alias, *e)
 		return
 	}
 	switch e.Kind {
@@ -166,7 +166,7 @@ func (j *judge) told(p *process, e *quorum.Event) {
 		}
 	case quorum.EventMoved:
 		if r.State == Granted {
-			j.moved(r, e.Group)
+			j.onMoved(r, e.Group)
 		}
 	case quorum.EventFailed:
 		j.w.note(p.host, "fails request %d: %s", r.Number, e.Wait.Text)
@@ -180,7 +180,7 @@ func (j *judge) told(p *process, e *quorum.Event) {
 		j.w.refusals.checkRefusal(r)
 		j.w.load.finish(r, Failed)
 	case quorum.EventLost:
-		j.lost(p, r)
+		j.onLost(p, r)
 	case quorum.EventReleased:
 		if r.State != Releasing {
 			j.violate(checkEvents, "%s releases request %d, which is %v", p.host.alias, r.Number, r.State)
@@ -193,7 +193,7 @@ func (j *judge) told(p *process, e *quorum.Event) {
 		j.w.note(p.host, "ends request %d", r.Number)
 		j.w.load.finish(r, Released)
 	default:
-		j.violate(checkEvents, "%s tells %+v", p.host.alias, *e)
+		j.violate(checkEvents, "%s reports %+v", p.host.alias, *e)
 	}
 }
 
@@ -232,16 +232,16 @@ func (j *judge) grant(p *process, r *Request, e *quorum.Event) {
 		j.w.fig.Takeovers++
 		k.lossAt = 0
 	}
-	if k.died {
+	if k.holderDied {
 		j.w.marks.mark(MarkHolderDied)
-		k.died = false
+		k.holderDied = false
 	}
 	j.assign(r, e.Group)
 	if j.w.failed != nil {
 		return
 	}
 	if !j.believes(r) {
-		j.violate(checkEvents, "%s is granted request %d when its cover is over", p.host.alias, r.Number)
+		j.violate(checkEvents, "%s is granted request %d when its validity is over", p.host.alias, r.Number)
 	}
 	j.w.exclusion.checkExclusion(r)
 	if j.w.failed != nil {
@@ -256,8 +256,8 @@ func (j *judge) grant(p *process, r *Request, e *quorum.Event) {
 	}
 	j.w.histories.granted(r, rise.Behind)
 	k.holds = append(k.holds, r)
-	j.w.tokens.checkBid(r)
-	j.w.cover.checkCover(r)
+	j.w.tokens.checkBounds(r)
+	j.w.validity.checkValidity(r)
 	j.w.order.checkOrder(r)
 	j.w.marks.marksOfGrant(r)
 	j.w.resources.writes(r)
@@ -274,7 +274,7 @@ func (j *judge) grant(p *process, r *Request, e *quorum.Event) {
 func (j *judge) assign(r *Request, g quorum.GroupID) {
 	end, ok := r.p.groups[g]
 	if !ok {
-		j.violate(checkEvents, "%s speaks of group %d before it has told its end", r.Node, g)
+		j.violate(checkEvents, "%s names group %d before its end", r.Node, g)
 		return
 	}
 	r.group = g
@@ -291,12 +291,12 @@ func (j *judge) ends(r *Request, end vote.Instant) {
 // place converts the end of a lease into world time at the current rate of the node's clock.
 func (j *judge) place(r *Request) {
 	end := r.end
-	r.until = r.p.clock.whenFast(end.Add(r.guard()))
+	r.until = r.p.clock.whenFast(end.Add(r.margin()))
 	r.EndAt = r.p.clock.whenFast(end)
 }
 
-// covered moves the end of a lease group. A lease stays lost once its end has passed.
-func (j *judge) covered(p *process, e *quorum.Event) {
+// onValidity moves the end of a lease group. A lease stays lost once its end has passed.
+func (j *judge) onValidity(p *process, e *quorum.Event) {
 	p.groups[e.Group] = e.Until
 	if j.w.opt.Unjudged {
 		return
@@ -311,7 +311,7 @@ func (j *judge) covered(p *process, e *quorum.Event) {
 	}
 }
 
-func (j *judge) moved(r *Request, g quorum.GroupID) {
+func (j *judge) onMoved(r *Request, g quorum.GroupID) {
 	fast, old := r.p.clock.fastAt(j.w.now), r.end
 	j.assign(r, g)
 	if j.w.failed == nil {
@@ -334,12 +334,12 @@ func (j *judge) extend(r *Request, fast, end vote.Instant) {
 	j.ends(r, end)
 	r.over = max(end, fast)
 	if fast < end {
-		j.w.cover.checkCover(r)
+		j.w.validity.checkValidity(r)
 	}
 }
 
-// lost handles a node's report that a lease is over.
-func (j *judge) lost(p *process, r *Request) {
+// onLost handles a node's report that a lease is over.
+func (j *judge) onLost(p *process, r *Request) {
 	if r.State == Releasing { // the lease ended before the release
 		r.Expired = true
 		j.w.load.finish(r, Released)
@@ -364,8 +364,8 @@ func (j *judge) lost(p *process, r *Request) {
 		r.EndAt = j.w.now
 	case fast < r.end:
 		j.violate(checkEvents, "%s gives up request %d %v before its end", p.host.alias, r.Number, r.end.Sub(fast))
-	case fast > r.over.Add(r.guard()) && !j.stoppedSince(p):
-		j.violate(checkTold, "%s is told of a loss %v after the lease's end", p.host.alias, fast.Sub(r.over))
+	case fast > r.over.Add(r.margin()) && !j.stoppedSince(p):
+		j.violate(checkNotified, "%s is notified of a loss %v after the lease's end", p.host.alias, fast.Sub(r.over))
 	}
 	j.w.fig.Losses++
 	r.key.lossAt = j.w.now
@@ -391,8 +391,8 @@ func (j *judge) unhold(r *Request) {
 	}
 }
 
-// buried ends all requests and leases of a dead process.
-func (j *judge) buried(p *process) {
+// onProcessDead ends all requests and leases of a dead process.
+func (j *judge) onProcessDead(p *process) {
 	for n := 1; n < len(p.asked); n++ {
 		if r := p.requests[vote.Number(n)]; r != nil {
 			if r.State == Granted {
@@ -418,7 +418,7 @@ func (j *judge) check(p *process) {
 		some := uint64(len(k.holds)/leasesChecked + 1)
 		for i, r := range k.holds {
 			if (some == 1 || (uint64(i)+j.w.fig.Events)%some == 0) && j.believes(r) {
-				j.w.cover.checkCover(r)
+				j.w.validity.checkValidity(r)
 			}
 		}
 		j.w.idle.checkIdle(k)

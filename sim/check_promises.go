@@ -42,7 +42,7 @@ func (pc *promiseCheck) sent(p *process, m *vote.Message) {
 	case vote.KindTokenAnswer:
 		counts = m.Counting
 	}
-	if counts && pc.w.cover.isQuiet(p) {
+	if counts && pc.w.validity.isQuiet(p) {
 		pc.w.judge.violate(checkQuiet, "%s says %q as if it counted, %v after its start", p.host.alias, appendMessage(nil, m),
 			p.clock.slowAt(pc.w.now).Sub(p.started))
 	}
@@ -98,7 +98,7 @@ func (pc *promiseCheck) promised(p *process, to vote.SessionID, n vote.Number, s
 // deliveredTo records a message from a requester as it reaches a process.
 func (pc *promiseCheck) deliveredTo(p *process, from vote.SessionID, m *vote.Message) {
 	pc.w.marks.marksOfReply(p, from, m)
-	p.hearsOfTheForgotten(pc.w.now, m)
+	p.receivesForgotten(pc.w.now, m)
 	switch m.Kind {
 	case vote.KindYield:
 		pc.w.fig.Yields++
@@ -111,7 +111,7 @@ func (pc *promiseCheck) deliveredTo(p *process, from vote.SessionID, m *vote.Mes
 		}
 	case vote.KindSync:
 		if m.End {
-			pc.w.fig.Statements++
+			pc.w.fig.Syncs++
 			p.promises.Synced(from)
 		}
 	case vote.KindConfirm:

@@ -17,30 +17,30 @@ func (tc *tokenCheck) setAlias(r *Request) {
 	r.Alias = p.m.Alias(r.Number)
 	if r.HandedOff() {
 		r.Last = p.runs[r.Alias]
-		tc.w.fig.PassedOn++
+		tc.w.fig.HandedOff++
 		return
 	}
 	r.Last = r.Token + vote.BlockSize - 1
 	p.runs[r.Alias] = r.Last
 }
 
-// runsApart is how many token blocks a voter may skip when it gives two shared leases different
+// blocksApart is how many token blocks a voter may skip when it gives two shared leases different
 // tokens (package lease).
-const runsApart = 64
+const blocksApart = 64
 
-// checkBid compares a lease's token with the voters' clocks. A voter limits high-water marks to its
+// checkBounds compares a lease's token with the voters' clocks. A voter limits high-water marks to its
 // own clock plus S, and each promise adds at most one token block to the highest token known, each
-// confirmation at most runsApart blocks. So a requester's clock can't drive tokens further than the
+// confirmation at most blocksApart blocks. So a requester's clock can't drive tokens further than the
 // foremost voter's clock has ever shown.
-func (tc *tokenCheck) checkBid(r *Request) {
+func (tc *tokenCheck) checkBounds(r *Request) {
 	var foremost vote.Micros
 	for _, i := range tc.w.net.route {
 		h := tc.w.hosts[i]
 		foremost = max(foremost, h.foremost, h.clock.at(tc.w.now).Wall)
 	}
-	most := vote.TokenAt(foremost+vote.Micros(vote.Skew.Microseconds())) + vote.BlockSize*vote.Token(tc.w.fig.Promises+runsApart*tc.w.fig.Confirmed) + 1
+	most := vote.TokenAt(foremost+vote.Micros(vote.Skew.Microseconds())) + vote.BlockSize*vote.Token(tc.w.fig.Promises+blocksApart*tc.w.fig.Confirmed) + 1
 	if r.Token > most {
-		tc.w.judge.violate(checkBids, "%s is granted %q with token %d, %v above what any voter's clock allows", r.Node, r.Key, r.Token,
+		tc.w.judge.violate(checkTokenBounds, "%s is granted %q with token %d, %v above what any voter's clock allows", r.Node, r.Key, r.Token,
 			time.Duration(r.Token-most)*time.Microsecond)
 	}
 }

@@ -78,7 +78,7 @@ func (po *population) renews(p *process) {
 		return
 	}
 	if p.voter != nil {
-		po.w.cover.bequeathOf(p, p.voter)
+		po.w.validity.recordResidualsOf(p, p.voter)
 		p.promises, p.resorts = check.NewPromises(p.host.alias, po.w.judge.violate), 0
 	}
 	p.voter = v
@@ -309,7 +309,7 @@ func DrawOverBound(seed uint64) Options {
 	return o
 }
 
-// underWhich returns the versions under which a lease may be covered: the last ones that the
+// underWhich returns the versions under which a lease may be backed: the last ones that the
 // lease's node knows, and newer ones of the same birth.
 func (po *population) underWhich(r *Request) []uint64 {
 	var versions []uint64

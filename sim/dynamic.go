@@ -249,12 +249,12 @@ func (fs *dynamicWorld) gossips(p *process) {
 	fs.w.push(event{at: fs.w.now.Add(every/2 + fault.Within(p.host.rng, every)), kind: eventRun, p: p, f: func() { fs.gossips(p) }})
 }
 
-// coveredDynamic reports whether, under one of the last eight electorates, a majority is bound to
+// backedByElectorate reports whether, under one of the last eight electorates, a majority is bound to
 // a lease until its end.
-func (fs *dynamicWorld) coveredDynamic(r *Request) bool {
+func (fs *dynamicWorld) backedByElectorate(r *Request) bool {
 	bound := make(map[vote.NodeID]bool, len(fs.w.hosts))
 	for _, h := range fs.w.hosts {
-		bound[h.name] = bound[h.name] || fs.w.cover.binds(h, r)
+		bound[h.name] = bound[h.name] || fs.w.validity.backs(h, r)
 	}
 	majority := func(voters []vote.Elector) bool {
 		n := 0

@@ -26,7 +26,7 @@ type Figures struct {
 	Abandoned    uint64
 	Failures     uint64 // mostly of TryLocks
 	Losses       uint64
-	PassedOn     uint64 // leases handed off among the callers of a node
+	HandedOff    uint64 // leases handed off among the callers of a node
 	Overlaps     uint64 // grants of a key while a conflicting lease was believed held
 	Writes       uint64 // accepted by resources
 	Reads        uint64 // accepted by resources
@@ -60,7 +60,7 @@ type Figures struct {
 	Inquiries        uint64
 	Yields           uint64
 	ProposalTimeouts uint64
-	Statements       uint64
+	Syncs            uint64
 	// ByClock counts the times that a voter had to take the highest token from its clock.
 	ByClock uint64
 	// Excused counts tokens out of order because such a clock stood behind the last token.

@@ -52,7 +52,7 @@ func (w *World) crash(h *host, how ending, r *rand.Rand) bool {
 	if h.hung != pauseNone {
 		w.wake(h)
 	}
-	w.cover.bequeath(p)
+	w.validity.recordResiduals(p)
 	p.dead = true
 	h.disk.powerFails(rng)
 	h.p = nil
@@ -90,7 +90,7 @@ func (w *World) crash(h *host, how ending, r *rand.Rand) bool {
 			}
 		}
 	}
-	w.judge.buried(p)
+	w.judge.onProcessDead(p)
 	return true
 }
 

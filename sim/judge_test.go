@@ -18,7 +18,7 @@ import (
 func allBut(rule string) map[string]bool {
 	deaf := make(map[string]bool)
 	for _, c := range []string{
-		check.RuleExclusion, check.RuleTokens, checkBids, checkLost, checkTold, checkCover, checkQuiet, check.RulePromises, check.RuleSerial, checkTry, checkUnlock,
+		check.RuleExclusion, check.RuleTokens, checkTokenBounds, checkLost, checkNotified, checkValidity, checkQuiet, check.RulePromises, check.RuleSerial, checkTry, checkUnlock,
 		checkAlarm, checkLiveness, checkBaseline, checkEvents, check.RuleHistory, check.RuleResource, check.RuleOrder, checkDrift, check.RuleRest, check.RuleLength, check.RuleIdle, checkRefusal,
 	} {
 		deaf[c] = c != rule
@@ -33,7 +33,7 @@ func TestOneCheckAloneFindsMutants(t *testing.T) {
 		{check.RuleHistory, "no quiet time"},
 		{check.RuleHistory, "quiet votes that count"},
 		{check.RuleHistory, "votes kept across a voter's incarnations"},
-		{check.RuleHistory, "session cover by any majority"},
+		{check.RuleHistory, "session validity by any majority"},
 		{check.RuleHistory, "late serials honoured"},
 		{check.RuleHistory, "generations ignored"},
 		{check.RuleHistory, "no confirmation of tokens"},
@@ -251,8 +251,8 @@ func TestAnExcuseCoversALeaseThatIsHandedOff(t *testing.T) {
 	if err := w.Settle(); err != nil {
 		t.Error(err)
 	}
-	if f := w.Figures(); f.ByClock == 0 || f.PassedOn == 0 || f.Fenced == 0 {
+	if f := w.Figures(); f.ByClock == 0 || f.HandedOff == 0 || f.Fenced == 0 {
 		t.Errorf("%d voters trusted their clocks, %d leases were handed off and %d writes refused: this doesn't mean the same any more",
-			f.ByClock, f.PassedOn, f.Fenced)
+			f.ByClock, f.HandedOff, f.Fenced)
 	}
 }

@@ -236,7 +236,7 @@ func (mk *marker) marksOfEnd(r *Request, s State) {
 	case s == Released && (r.Expired || r.Wait.Reason != quorum.WaitNone):
 		mk.mark(MarkUnconfirmed)
 	case s == Crashed && r.State == Granted:
-		r.key.died = true
+		r.key.holderDied = true
 	}
 }
 
@@ -296,7 +296,7 @@ func (mk *marker) marksOfReply(p *process, from vote.SessionID, m *vote.Message)
 		}
 	case vote.KindSync:
 		for i := range m.Entries {
-			if m.Entries[i].Token != 0 && mk.w.cover.isQuiet(p) {
+			if m.Entries[i].Token != 0 && mk.w.validity.isQuiet(p) {
 				mk.mark(MarkResynced)
 			}
 		}

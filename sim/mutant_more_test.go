@@ -18,12 +18,12 @@ var hourAhead = Clocks{PPM: []int64{0, 0, 0, 0, 0}, Wall: []time.Duration{time.H
 var moreMutants = []mutant{
 	{
 		name: "quiet time one tick short", build: hurried(maxLate), scenario: promisesAsQuietEnds, options: Options{Voters: 1},
-		unseen: "a tick is less than the guard by which holders are told early",
+		unseen: "a tick is less than the margin by which holders are told early",
 	},
 	{name: "quiet time one refresh short", build: hurried(sceneTTL / vote.RefreshesPerTTL), scenario: votesAgainAtOnce, options: Options{Clients: 2}},
 	{name: "the voter's incarnation ignored", build: ignoresLives, scenario: sameSerialInTwoLives, options: Options{Clients: 2}},
 	{name: "a lost lease comes back", build: shared(broken.Resurrects), scenario: backAfterALoss, options: Options{Clients: 2}},
-	{name: "bids not cut to the voter's clock", build: cutsNoBid, scenario: bidFromAFarFuture, options: Options{
+	{name: "token hints not cut to the voter's clock", build: cutsNoHint, scenario: hintFromAFarFuture, options: Options{
 		Clients: 1, Clocks: Clocks{PPM: []int64{0, 0, 0, 0}, Wall: []time.Duration{0, 0, 0, 75 * 365 * 24 * time.Hour}},
 	}},
 	{name: "highest token asked for at the start of the quiet time", build: asksEarly, scenario: tokenConfirmedInQuiet, options: Options{
@@ -43,7 +43,7 @@ var moreMutants = []mutant{
 		name: "drift allowance forgotten", build: forgetsDrift, scenario: holdsAlone, options: Options{
 			Clients: 1, Clocks: Clocks{PPM: []int64{MaxPPM, MaxPPM, MaxPPM, -MaxPPM}},
 		},
-		unseen: "the guard of TTL/64 is more than the 1 % of TTL that the clocks can differ by",
+		unseen: "the margin of TTL/64 is more than the 1 % of TTL that the clocks can differ by",
 	},
 	{name: "the youngest is served first", build: youngestFirst, scenario: threeWait, options: Options{Clients: 3}},
 	{name: "one vote for two keys of one hash", build: mixesKeys, scenario: twoKeysAtOnce, options: Options{Clients: 2}},
@@ -151,14 +151,14 @@ func backAfterALoss(w *World) {
 	w.expect(w.Script.Lock("x2", "k"), Granted, sceneTTL)
 }
 
-// credulous is a voter that believes any bid: before a possible promise, its wall clock shows the
-// largest bid received.
+// credulous is a voter that believes any hint: before a possible promise, its wall clock shows the
+// largest hint received.
 type credulous struct {
 	Machine
-	bid vote.Token
+	hint vote.Token
 }
 
-func cutsNoBid(_ *World, cfg node.Config, now vote.Now) (Machine, error) {
+func cutsNoHint(_ *World, cfg node.Config, now vote.Now) (Machine, error) {
 	n, err := node.New(cfg, now)
 	return &credulous{Machine: n}, err
 }
@@ -166,16 +166,16 @@ func cutsNoBid(_ *World, cfg node.Config, now vote.Now) (Machine, error) {
 func (c *credulous) Deliver(now vote.Now, conn vote.Conn, from vote.SessionID, m *vote.Message) {
 	switch m.Kind {
 	case vote.KindRequest:
-		c.bid = max(c.bid, m.TokenHint)
+		c.hint = max(c.hint, m.TokenHint)
 		fallthrough
 	case vote.KindRelease, vote.KindYield, vote.KindConfirm:
-		now.Wall = max(now.Wall, vote.Micros(c.bid))
+		now.Wall = max(now.Wall, vote.Micros(c.hint))
 	}
 	c.Machine.Deliver(now, conn, from, m)
 }
 
 // bidFromAFarFuture has x1, with a clock in the year 2100, lock a key.
-func bidFromAFarFuture(w *World) {
+func hintFromAFarFuture(w *World) {
 	w.Script.Release(w.Script.Lock("x1", "other")) // a request given up at once does no harm either
 	w.expect(w.Script.Lock("x1", "k"), Granted, sceneTTL)
 }

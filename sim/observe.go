@@ -76,7 +76,7 @@ func (w *World) ReachesMajority(node string) bool {
 	n := 0
 	for _, i := range w.net.route {
 		v := w.hosts[i]
-		if v.p != nil && v.hung == pauseNone && !w.cover.isQuiet(v.p) && v.p.m.Voter().Quiet() <= 0 &&
+		if v.p != nil && v.hung == pauseNone && !w.validity.isQuiet(v.p) && v.p.m.Voter().Quiet() <= 0 &&
 			(v == h || w.net.isOpen(h, v) && w.net.isOpen(v, h)) {
 			n++
 		}

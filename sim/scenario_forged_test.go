@@ -28,7 +28,7 @@ var forgeries = map[string]func(m *vote.Message){
 			m.Token = absurd
 		}
 	},
-	"bids": func(m *vote.Message) {
+	"token bounds": func(m *vote.Message) {
 		if m.Kind == vote.KindRequest || m.Kind == vote.KindRelease {
 			m.TokenHint = absurd
 		}
@@ -102,7 +102,7 @@ func withAlarms(deaf map[string]bool) map[string]bool {
 
 // TestFault70OneNodeThatNamesAbsurdTokensStopsNoOther has a voter, or a node that only locks, name
 // absurd tokens in each way, in several worlds. The locks of all other nodes go on with tokens near
-// the clocks (the check *bids*), also after a restart of another voter. For absurd confirmations an
+// the clocks (the check *token bounds*), also after a restart of another voter. For absurd confirmations an
 // alarm names the broken node.
 func TestFault70OneNodeThatNamesAbsurdTokensStopsNoOther(t *testing.T) {
 	t.Parallel()

@@ -640,7 +640,7 @@ func TestFault43MessagesOfAnEarlierIncarnation(t *testing.T) {
 	s.stays(again, Granted, 3*sceneTTL)
 }
 
-func TestFault61BidFromTheYear2100(t *testing.T) {
+func TestFault61HintFromTheYear2100(t *testing.T) {
 	s := awake(t, Options{Clocks: Clocks{PPM: []int64{0, 0, 0}, Wall: []time.Duration{75 * 365 * 24 * time.Hour, 0, 0}}})
 	a := s.holds("a", "k")
 	s.Release(a)
@@ -648,7 +648,7 @@ func TestFault61BidFromTheYear2100(t *testing.T) {
 	b := s.holds("b", "k")
 	s.rises(a, b)
 	s.Run(time.Second) // a learns of the lease too, and alone will remember
-	// Two of three voters cut the bid to their clocks; a's own voter doesn't, and its proposal is
+	// Two of three voters cut the hint to their clocks; a's own voter doesn't, and its proposal is
 	// the largest. No request may be refused for a clock, and tokens must rise.
 	s.Release(b)
 	s.Restart("b")

@@ -172,7 +172,7 @@ func (sc *scenario) Ready(node string) bool {
 func (sc *scenario) Awake() bool {
 	return sc.w.RunUntil(2*sc.w.opt.MaxTTL+servedFixed, func() bool {
 		for _, h := range sc.w.hosts {
-			if h.p == nil || !h.p.m.Ready() || h.p.m.Voter() != nil && sc.w.cover.isQuiet(h.p) {
+			if h.p == nil || !h.p.m.Ready() || h.p.m.Voter() != nil && sc.w.validity.isQuiet(h.p) {
 				return false
 			}
 		}

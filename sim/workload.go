@@ -60,8 +60,8 @@ type Request struct {
 	released vote.Instant
 	stops    int           // its process's count of stops at the request or release
 	hold     time.Duration // for how long its client wants the lease
-	until    Moment        // when its validity ends in the world's time, with the guard
-	end      vote.Instant  // the same on its node's fast clock, without the guard
+	until    Moment        // when its validity ends in the world's time, with the margin
+	end      vote.Instant  // the same on its node's fast clock, without the margin
 	over     vote.Instant  // the earliest instant at which its node could know of the end
 	behind   bool          // its node didn't know the newest electorate at the end
 	turn     time.Duration // see Ask.Turn

@@ -126,9 +126,9 @@ type World struct {
 	judge      judge
 	exclusion  exclusionCheck
 	tokens     tokenCheck
-	cover      coverCheck
+	validity   validityCheck
 	promises   promiseCheck
-	books      booksCheck
+	digests    digestCheck
 	refusals   refusalCheck
 	idle       idleCheck
 	histories  histories
@@ -153,22 +153,22 @@ type World struct {
 
 // host is a machine with a name. Its processes run one after the other, each a new incarnation.
 type host struct {
-	i        int
-	name     vote.NodeID
-	alias    string // name in scenarios; differs from name for duplicates
-	nth      int    // how many earlier duplicates have the same alias
-	voter    bool
-	ttl      time.Duration
-	least    time.Duration // no voter of the world ever grants less, if asked for as much
-	clock    clock         // the machine's; the running process has a copy with other offsets
-	p        *process
-	starts   int
-	twinned  bool   // another host has the same name
-	retired  bool   // no process is started on the host any more
-	wills    []will // votes of earlier incarnations that still bind
-	hung     pause  // what keeps the process from running
-	disk     disk
-	slowDisk time.Duration // extra time of each save, besides the disk's own
+	i         int
+	name      vote.NodeID
+	alias     string // name in scenarios; differs from name for duplicates
+	nth       int    // how many earlier duplicates have the same alias
+	voter     bool
+	ttl       time.Duration
+	least     time.Duration // no voter of the world ever grants less, if asked for as much
+	clock     clock         // the machine's; the running process has a copy with other offsets
+	p         *process
+	starts    int
+	twinned   bool           // another host has the same name
+	retired   bool           // no process is started on the host any more
+	residuals []residualVote // votes of earlier incarnations that still bind
+	hung      pause          // what keeps the process from running
+	disk      disk
+	slowDisk  time.Duration // extra time of each save, besides the disk's own
 
 	ambush *ambush // nil as a rule
 
@@ -264,8 +264,8 @@ func New(opt Options) *World {
 	w := &World{opt: opt, quorum: opt.Voters/2 + 1}
 	w.net.w, w.load.w, w.faults.w, w.dynamic.w, w.nemesis.w, w.Script.w = w, w, w, w, w, w
 	w.judge.w, w.histories.w, w.order.w, w.resources.w = w, w, w, w
-	w.exclusion.w, w.tokens.w, w.cover.w, w.promises.w = w, w, w, w
-	w.books.w, w.refusals.w, w.idle.w = w, w, w
+	w.exclusion.w, w.tokens.w, w.validity.w, w.promises.w = w, w, w, w
+	w.digests.w, w.refusals.w, w.idle.w = w, w, w
 	w.inspectors.w, w.watchers.w, w.marks.w, w.population.w = w, w, w, w
 	w.registry.w, w.maxTTLs.w, w.conversion.w = w, w, w
 	if opt.Trace != nil {
@@ -286,7 +286,7 @@ func New(opt Options) *World {
 		w.pic.Host(h.i, h.alias, h.voter)
 	}
 	w.net.setUpNetwork()
-	w.judge.setUpJudge()
+	w.judge.setUp()
 	w.load.setUpLoad()
 	w.dynamic.setUp()
 	w.maxTTLs.setUpMaxTTLs()
@@ -545,7 +545,7 @@ func (w *World) step(e event) {
 	}
 }
 
-// maxLate is how late a timer fires at most while the process runs. Even the guard of the least TTL
+// maxLate is how late a timer fires at most while the process runs. Even the margin of the least TTL
 // is longer.
 const maxLate = time.Millisecond
 
@@ -584,7 +584,7 @@ func (w *World) settle(p *process) {
 	}
 	w.arm(p)
 	w.picturesQuiet(p)
-	w.books.checkBooks(p)
+	w.digests.checkDigests(p)
 	w.judge.check(p)
 }
 
@@ -593,7 +593,7 @@ func (w *World) settle(p *process) {
 func (w *World) speaks(p *process) bool {
 	w.out, w.ev = p.m.Drain(w.out[:0], w.ev[:0])
 	for i := range w.ev {
-		w.judge.told(p, &w.ev[i])
+		w.judge.onEvent(p, &w.ev[i])
 	}
 	var closes []vote.Conn
 	for i := range w.out {

@@ -179,7 +179,7 @@ func TestSharedKeys(t *testing.T) {
 		}
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			o.Cover, o.Served = true, true
+			o.Validity, o.Served = true, true
 			r := run(t, o)
 			t.Log(r)
 			if r.Violation != nil {

@@ -17,8 +17,8 @@ type host struct {
 	m           Machine
 	incarnation uint8
 	users       [maxKeys]user
-	// covers is until when each lease group is valid, as the node reported.
-	covers map[quorum.GroupID]vote.Instant
+	// validUntil is until when each lease group is valid, as the node reported.
+	validUntil map[quorum.GroupID]vote.Instant
 }
 
 type userState uint8
@@ -66,7 +66,7 @@ func (x *explorer) act(h *host, o occasion) (after *host, out *outcome) {
 		if err != nil {
 			panic(err)
 		}
-		h = &host{m: m, incarnation: o.incarnation, covers: map[quorum.GroupID]vote.Instant{}}
+		h = &host{m: m, incarnation: o.incarnation, validUntil: map[quorum.GroupID]vote.Instant{}}
 		after = h
 		x.linkIdle(h, now, int(o.node))
 	case onDeliver:
@@ -187,7 +187,7 @@ func (x *explorer) tell(h *host, now vote.Now, o occasion, e *quorum.Event, out 
 		}
 		return
 	case quorum.EventValidity:
-		h.covers[e.Group] = e.Until
+		h.validUntil[e.Group] = e.Until
 		for i := range h.users {
 			if u := &h.users[i]; u.state == holding && u.group == e.Group {
 				u.until = e.Until
@@ -204,7 +204,7 @@ func (x *explorer) tell(h *host, now vote.Now, o occasion, e *quorum.Event, out 
 			switch e.Kind {
 			case quorum.EventGranted:
 				out.granted[i] = grant{e.Token, c == &u.up}
-				c.state, c.slot, c.group, c.until = holding, e.Slot, e.Group, h.covers[e.Group]
+				c.state, c.slot, c.group, c.until = holding, e.Slot, e.Group, h.validUntil[e.Group]
 				if c == &u.up { // the upgrade takes the place of the held lease
 					if u.state == holding {
 						h.m.Release(now, u.number)
@@ -212,7 +212,7 @@ func (x *explorer) tell(h *host, now vote.Now, o occasion, e *quorum.Event, out 
 					*u = user{claim: *c}
 				}
 			case quorum.EventMoved:
-				c.group, c.until = e.Group, h.covers[e.Group]
+				c.group, c.until = e.Group, h.validUntil[e.Group]
 			case quorum.EventLost:
 				out.lost = true
 				*c = claim{}

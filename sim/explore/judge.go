@@ -22,10 +22,10 @@ func (x *explorer) judge(s *state) string {
 			return wrong
 		}
 		for c := range x.clients {
-			if held[c] == nil || !x.o.Cover {
+			if held[c] == nil || !x.o.Validity {
 				continue
 			}
-			if wrong := x.covered(s, k, c, held[c]); wrong != "" {
+			if wrong := x.checkValidity(s, k, c, held[c]); wrong != "" {
 				return wrong
 			}
 		}
@@ -60,8 +60,8 @@ func (x *explorer) exclusive(k, n int, held *[maxClients]*claim) string {
 	return ""
 }
 
-// bond is a voter's vote, as the judge sees it.
-type bond struct {
+// backingVote is a voter's vote, as the judge sees it.
+type backingVote struct {
 	owner  vote.SessionID
 	number vote.Number
 	mode   vote.Mode
@@ -69,10 +69,10 @@ type bond struct {
 	until  vote.Instant
 }
 
-// look records a voter's promises.
-func (x *explorer) look(h *host, l *local) {
+// recordVotes records a voter's promises.
+func (x *explorer) recordVotes(h *host, l *local) {
 	v := h.m.Voter()
-	if !x.o.Cover || v == nil {
+	if !x.o.Validity || v == nil {
 		return
 	}
 	if q := v.Quiet(); q > 0 {
@@ -80,31 +80,31 @@ func (x *explorer) look(h *host, l *local) {
 	}
 	for k := range x.o.Keys {
 		for _, b := range v.Votes(keyNames[k]) {
-			l.votes[k] = append(l.votes[k], bond{b.Owner, b.Number, b.Mode, b.Slot, b.Deadline})
+			l.votes[k] = append(l.votes[k], backingVote{b.Owner, b.Number, b.Mode, b.Slot, b.Deadline})
 		}
 	}
 }
 
-// covered checks that a majority of the voters backs a lease for as long as its holder believes in
+// checkValidity checks that a majority of the voters backs a lease for as long as its holder believes in
 // the lease: each of these voters has a vote for the lease until then, or is down, or is in its
 // startup quarantine for longer. All clocks show the same time here.
-func (x *explorer) covered(s *state, k, c int, held *claim) string {
+func (x *explorer) checkValidity(s *state, k, c int, held *claim) string {
 	n := x.node(c)
 	owner := x.session(uint8(n), s.incarnations[n])
-	behind := 0
+	backing := 0
 	for v := range x.o.Voters {
 		l := &x.locals.all[s.nodes[v]]
-		if s.nodes[v] == 0 || l.quiet >= held.until || l.binds(k, owner, held) {
-			behind++
+		if s.nodes[v] == 0 || l.quiet >= held.until || l.backs(k, owner, held) {
+			backing++
 		}
 	}
-	if behind <= x.o.Voters/2 {
-		return fmt.Sprintf("cover: %s believes that it holds %s, and %d of %d voters stand by that", x.names[n], keyNames[k], behind, x.o.Voters)
+	if backing <= x.o.Voters/2 {
+		return fmt.Sprintf("validity: %s believes that it holds %s, and %d of %d voters stand by that", x.names[n], keyNames[k], backing, x.o.Voters)
 	}
 	return ""
 }
 
-func (l *local) binds(k int, owner vote.SessionID, held *claim) bool {
+func (l *local) backs(k int, owner vote.SessionID, held *claim) bool {
 	for _, b := range l.votes[k] {
 		if b.owner == owner && b.number == held.number && b.slot == held.slot && b.until >= held.until &&
 			(b.mode == held.mode || b.mode == vote.Exclusive && held.mode == vote.Shared) {

@@ -17,13 +17,13 @@ import (
 // local is one state of one node. A local is immutable: the next state is computed on a copy of the
 // host.
 type local struct {
-	host  *host             // nil while not needed; see locals.copy
-	after occurrence        // the first path to this state
-	main  uint64            // hash of the state not tied to a voter
-	cols  [maxVoters]uint64 // and of the state about each voter
-	users [maxKeys]user     // of a client
-	votes [maxKeys][]bond   // of a voter; see Options.Cover
-	quiet vote.Instant      // and the end of the voter's startup quarantine, at least
+	host  *host                  // nil while not needed; see locals.copy
+	after occurrence             // the first path to this state
+	main  uint64                 // hash of the state not tied to a voter
+	cols  [maxVoters]uint64      // and of the state about each voter
+	users [maxKeys]user          // of a client
+	votes [maxKeys][]backingVote // of a voter; see Options.Validity
+	quiet vote.Instant           // and the end of the voter's startup quarantine, at least
 }
 
 type occasionKind uint8
@@ -138,7 +138,7 @@ func (l *locals) intern(h *host, after occurrence) uint32 {
 	node := int(after.on.node)
 	e := l.x.encode(h, node, after.on.tick)
 	st := local{host: h, after: after, users: h.users, main: digest(e.main)}
-	l.x.look(h, &st)
+	l.x.recordVotes(h, &st)
 	key := make([]byte, 0, 8*(maxVoters+1))
 	key = append(key, byte(node))
 	for i := range l.x.o.Voters {

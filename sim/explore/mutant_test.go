@@ -42,7 +42,7 @@ var mutants = []struct {
 	{"an answer that only adds", shared(broken.OnlyAdds), Options{
 		Apart: true, Locks: []int{1, 1}, Ticks: 4, Breaks: 5, Prompt: true, Keep: true, Crash: []string{}, Begin: acrossCuts,
 	}, []string{"lock x k", "break x b, x knows", "lock y k"}},
-	{"session cover by any majority", shared(broken.AnyMajority), Options{
+	{"session validity by any majority", shared(broken.AnyMajority), Options{
 		Apart: true, Locks: []int{1, 1}, Ticks: 5, Breaks: 2, Crashes: 1, Prompt: true, Keep: true, Break: []string{"x-b", "x-c"}, Crash: []string{"c"},
 		Begin: []string{"break x c, x knows"},
 	}, []string{"lock x k", "lock y k"}},
@@ -92,8 +92,8 @@ var mutants = []struct {
 		Apart: true, Locks: []int{1, 1}, Modes: readers[:2], Breaks: 2, Late: 2, Prompt: true, Break: []string{"x-c", "y-c"},
 		Begin: []string{"break x c, x knows", "break y c, y knows"},
 	}, nil},
-	{"session cover by any majority, of readers", shared(broken.AnyMajority), Options{
-		Apart: true, Locks: []int{1, 1}, Modes: readers[:2], Ticks: 3, Breaks: 2, Crashes: 1, Prompt: true, Keep: true, Cover: true, Break: []string{"x-b", "x-c"},
+	{"session validity by any majority, of readers", shared(broken.AnyMajority), Options{
+		Apart: true, Locks: []int{1, 1}, Modes: readers[:2], Ticks: 3, Breaks: 2, Crashes: 1, Prompt: true, Keep: true, Validity: true, Break: []string{"x-b", "x-c"},
 		Crash: []string{"c"}, Begin: []string{"break x c, x knows"},
 	}, []string{"lock x k"}},
 	{"release without owner check", shared(broken.ReleasesAny), Options{Apart: true, Locks: []int{1, 2}, Prompt: true, Abandon: true}, nil},

@@ -82,10 +82,10 @@ type Options struct {
 	Try     bool // requests may be TryLocks
 	Cold    bool // begin at the first start of all nodes, rather than when all voters count
 
-	// Cover has the judge inspect the voters, too: the voters behind a lease must back the lease
-	// for as long as its holder believes in it. Two readers with uncovered leases cause no visible
+	// Validity has the judge inspect the voters, too: the voters behind a lease must back the lease
+	// for as long as its holder believes in it. Two readers with leases that no majority backs cause no visible
 	// harm, so checks of the users alone would miss them.
-	Cover bool
+	Validity bool
 	// Served requires that every waiting request is served, or turned away, if there are no faults
 	// from then on: all late messages arrive, crashed nodes start, holders release their leases,
 	// and time passes.

@@ -58,9 +58,9 @@ func init() {
 		"quorum.peer.conn": ifUp, "quorum.peer.sent": ifUp, "quorum.peer.received": ifUp, "quorum.peer.digest": ifUp,
 		"quorum.peer.earlyAcks": ifUp, "quorum.peer.syncAnswer": ifUp, "quorum.peer.refreshed": ifUp, "quorum.peer.lastReceived": ifUp,
 		"quorum.peer.counting": ifAnswered,
-		// An expired session cover covers nothing, whatever its session was.
-		"quorum.peer.validity": when(covers),
-		"quorum.peer.gen":      when(func(e *encoder, p reflect.Value) bool { return covers(e, p) || up(e, p) && is(p, "answered") }),
+		// A session validity that is over backs nothing, whatever its session was.
+		"quorum.peer.validity": when(isValid),
+		"quorum.peer.gen":      when(func(e *encoder, p reflect.Value) bool { return isValid(e, p) || up(e, p) && is(p, "answered") }),
 		"quorum.peer.syncSent": ifUnanswered, // later messages on the stream were sent later
 		"lease.session.conn":   ifLinked, "lease.session.syncing": ifLinked, "lease.session.listed": ifLinked,
 		"lease.session.complete": ifLinked, "lease.session.processed": ifLinked, "lease.session.pushed": ifLinked,
@@ -116,7 +116,7 @@ func init() {
 		"quorum.request.contended": skip,
 
 		// The shell's own copy of the validity in quorum.group.
-		"explore.claim.group": skip, "explore.host.covers": skip,
+		"explore.claim.group": skip, "explore.host.validUntil": skip,
 	}
 
 	// The representation of data, chosen only to save memory or time, is no part of a state: these
@@ -185,7 +185,7 @@ func get(v reflect.Value, name string) reflect.Value {
 
 func is(in reflect.Value, name string) bool { return get(in, name).Bool() }
 
-func covers(e *encoder, p reflect.Value) bool {
+func isValid(e *encoder, p reflect.Value) bool {
 	return get(get(p, "validity"), "newest").Int() > int64(e.now)
 }
 
@@ -380,7 +380,7 @@ func reminders(e *encoder, _, v reflect.Value) {
 	}
 }
 
-// pendings writes the ballots that wait for cover, in the order in which they will be judged.
+// pendings writes the ballots that wait for their validity, in the order in which they will be judged.
 func pendings(e *encoder, _, v reflect.Value) {
 	for i := range v.Len() {
 		// The state 0 is statePending.

@@ -175,7 +175,7 @@ func TestAViolationIsReported(t *testing.T) {
 	if err := s.run(t.Context(), &out, io.Discard); !errors.Is(err, errViolated) {
 		t.Fatalf("it ends with %v\n%s", err, out.String())
 	}
-	for _, want := range []string{"VIOLATED", "VIOLATION of cover: a believes that it holds k, and 1 of 3 voters stand by that\n  1  ", "crash ", "start "} {
+	for _, want := range []string{"VIOLATED", "VIOLATION of validity: a believes that it holds k, and 1 of 3 voters stand by that\n  1  ", "crash ", "start "} {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("the report lacks %q:\n%s", want, out.String())
 		}

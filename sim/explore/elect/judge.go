@@ -8,9 +8,9 @@ import (
 	"github.com/lockmesh/lockmesh/internal/vote"
 )
 
-// covers reports whether the voters for which some holds are a majority, and in a joint electorate
-// a majority of both halves. On purpose covers doesn't share the machine's code.
-func covers(e *vote.Electorate, some func(i int) bool) bool {
+// isMajority reports whether the voters for which some holds are a majority, and in a joint electorate
+// a majority of both halves. On purpose isMajority doesn't share the machine's code.
+func isMajority(e *vote.Electorate, some func(i int) bool) bool {
 	return most(e.Voters, some) && (len(e.Old) == 0 || most(e.Old, some))
 }
 
@@ -114,7 +114,7 @@ func (x *explorer) judgeWord(w *world, i int, m *vote.Message) (wrong string) {
 		if before != 0 && slices.Equal(e.Electorate.Voters, x.values[before].Old) {
 			return ""
 		}
-		if before == 0 || !covers(&x.values[before], func(j int) bool { return w.nodes[j].joined == 2 }) {
+		if before == 0 || !isMajority(&x.values[before], func(j int) bool { return w.nodes[j].joined == 2 }) {
 			return fmt.Sprintf("%s ends the joint electorate before majorities of both halves have applied it for as long as the drain", nodeName(i))
 		}
 	}

@@ -7,7 +7,7 @@
 // many states. A voter keeps its vote for an acknowledged client for two ticks. Like
 // quorum.Requester, a client counts an acknowledgement under the voter's version, if the voter's
 // version is the newest known to the client or the version before. The client holds the lock while
-// covered by a majority under either version. The drain is two ticks, too.
+// backed by a majority under either version. The drain is two ticks, too.
 //
 // Decisions about electorates are the subject of package elect. Here the joint version is decided
 // at any time, and the final version at any time after the drain; or, with Options.Back, the old

@@ -50,7 +50,7 @@ type voter struct {
 	seen    bool  // the voter was seen applying the joint electorate while counting
 }
 
-// client is a client, with its cover.
+// client is a client, with the acknowledgements that back it.
 type client struct {
 	known          uint8
 	newest, before [maxVoters]uint8
@@ -161,7 +161,7 @@ func (m *model) set(holds func(i int) bool) (all quorum.Set) {
 	return all
 }
 
-// holds reports whether a client is covered by a majority, under the newest electorate known to the
+// holds reports whether a client is backed by a majority, under the newest electorate known to the
 // client or the one before.
 func (m *model) holds(s *state, c int) bool {
 	k := &s.clients[c]

@@ -6,23 +6,23 @@ import (
 	"github.com/lockmesh/lockmesh/internal/vote"
 )
 
-// booksCheck demands that voters and requesters agree on the requests between them.
-type booksCheck struct{ w *World }
+// digestCheck demands that voters and requesters agree on the requests between them.
+type digestCheck struct{ w *World }
 
-// checkBooks demands that every acknowledgement's digest of requests and votes matches the
+// checkDigests demands that every acknowledgement's digest of requests and votes matches the
 // requester's expected digest. After a mismatch the requester resyncs, so messages lost or
 // reordered on an open connection would cost users no more than a refresh and show nowhere else.
-func (bc *booksCheck) checkBooks(p *process) {
-	if n := p.m.Requester().Counters().Mismatches; n > 0 && !p.forgot && !bc.w.judge.twins {
-		bc.w.judge.violate(checkBooks, "%d acknowledgements told %s of other requests and votes than it knows of", n, p.host.alias)
+func (dc *digestCheck) checkDigests(p *process) {
+	if n := p.m.Requester().Counters().Mismatches; n > 0 && !p.forgot && !dc.w.judge.twins {
+		dc.w.judge.violate(checkDigests, "%d acknowledgements told %s of other requests and votes than it knows of", n, p.host.alias)
 	}
 }
 
-// hearsOfTheForgotten records that a voter refers to a request that ended more than a TTL ago. A
+// receivesForgotten records that a voter refers to a request that ended more than a TTL ago. A
 // requester forgets a request by then, whether voters have confirmed its end or not, so the message
 // can't enter the requester's expected digest. Such messages are rare and cost a resync: a
 // message to one voter may be in flight for seconds, while refreshes pass.
-func (p *process) hearsOfTheForgotten(now Moment, m *vote.Message) {
+func (p *process) receivesForgotten(now Moment, m *vote.Message) {
 	if p.forgot || m.Kind.ToVoter() || m.Kind.Urgent() || m.Number == 0 || int(m.Number) >= len(p.asked) {
 		return
 	}
