@@ -41,5 +41,5 @@ func (ic *idleCheck) checkIdle(k *lockKey) {
 
 // idleAtMost is how long a key may have room while a request waits; see [check.Idle].
 func (ic *idleCheck) idleAtMost() time.Duration {
-	return 2*ic.w.opt.MaxTTL/vote.RefreshesPerTTL + vote.Margin(ic.w.opt.MaxTTL) + 8*ic.w.order.slowestTrip() + ic.w.opt.MaxTTL/20 + ic.w.net.lingersAtMost()
+	return 2*ic.w.opt.MaxTTL/vote.RefreshesPerTTL + vote.Margin(ic.w.opt.MaxTTL) + 8*ic.w.order.slowestTrip() + ic.w.opt.MaxTTL/20 + ic.w.net.coalescingAtMost()
 }

@@ -70,11 +70,11 @@ func (rc *refusalCheck) checkGivenUp(r *Request, told quorum.Wait) {
 // hadCompetitor reports whether there is another request for a request's key, or was one that a
 // voter may still know of: a session, a delay, and the messages in flight.
 func (rc *refusalCheck) hadCompetitor(r *Request) bool {
-	linger := rc.w.lingers()
+	remembered := rc.w.rememberedFor()
 	for _, p := range rc.w.judge.bySession {
 		if slices.ContainsFunc(p.asked[1:], func(o *Request) bool {
 			return o.key == r.key && o != r &&
-				(o.State < Failed || o.State == Releasing || o.Ended+linger >= rc.w.Now())
+				(o.State < Failed || o.State == Releasing || o.Ended+remembered >= rc.w.Now())
 		}) {
 			return true
 		}

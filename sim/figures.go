@@ -17,9 +17,9 @@ type Figures struct {
 	Delivered uint64
 	Local     uint64 // messages within a node
 
-	Lingered     uint64 // messages queued at the sender to travel with others
-	LingeredOut  uint64 // of these, queued for as long as allowed
-	LingeredLost uint64 // of these, queued until the connection was gone
+	Coalesced         uint64 // messages queued at the sender to travel with others
+	CoalescedUntilDue uint64 // of these, queued for as long as allowed
+	CoalescedLost     uint64 // of these, queued until the connection was gone
 
 	Requests     uint64
 	Acquisitions uint64

@@ -17,13 +17,13 @@ type histories struct {
 
 func (hs *histories) setUp() {
 	if o := &hs.w.opt; o.History {
-		hs.hist = &check.History{Report: hs.w.judge.violate, Rests: 2*o.MaxTTL + servedFixed, Lingers: hs.w.lingers()}
+		hs.hist = &check.History{Report: hs.w.judge.violate, Rests: 2*o.MaxTTL + servedFixed, Remembered: hs.w.rememberedFor()}
 	}
 }
 
-// lingers returns for how long a voter may know of an ended lease: a session, a delay, and the
+// rememberedFor returns for how long a voter may know of an ended lease: a session, a delay, and the
 // messages in flight.
-func (w *World) lingers() time.Duration { return 4*w.opt.MaxTTL + servedFixed }
+func (w *World) rememberedFor() time.Duration { return 4*w.opt.MaxTTL + servedFixed }
 
 // granted records a lock call that has returned.
 func (hs *histories) granted(r *Request, excused bool) {

@@ -397,7 +397,7 @@ func (nw *network) send(p *process, o *vote.Outbound) {
 	}
 	nw.w.faults.springs(p.host, o.Message.Kind, true)
 	if o.Later && which == ordered && nw.w.opt.Coalesce > 0 {
-		nw.linger(p, l, c.side, f)
+		nw.coalesce(p, l, c.side, f)
 		return
 	}
 	nw.carry(l, c.side)
@@ -529,7 +529,7 @@ func (nw *network) forget(l *link, side uint8) *process {
 	e := &l.ends[side]
 	p := e.p
 	e.open = false
-	nw.unsaid(l, side)
+	nw.dropQueued(l, side)
 	p.conns[e.conn] = connection{}
 	if side == 0 && !p.dead {
 		d := &p.dials[l.voter]

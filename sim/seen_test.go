@@ -15,18 +15,18 @@ func inspecting(o Options) Options {
 	return o
 }
 
-// TestSwarmLooks has nodes inspect keys amid all faults, and demands that inspections show all
+// TestSwarmInspections has nodes inspect keys amid all faults, and demands that inspections show all
 // calls completed before.
 func TestSwarmInspections(t *testing.T) {
 	swarm(t, 24, func(seed uint64) Options { return inspecting(Draw(seed)) }, inspectedEnough(t))
 }
 
-// TestLooksWhereWordsLinger does the same with write coalescing.
+// TestInspectionsWithCoalescing does the same with write coalescing.
 func TestInspectionsWithCoalescing(t *testing.T) {
-	swarm(t, 8, func(seed uint64) Options { return inspecting(lingering(Draw(seed))) }, inspectedEnough(t))
+	swarm(t, 8, func(seed uint64) Options { return inspecting(coalescing(Draw(seed))) }, inspectedEnough(t))
 }
 
-// TestLooksWhereTheElectorateChanges does the same with dynamic membership.
+// TestInspectionsWhereTheElectorateChanges does the same with dynamic membership.
 func TestInspectionsWhereTheElectorateChanges(t *testing.T) {
 	swarm(t, 12, func(seed uint64) Options { return inspecting(DrawDynamic(seed)) }, inspectedEnough(t))
 }

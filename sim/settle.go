@@ -37,7 +37,7 @@ func (w *World) Settle() error {
 	w.load.drain()
 	waiting := w.load.waiting
 	trip := 2 * w.opt.Net.Most * time.Duration(100+w.opt.Net.Jitter) / 100
-	limit := servedTTLs*w.opt.MaxTTL + servedFixed + time.Duration(waiting)*(servedEach+servedTrips*trip+w.net.lingersAtMost())
+	limit := servedTTLs*w.opt.MaxTTL + servedFixed + time.Duration(waiting)*(servedEach+servedTrips*trip+w.net.coalescingAtMost())
 	limit += w.population.rebirthLimit() + w.conversion.settlesLater()
 	start := w.Now()
 	if !w.RunUntil(limit, func() bool { return w.load.waiting == 0 }) && w.failed == nil {

@@ -58,9 +58,9 @@ func TestWatchesAmidFaults(t *testing.T) {
 	swarm(t, sampled.Count(8, 16), func(seed uint64) Options { return watched(Draw(seed)) }, watchedEnough(t))
 }
 
-// TestWatchesWhereWordsLinger does the same with write coalescing.
+// TestWatchesWithCoalescing does the same with write coalescing.
 func TestWatchesWithCoalescing(t *testing.T) {
-	swarm(t, 8, func(seed uint64) Options { return watched(lingering(Draw(seed))) }, watchedEnough(t))
+	swarm(t, 8, func(seed uint64) Options { return watched(coalescing(Draw(seed))) }, watchedEnough(t))
 }
 
 // TestWatchesWhereTheElectorateChanges does the same with dynamic membership. Every other world has

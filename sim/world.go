@@ -221,20 +221,20 @@ type process struct {
 type eventKind uint8
 
 const (
-	eventNone        eventKind = iota
-	eventRun                   // f
-	eventTick                  // p
-	eventArrive                // l, side (sender), lane: the front frame reaches the other machine
-	eventRead                  // the same for a frame that arrived while the process was stopped
-	eventLearn                 // l, side: this end learns that the connection is gone
-	eventDial                  // p, n: a voter is to be dialed
-	eventSyn                   // l: a dial reaches the voter's machine
-	eventUp                    // p, l: the voter's answer to a dial
-	eventDialFail              // p, l
-	eventDialTimeout           // p, l
-	eventClient                // p, n (plan and client number): a client carries out its plan
-	eventAsk                   // p, n: a client makes request n of Load.Asks
-	eventLinger                // p (sender), l, side, n (turn): a queue of delayed messages is due
+	eventNone           eventKind = iota
+	eventRun                      // f
+	eventTick                     // p
+	eventArrive                   // l, side (sender), lane: the front frame reaches the other machine
+	eventRead                     // the same for a frame that arrived while the process was stopped
+	eventLearn                    // l, side: this end learns that the connection is gone
+	eventDial                     // p, n: a voter is to be dialed
+	eventSyn                      // l: a dial reaches the voter's machine
+	eventUp                       // p, l: the voter's answer to a dial
+	eventDialFail                 // p, l
+	eventDialTimeout              // p, l
+	eventClient                   // p, n (plan and client number): a client carries out its plan
+	eventAsk                      // p, n: a client makes request n of Load.Asks
+	eventCoalescingEnds           // p (sender), l, side, n (flushes): a queue of delayed messages is due
 )
 
 // event is a future event. An event with p is lost when the process crashes, and waits while the
@@ -540,8 +540,8 @@ func (w *World) step(e event) {
 		w.load.act(e.p, e.n)
 	case eventAsk:
 		w.load.askOnce(e.p, int(e.n))
-	case eventLinger:
-		w.net.lingered(e.l, e.side, e.n)
+	case eventCoalescingEnds:
+		w.net.coalescingEnds(e.l, e.side, e.n)
 	}
 }
 

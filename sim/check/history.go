@@ -30,8 +30,8 @@ type History struct {
 	Report Report
 	// Rests is how long after the end of all faults a voter may know of a dead process's session.
 	Rests time.Duration
-	// Lingers is how long a voter may know of a lease that is over.
-	Lingers time.Duration
+	// Remembered is how long a voter may know of a lease that is over.
+	Remembered time.Duration
 
 	ops []porcupine.Operation
 	// open lists unconfirmed operations: they took effect before the next grant excluded by them.
@@ -287,7 +287,7 @@ func (h *History) checkTaken(taken []porcupine.Operation, all iter.Seq[*Lease]) 
 			}
 			end := o.Ended
 			if o.State != Released || !o.Confirmed || o.MinHold > 0 {
-				end += h.Lingers
+				end += h.Remembered
 			}
 			return o.State < Failed || o.State == Releasing || int64(end) >= t.Call
 		}

@@ -145,7 +145,7 @@ func suites() []*suite {
 		},
 		&suite{
 			name: "fixed worlds", pkg: "sim", guards: core,
-			args: slices.Concat(quick, []string{"-test.run", "^TestSwarm(Lingering)?$"}),
+			args: slices.Concat(quick, []string{"-test.run", "^TestSwarm(Coalescing)?$"}),
 			env:  []string{"LOCKMESH_SIM_SEEDS=12", "LOCKMESH_SIM_SECONDS=20"},
 		},
 		&suite{

@@ -24,8 +24,8 @@ import (
 	"github.com/lockmesh/lockmesh/sim"
 )
 
-// lingering returns a draw whose worlds also keep messages in queues.
-func lingering(draw func(uint64) sim.Options) func(uint64) sim.Options {
+// coalescing returns a draw whose worlds also keep messages in queues.
+func coalescing(draw func(uint64) sim.Options) func(uint64) sim.Options {
 	return func(seed uint64) sim.Options {
 		o := draw(seed)
 		o.DrawCoalescing()
@@ -48,11 +48,11 @@ var swarms = []struct {
 	draw func(seed uint64) sim.Options
 }{
 	{"fixed", sim.Draw},
-	{"fixed-lingering", lingering(sim.Draw)},
+	{"fixed-lingering", coalescing(sim.Draw)},
 	{"beyond", sim.DrawBeyond},
-	{"beyond-lingering", lingering(sim.DrawBeyond)},
+	{"beyond-lingering", coalescing(sim.DrawBeyond)},
 	{"dynamic", sim.DrawDynamic},
-	{"dynamic-lingering", lingering(sim.DrawDynamic)},
+	{"dynamic-lingering", coalescing(sim.DrawDynamic)},
 	{"lists", sim.DrawLists},
 	{"pieces", inPieces(sim.Draw)},
 	{"dynamic-pieces", inPieces(sim.DrawDynamic)},

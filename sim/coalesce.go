@@ -11,28 +11,28 @@ import (
 
 // queued holds the delayed messages of one side of a link.
 type queued struct {
-	frames [][]byte
-	turn   uint64 // how often the queue was emptied; a timer of an earlier turn is void
+	frames  [][]byte
+	flushes uint64 // how often the queue was emptied; an earlier timer is void
 }
 
-// linger queues a frame. The first frame in the queue starts the timer that empties the queue.
-func (nw *network) linger(p *process, l *link, side uint8, f []byte) {
+// coalesce queues a frame. The first frame in the queue starts the timer that empties the queue.
+func (nw *network) coalesce(p *process, l *link, side uint8, f []byte) {
 	q := &l.queued[side]
 	if len(q.frames) == 0 {
-		nw.w.push(event{at: nw.w.now.Add(nw.w.opt.Coalesce), kind: eventLinger, p: p, l: l, side: side, n: q.turn})
+		nw.w.push(event{at: nw.w.now.Add(nw.w.opt.Coalesce), kind: eventCoalescingEnds, p: p, l: l, side: side, n: q.flushes})
 	}
 	q.frames = append(q.frames, f)
-	nw.w.fig.Lingered++
+	nw.w.fig.Coalesced++
 }
 
-// lingered empties the queue when its timer fires, unless the queue was emptied since the timer
+// coalescingEnds empties the queue when its timer fires, unless the queue was emptied since the timer
 // started.
-func (nw *network) lingered(l *link, side uint8, turn uint64) {
+func (nw *network) coalescingEnds(l *link, side uint8, flushes uint64) {
 	q := &l.queued[side]
-	if q.turn != turn {
+	if q.flushes != flushes {
 		return
 	}
-	nw.w.fig.LingeredOut += uint64(len(q.frames))
+	nw.w.fig.CoalescedUntilDue += uint64(len(q.frames))
 	nw.carry(l, side)
 }
 
@@ -43,7 +43,7 @@ func (nw *network) carry(l *link, side uint8) {
 		return
 	}
 	if l.delivery != delivers { // the link is broken, and this side doesn't know yet
-		nw.unsaid(l, side)
+		nw.dropQueued(l, side)
 		nw.reset(l, side)
 		return
 	}
@@ -53,10 +53,10 @@ func (nw *network) carry(l *link, side uint8) {
 	q.empty()
 }
 
-// unsaid drops the queued messages.
-func (nw *network) unsaid(l *link, side uint8) {
+// dropQueued drops the queued messages.
+func (nw *network) dropQueued(l *link, side uint8) {
 	q := &l.queued[side]
-	nw.w.fig.LingeredLost += uint64(len(q.frames))
+	nw.w.fig.CoalescedLost += uint64(len(q.frames))
 	nw.spare = append(nw.spare, q.frames...)
 	q.empty()
 }
@@ -64,7 +64,7 @@ func (nw *network) unsaid(l *link, side uint8) {
 func (q *queued) empty() {
 	clear(q.frames)
 	q.frames = q.frames[:0]
-	q.turn++
+	q.flushes++
 }
 
 // DrawCoalescing draws from a world's seed how long messages may wait in queues: from half a
@@ -81,10 +81,10 @@ func (o *Options) DrawCoalescing() {
 	o.Coalesce = (draws{o.Seed, "draw"}).pick("linger", all[:]...)
 }
 
-// lingersAtMost returns how much queues add to the time from one holder to the next. If a voter
+// coalescingAtMost returns how much queues add to the time from one holder to the next. If a voter
 // among the first that were contacted doesn't answer, the release may wait in a queue on its way to
 // another voter, and so may the request before it.
-func (nw *network) lingersAtMost() time.Duration { return 2 * nw.w.opt.Coalesce }
+func (nw *network) coalescingAtMost() time.Duration { return 2 * nw.w.opt.Coalesce }
 
 // DrawTurn draws from a world's seed how small the pieces are in which nodes make syncs and take in
 // answers.

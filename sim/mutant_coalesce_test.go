@@ -10,31 +10,31 @@ import (
 	"github.com/lockmesh/lockmesh/quorum"
 )
 
-// lingerMutants break the rules of write coalescing, and lineMutants the rules of hand-offs.
+// coalescingMutants break the rules of write coalescing, and handOffMutants the rules of hand-offs.
 var (
-	lingerMutants = []mutant{
+	coalescingMutants = []mutant{
 		{
-			name: "a message overtakes those that linger", build: queues(false), scenario: releasesLinger, options: Options{Clients: 1, Coalesce: clumsyLinger},
+			name: "a message overtakes the queued ones", build: queues(false), scenario: releasesCoalesce, options: Options{Clients: 1, Coalesce: clumsyCoalescing},
 			unseen: healed,
 		},
 		{
-			name: "lingering messages forgotten when another is sent at once", build: queues(true), scenario: releasesLinger,
-			options: Options{Clients: 1, Coalesce: clumsyLinger}, unseen: healed,
+			name: "queued messages forgotten when another is sent at once", build: queues(true), scenario: releasesCoalesce,
+			options: Options{Clients: 1, Coalesce: clumsyCoalescing}, unseen: healed,
 		},
 		{
 			name: "only a majority is ever asked", build: asksTheFirst, scenario: oneOfTheFirstIsSilent,
 			options: Options{Clients: 1},
 		},
 	}
-	lineMutants = []mutant{
+	handOffMutants = []mutant{
 		{name: "a lease handed off though another node waits", build: hearsNoWish, scenario: passedOverInALine, options: Options{Clients: 2}},
 		{name: "a lease that is handed off keeps its token", build: passesTokens, scenario: passedOn, options: Options{Clients: 1}},
 	}
 )
 
 const (
-	clumsyLinger = 50 * time.Millisecond
-	healed       = "the next acknowledgement shows it, and both sides resync: it costs a refresh"
+	clumsyCoalescing = 50 * time.Millisecond
+	healed           = "the next acknowledgement shows it, and both sides resync: it costs a refresh"
 )
 
 // clumsy is a node in a shell with write coalescing and faulty queues.
@@ -79,7 +79,7 @@ func (c *clumsy) Next(now vote.Now) time.Duration {
 		c.due = 0
 		return next
 	case c.due == 0:
-		c.due = now.Fast.Add(clumsyLinger)
+		c.due = now.Fast.Add(clumsyCoalescing)
 	}
 	return min(next, c.due.Sub(now.Fast))
 }
@@ -95,18 +95,18 @@ func (c *clumsy) Tick(now vote.Now) {
 	c.Machine.Tick(now)
 }
 
-// releasesLinger has x1 hold a key until all voters know of the lease, and request the key again
+// releasesCoalesce has x1 hold a key until all voters know of the lease, and request the key again
 // while the release is queued for one voter. The repetitions place a refresh of x1's sessions at
 // each moment of the exchange.
-func releasesLinger(w *World) {
+func releasesCoalesce(w *World) {
 	for range 40 {
 		r := w.Script.Lock("x1", "k")
-		w.Run(clumsyLinger + 7*time.Millisecond)
+		w.Run(clumsyCoalescing + 7*time.Millisecond)
 		w.Script.Release(r)
 		again := w.Script.Lock("x1", "k")
-		w.Run(clumsyLinger)
+		w.Run(clumsyCoalescing)
 		w.Script.Release(again)
-		w.Run(clumsyLinger)
+		w.Run(clumsyCoalescing)
 	}
 }
 

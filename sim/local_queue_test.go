@@ -31,9 +31,9 @@ func TestWhoWaitsElsewhereIsKnownWithTheVote(t *testing.T) {
 // crowd is a mesh of three voters, a millisecond apart, with a number of callers on each node. All
 // callers want one key all the time, and hold the key for a millisecond.
 type crowd struct {
-	w     *World
-	by    map[string]int // how often each node was served
-	words int            // messages between nodes
+	w        *World
+	by       map[string]int // how often each node was served
+	messages int            // messages between nodes
 }
 
 func newCrowd(alone bool, callers map[string]int) *crowd {
@@ -65,13 +65,13 @@ func (c *crowd) Ended(r *Request) {
 // Sent counts the messages that locks cost, without the refresh lane.
 func (c *crowd) Sent(_, _ vote.SessionID, m *vote.Message, between bool) {
 	if between && !m.Kind.Urgent() {
-		c.words++
+		c.messages++
 	}
 }
 
-// TestALineIsFasterAndStarvesNobody shows that a local queue is faster where the callers of one
+// TestALocalQueueIsFasterAndStarvesNobody shows that a local queue is faster where the callers of one
 // node contend, and that a caller on another node is served as often as without the local queue.
-func TestALineIsFasterAndStarvesNobody(t *testing.T) {
+func TestALocalQueueIsFasterAndStarvesNobody(t *testing.T) {
 	t.Parallel()
 	run := func(alone bool, a, b int) *crowd {
 		c := newCrowd(alone, map[string]int{"a": a, "b": b})
@@ -81,14 +81,14 @@ func TestALineIsFasterAndStarvesNobody(t *testing.T) {
 		}
 		return c
 	}
-	line, alone := run(false, 16, 0), run(true, 16, 0)
-	t.Logf("16 callers of one node for 10 s: %d leases, %d words; each for itself: %d leases, %d words", line.by["a"], line.words, alone.by["a"], alone.words)
-	if line.by["a"] < 2*alone.by["a"] || line.words*alone.by["a"] > alone.words*line.by["a"]/5 {
-		t.Error("a line gains less than it should")
+	queued, alone := run(false, 16, 0), run(true, 16, 0)
+	t.Logf("16 callers of one node for 10 s: %d leases, %d messages; each for itself: %d leases, %d messages", queued.by["a"], queued.messages, alone.by["a"], alone.messages)
+	if queued.by["a"] < 2*alone.by["a"] || queued.messages*alone.by["a"] > alone.messages*queued.by["a"]/5 {
+		t.Error("a local queue gains less than it should")
 	}
-	line, alone = run(false, 16, 1), run(true, 16, 1)
-	t.Logf("16 callers on a and 1 on b: %v; each for itself: %v", line.by, alone.by)
-	if line.by["b"] < alone.by["b"] || line.by["a"] < alone.by["a"] {
-		t.Error("somebody is served less often because of a line")
+	queued, alone = run(false, 16, 1), run(true, 16, 1)
+	t.Logf("16 callers on a and 1 on b: %v; each for itself: %v", queued.by, alone.by)
+	if queued.by["b"] < alone.by["b"] || queued.by["a"] < alone.by["a"] {
+		t.Error("a caller is served less often because of a local queue")
 	}
 }
