@@ -85,10 +85,10 @@ func TestOnlyWhatDidHarmCounts(t *testing.T) {
 		switch f {
 		case fault.Ring:
 			a.Hosts = []string{"x1", "a", "b", "c"}
-		case fault.Full, fault.Refuse, fault.Gossip, fault.Ambush: // fire with some values of Luck
+		case fault.Full, fault.Refuse, fault.Gossip, fault.Ambush: // fire with some values of Seed
 			a.For, tries = 100*time.Millisecond, 20
 		}
-		for ; a.Luck < tries && w.Figures().Fired[f] == 0; a.Luck++ {
+		for ; a.Seed < tries && w.Figures().Fired[f] == 0; a.Seed++ {
 			w.faults.Do(a)
 			w.Run(2 * time.Second)
 		}

@@ -56,12 +56,12 @@ const (
 // judge is the world's own knowledge: which leases the nodes believe in, and which messages the
 // voters have sent.
 type judge struct {
-	w         *World
-	lockKeys  []*lockKey
-	byName    map[vote.Key]*lockKey
-	bySession map[vote.SessionID]*process
-	twins     bool            // two processes share one name, so alarms are expected
-	deaf      map[string]bool // checks disabled by a test, to see whether others notice
+	w             *World
+	lockKeys      []*lockKey
+	byName        map[vote.Key]*lockKey
+	bySession     map[vote.SessionID]*process
+	hasDuplicates bool            // two processes share one name, so alarms are expected
+	deaf          map[string]bool // checks disabled by a test, to see whether others notice
 }
 
 // lockKey is a key from the world's point of view.
@@ -83,7 +83,7 @@ type lockKey struct {
 
 func (j *judge) setUp() {
 	j.w.histories.setUp()
-	j.w.resources.resourceLuck = rand.New(j.w.chance("resource"))
+	j.w.resources.rng = rand.New(j.w.chance("resource"))
 	j.byName = make(map[vote.Key]*lockKey)
 	j.bySession = make(map[vote.SessionID]*process)
 }
@@ -145,7 +145,7 @@ func (j *judge) onEvent(p *process, e *quorum.Event) {
 		// A message of an incarnation long dead may arrive so late that a voter takes the sender
 		// for a duplicate process and reports an alarm. But no process may be told to be the
 		// duplicate.
-		if !j.twins && !strings.HasPrefix(e.Text, "two processes") && !j.w.ofLists(e.Text) && !j.w.population.countedAlarm(e.Text) && !j.w.dynamic.diskAlarm(p, e.Text) && !j.w.mayBeLate(e.Text) {
+		if !j.hasDuplicates && !strings.HasPrefix(e.Text, "two processes") && !j.w.ofLists(e.Text) && !j.w.population.countedAlarm(e.Text) && !j.w.dynamic.diskAlarm(p, e.Text) && !j.w.mayBeLate(e.Text) {
 			j.violate(checkAlarm, "%s: %s", p.host.alias, e.Text)
 		}
 		return

@@ -13,7 +13,7 @@ type digestCheck struct{ w *World }
 // requester's expected digest. After a mismatch the requester resyncs, so messages lost or
 // reordered on an open connection would cost users no more than a refresh and show nowhere else.
 func (dc *digestCheck) checkDigests(p *process) {
-	if n := p.m.Requester().Counters().Mismatches; n > 0 && !p.forgot && !dc.w.judge.twins {
+	if n := p.m.Requester().Counters().Mismatches; n > 0 && !p.forgot && !dc.w.judge.hasDuplicates {
 		dc.w.judge.violate(checkDigests, "%d acknowledgements told %s of other requests and votes than it knows of", n, p.host.alias)
 	}
 }

@@ -17,7 +17,7 @@ type idleCheck struct {
 // no request for the key has changed its state for a period.
 func (ic *idleCheck) checkIdle(k *lockKey) {
 	idle := check.Idle{AtMost: ic.idleAtMost()}
-	if len(k.waits) == 0 || ic.w.opt.TokensOnly || ic.w.judge.twins || ic.w.now < k.changed.Add(idle.AtMost) {
+	if len(k.waits) == 0 || ic.w.opt.TokensOnly || ic.w.judge.hasDuplicates || ic.w.now < k.changed.Add(idle.AtMost) {
 		return
 	}
 	well := ic.w.order.wellSince()

@@ -41,7 +41,7 @@ func (rc *refusalCheck) checkRefusal(r *Request) {
 // something is or was wrong.
 func (rc *refusalCheck) checkGivenUp(r *Request, told quorum.Wait) {
 	o := &rc.w.opt
-	if o.TokensOnly || rc.w.judge.twins {
+	if o.TokensOnly || rc.w.judge.hasDuplicates {
 		return
 	}
 	switch told.Reason {

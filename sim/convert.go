@@ -289,9 +289,9 @@ func DrawFromFixed(seed uint64) Options {
 		o.Faults.Weights[f] = min(every[f], 1)
 	}
 	w := &o.Faults.Weights
-	w[fault.Proposal], w[fault.Strike] = d.pickInt("weight/Proposal", 0, 2, 4), d.pickInt("weight/Strike", 0, 2, 4)
+	w[fault.Proposal], w[fault.Targeted] = d.pickInt("weight/Proposal", 0, 2, 4), d.pickInt("weight/Strike", 0, 2, 4)
 	for _, f := range []fault.Kind{fault.Disk, fault.Accuse, fault.Gray} {
-		w[f] = d.intN("weight/"+f.GoName(), 2)
+		w[f] = d.intN("weight/"+f.StreamName(), 2)
 	}
 	o.Faults.Every = d.pick("every", o.MaxTTL, 3*o.MaxTTL, 10*o.MaxTTL)
 	o.Convert = &Convert{First: make(map[string]Stage), Unmet: d.intN("unmet", 2) == 0, Finish: d.intN("finish", 2) == 0}

@@ -294,7 +294,7 @@ func DrawByCount(seed uint64) Options {
 	w := &o.Faults.Weights
 	w[fault.Begin], w[fault.End], w[fault.Rollout], w[fault.Apart] = 6, 4, 1, d.pickInt("weight/Apart", 0, 2, 4)
 	for _, f := range []fault.Kind{fault.Leave, fault.Accuse, fault.Proposal, fault.Gray, fault.CrashAll, fault.Zone} {
-		w[f] = d.intN("weight/"+f.GoName(), 2)
+		w[f] = d.intN("weight/"+f.StreamName(), 2)
 	}
 	o.drawQuiet("counted")
 	return o

@@ -55,7 +55,7 @@ func Draw(seed uint64) Options {
 	o.Faults.Every = d.pick("every", o.MaxTTL/4, o.MaxTTL, 3*o.MaxTTL, 10*o.MaxTTL)
 	o.Faults.WallSteps = o.Clocks.Spread
 	for f := range fault.Dynamic { // DrawDynamic draws the faults of dynamic membership
-		if r := d.rng("weight/" + f.GoName()); r.IntN(2) == 0 {
+		if r := d.rng("weight/" + f.StreamName()); r.IntN(2) == 0 {
 			o.Faults.Weights[f] = 1 << r.IntN(4)
 		}
 	}
@@ -64,8 +64,8 @@ func Draw(seed uint64) Options {
 		o.Faults.Weights[f] = min(o.Faults.Weights[f], 1)
 	}
 	o.Faults.Weights[fault.Unseen], o.Faults.Weights[fault.Beyond] = 0, 0
-	if o.Clients > 0 && o.Faults.Weights[fault.Twin] > 0 {
-		o.Faults.Weights[fault.Twin] = 8 // for most draws of this fault no node qualifies
+	if o.Clients > 0 && o.Faults.Weights[fault.Duplicate] > 0 {
+		o.Faults.Weights[fault.Duplicate] = 8 // for most draws of this fault no node qualifies
 	}
 	switch d.intN("manner", 10) {
 	case 0, 1:

@@ -345,9 +345,9 @@ func DrawDynamic(seed uint64) Options {
 	o.Load.Mix.LengthLeast = o.lengthLeast()
 	o.Load.Clients = min(o.Load.Clients, 3)
 	o.Faults.Every = d.pick("every", o.MaxTTL/2, o.MaxTTL, 3*o.MaxTTL, 10*o.MaxTTL)
-	o.Faults.Weights[fault.Twin], o.Faults.Weights[fault.Refuse], o.Faults.Weights[fault.Gossip] = 0, 0, 0
+	o.Faults.Weights[fault.Duplicate], o.Faults.Weights[fault.Refuse], o.Faults.Weights[fault.Gossip] = 0, 0, 0
 	for f := fault.Dynamic; f < fault.Gray; f++ { // see drawGray
-		if r := d.rng("weight/" + f.GoName()); r.IntN(3) > 0 {
+		if r := d.rng("weight/" + f.StreamName()); r.IntN(3) > 0 {
 			o.Faults.Weights[f] = 1 + r.IntN(4)
 		}
 	}
@@ -440,7 +440,7 @@ func (o *Options) hostile() {
 		if f.IsOfDynamic() || f == fault.Ambush { // they can meet a change
 			rare = 3
 		}
-		if o.Faults.Weights[f] = min(o.Faults.Weights[f], 1); d.intN("weight/"+f.GoName(), rare) > 0 {
+		if o.Faults.Weights[f] = min(o.Faults.Weights[f], 1); d.intN("weight/"+f.StreamName(), rare) > 0 {
 			o.Faults.Weights[f] = 0
 		}
 	}
@@ -448,13 +448,13 @@ func (o *Options) hostile() {
 	for _, f := range []fault.Kind{fault.CrashAll, fault.Rolling} {
 		o.Faults.Weights[f] = 0
 	}
-	o.Faults.Weights[fault.Proposal], o.Faults.Weights[fault.Strike] = d.pickInt("weight/Proposal", 8, 16), d.pickInt("weight/Strike", 4, 8, 16)
+	o.Faults.Weights[fault.Proposal], o.Faults.Weights[fault.Targeted] = d.pickInt("weight/Proposal", 8, 16), d.pickInt("weight/Strike", 4, 8, 16)
 	if o.Dynamic.Aim == AimElection { // ambushes propose by themselves
-		o.Faults.Weights[fault.Proposal], o.Faults.Weights[fault.Strike] = 1, 16
+		o.Faults.Weights[fault.Proposal], o.Faults.Weights[fault.Targeted] = 1, 16
 		o.Voters, o.Clients = d.pickInt("election/voters", 3, 3, 5), 4
 	}
 	if o.Dynamic.Aim == AimDrain {
-		o.Faults.Every, o.Faults.Weights[fault.Strike] = o.MaxTTL/2, 16
+		o.Faults.Every, o.Faults.Weights[fault.Targeted] = o.MaxTTL/2, 16
 	}
 	o.Faults.Weights[fault.Leave], o.Faults.Weights[fault.Wipe] = d.intN("leave", 3), d.intN("wipe", 3)
 }

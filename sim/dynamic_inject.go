@@ -54,7 +54,7 @@ func (ne *nemesis) injectDynamic(h *host, a *Act, r *rand.Rand, did func(bool)) 
 		if r.IntN(2) == 0 { // neither voter hears of the other's proposal
 			ne.cutWays([][2]*host{{h, far}, {far, h}}, ne.strikeFor(r))
 		}
-	case fault.Strike:
+	case fault.Targeted:
 		ne.lurk(h, a.For, r, did)
 	case fault.Gray:
 		ways := ne.w.faults.ways(a)

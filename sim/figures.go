@@ -69,7 +69,7 @@ type Figures struct {
 	Crashes     uint64
 	Restarts    uint64
 	Pauses      uint64
-	Twins       uint64 // duplicate processes of a name
+	Duplicates  uint64 // duplicate processes of a name
 	Partitions  uint64
 	Connections uint64
 	Breaks      uint64

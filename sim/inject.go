@@ -72,12 +72,12 @@ func (ft *faults) nextAct(next func(n int, before time.Duration) (Act, bool)) {
 }
 
 // Do injects one fault now, whatever time the act names. Its random choices depend on the act's
-// Luck. Figures.Fired counts the act if it had an effect.
+// Seed. Figures.Fired counts the act if it had an effect.
 func (ft *faults) Do(a Act) {
-	h, r := ft.hostOf(a.Hosts), rand.New(rand.NewPCG(a.Luck, 0))
+	h, r := ft.hostOf(a.Hosts), rand.New(rand.NewPCG(a.Seed, 0))
 	fired := false
-	did := func(harm bool) { // some faults act in parts, and count once
-		if harm && !fired {
+	did := func(effective bool) { // some faults act in parts, and count once
+		if effective && !fired {
 			fired = true
 			ft.w.fig.Fired[a.Fault]++
 			ft.w.marks.firedUnder(a.Fault)
@@ -150,9 +150,9 @@ func (ft *faults) Do(a Act) {
 			ft.w.stepWall(h, a.By)
 			did(true)
 		}
-	case fault.Twin:
-		did(ft.twinFault(h, a.For, r))
-	case fault.Wipe, fault.Gone, fault.Leave, fault.Disk, fault.Accuse, fault.Proposal, fault.Strike,
+	case fault.Duplicate:
+		did(ft.duplicateFault(h, a.For, r))
+	case fault.Wipe, fault.Gone, fault.Leave, fault.Disk, fault.Accuse, fault.Proposal, fault.Targeted,
 		fault.Gray:
 		if h != nil && ft.w.opt.Dynamic != nil {
 			ft.w.nemesis.injectDynamic(h, &a, r, did)
@@ -250,20 +250,20 @@ func (ft *faults) haltFor(h *host, how pause, d time.Duration) bool {
 	return true
 }
 
-// twinsMost bounds the duplicate processes of a run: each is an additional host.
-const twinsMost = 8
+// duplicatesMost bounds the duplicate processes of a run: each is an additional host.
+const duplicatesMost = 8
 
-// twinFault starts a second process with the name of a process that seems dead. Later the first
+// duplicateFault starts a second process with the name of a process that seems dead. Later the first
 // process goes on, and later still either the first or the second ends for good.
-func (ft *faults) twinFault(h *host, d time.Duration, r *rand.Rand) bool {
-	if h == nil || h.voter || h.twinned || len(ft.w.hosts) >= ft.w.opt.Voters+ft.w.opt.Clients+twinsMost || !ft.w.halt(h, pauseStopped) {
+func (ft *faults) duplicateFault(h *host, d time.Duration, r *rand.Rand) bool {
+	if h == nil || h.voter || h.duplicated || len(ft.w.hosts) >= ft.w.opt.Voters+ft.w.opt.Clients+duplicatesMost || !ft.w.halt(h, pauseStopped) {
 		return false
 	}
-	first, t := h.p, ft.w.Script.twin(h)
-	h.twinned, t.twinned = true, true
+	first, t := h.p, ft.w.Script.addDuplicate(h)
+	h.duplicated, t.duplicated = true, true
 	end := func() {
 		victim := []*host{h, t}[r.IntN(2)]
-		h.twinned, t.twinned, victim.retired = false, false, true
+		h.duplicated, t.duplicated, victim.retired = false, false, true
 		ft.w.crash(victim, endingMixed, r)
 	}
 	ft.lasting(d, func() {

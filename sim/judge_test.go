@@ -203,7 +203,7 @@ func TestAnExcuseCoversVotesThatAreOlder(t *testing.T) {
 			{At: 8 * time.Second, Fault: fault.Beyond, Hosts: []string{"c"}, PPM: 6577},
 			{At: 11 * time.Second, Fault: fault.Stop, Hosts: []string{"a"}, For: 11 * time.Second},
 			{At: 14 * time.Second, Fault: fault.Unseen, Hosts: []string{"c"}, For: 800 * time.Millisecond},
-			{At: 20200 * time.Millisecond, Fault: fault.Rolling, Hosts: []string{"b", "a", "c"}, By: 5500 * time.Millisecond, Luck: 0x38aeb84247742645},
+			{At: 20200 * time.Millisecond, Fault: fault.Rolling, Hosts: []string{"b", "a", "c"}, By: 5500 * time.Millisecond, Seed: 0x38aeb84247742645},
 			{At: 22200 * time.Millisecond, Fault: fault.Stop, Hosts: []string{"b"}, For: 2300 * time.Millisecond},
 			{At: 24 * time.Second, Fault: fault.Flap, Hosts: []string{"b"}, Far: []string{"a"}, For: 9 * time.Second, By: time.Second},
 			{At: 26700 * time.Millisecond, Fault: fault.Unseen, Hosts: []string{"a"}, For: 3 * time.Second},

@@ -277,10 +277,10 @@ func supersededHolder(w *World) {
 	w.Script.Lock("b", "k")
 	w.Run(sceneTTL / 5)
 	w.Script.Stop("x1")
-	twin := w.Script.Twin("x1")
+	duplicate := w.Script.Duplicate("x1")
 	w.Run(2 * sceneTTL)
 	w.Script.Continue("x1")
-	w.Script.Crash(twin)
+	w.Script.Crash(duplicate)
 }
 
 // brokenConnections cuts x1 off and breaks its connections.

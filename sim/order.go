@@ -81,7 +81,7 @@ func (so *serviceOrder) checkOrder(r *Request) {
 	waits := r.key.waits
 	o := check.Order{
 		Apart:   2*vote.Skew + so.slowestTrip() + so.w.opt.MaxTTL/100 + so.w.opt.Coalesce,
-		Lenient: so.w.opt.TokensOnly || so.w.judge.twins,
+		Lenient: so.w.opt.TokensOnly || so.w.judge.hasDuplicates,
 		Calm: func(since time.Duration) bool {
 			well := so.wellSince()
 			return well != never && since > time.Duration(well)+calmTTLs*so.w.opt.MaxTTL+servedFixed

@@ -14,8 +14,8 @@ import (
 // writes. Between the two, a pause may delay the write until far too late. Fencing tokens are meant
 // for this case, so the resource is checked whatever the clocks do.
 type resources struct {
-	w            *World
-	resourceLuck *rand.Rand
+	w   *World
+	rng *rand.Rand
 }
 
 // lateWrites is how many writes of a hundred are held up between check and arrival, for up to
@@ -30,10 +30,10 @@ const (
 // has permits.
 func (rs *resources) writes(r *Request) {
 	for range 2 {
-		at := time.Duration(rs.resourceLuck.Int64N(int64(2*rs.w.opt.Load.Hold + time.Millisecond)))
-		travel := time.Duration(rs.resourceLuck.Int64N(int64(2 * time.Millisecond)))
-		if rs.resourceLuck.IntN(100) < lateWrites {
-			travel = time.Duration(rs.resourceLuck.Int64N(int64(lateTTLs * rs.w.opt.MaxTTL)))
+		at := time.Duration(rs.rng.Int64N(int64(2*rs.w.opt.Load.Hold + time.Millisecond)))
+		travel := time.Duration(rs.rng.Int64N(int64(2 * time.Millisecond)))
+		if rs.rng.IntN(100) < lateWrites {
+			travel = time.Duration(rs.rng.Int64N(int64(lateTTLs * rs.w.opt.MaxTTL)))
 		}
 		rs.w.At(at, func() {
 			if !rs.w.judge.believes(r) || r.p.host.hung != pauseNone {

@@ -29,12 +29,12 @@ func growing(t *testing.T) (s *scene, r *Request) {
 	return s, s.holds("y", "k")
 }
 
-// harmsAtAStep are the faults injected into a node, or the mesh, in the midst of a change.
-var harmsAtAStep = []struct {
-	name  string
-	keeps bool // y's lease is kept
-	gone  bool // the victim is gone for good, and y votes in its place
-	harm  func(s *scene, victim string)
+// faultsAtAStep are the faults injected into a node, or the mesh, in the midst of a change.
+var faultsAtAStep = []struct {
+	name   string
+	keeps  bool // y's lease is kept
+	gone   bool // the victim is gone for good, and y votes in its place
+	inject func(s *scene, victim string)
 }{
 	{"is lost", true, true, func(s *scene, v string) { s.dynamic.Lose(v) }},
 	{"restarts", true, false, func(s *scene, v string) {
@@ -75,8 +75,8 @@ func TestFault39AChangeIsHarmedAtAnyStep(t *testing.T) {
 					if combo++; sampled.Raced && combo%5 > 0 {
 						continue
 					}
-					for j, h := range harmsAtAStep {
-						if (combo+j)%len(harmsAtAStep) > 0 && os.Getenv(envMutants) == "" {
+					for j, h := range faultsAtAStep {
+						if (combo+j)%len(faultsAtAStep) > 0 && os.Getenv(envMutants) == "" {
 							continue // one fault per step is enough where time is short
 						}
 						name := fmt.Sprintf("%s %s when it %s %v for electorate %d", victim, h.name, mode, word, version)
@@ -88,7 +88,7 @@ func TestFault39AChangeIsHarmedAtAnyStep(t *testing.T) {
 								if s.host(victim).ambush == b {
 									s.host(victim).ambush = nil
 									fired = true
-									h.harm(s, victim)
+									h.inject(s, victim)
 								}
 							}
 							s.host(victim).ambush = b
@@ -163,14 +163,14 @@ func TestFault39TheProposerIsHarmedWhileTheJointElectorateDrains(t *testing.T) {
 	t.Parallel()
 	for _, percent := range []int{0, 50, 99, 101} {
 		for _, victim := range []string{"a", "c", "e"} {
-			for _, h := range harmsAtAStep {
+			for _, h := range faultsAtAStep {
 				name := fmt.Sprintf("%s %s when %d %% of the drain is over", victim, h.name, percent)
 				s, r := growing(t)
 				s.Start("d")
 				s.Start("e")
 				s.RunUntil(20*sceneTTL, func() bool { return s.dynamic.Electorate().Version == 2 })
 				s.Run(time.Duration(percent) * (electorate.Drain(sceneTTL) / 100))
-				h.harm(s, victim)
+				h.inject(s, victim)
 				s.changed(t, name, r, h.keeps, func() bool { return h.gone }, victim)
 				if t.Failed() {
 					t.Fatal(name)

@@ -19,7 +19,7 @@ func TestFault34And35GossipLiesAboutALiveHolder(t *testing.T) {
 			for _, v := range []string{"a", "b", "c"} {
 				if n != v {
 					lies++
-					s.faults.Do(Act{Fault: fault.Gossip, Hosts: []string{n}, Far: []string{v}, For: sceneTTL / 4, Luck: 3*uint64(round) + 1})
+					s.faults.Do(Act{Fault: fault.Gossip, Hosts: []string{n}, Far: []string{v}, For: sceneTTL / 4, Seed: 3*uint64(round) + 1})
 				}
 			}
 		}

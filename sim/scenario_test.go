@@ -539,8 +539,8 @@ func TestFault27VoterPaused(t *testing.T) {
 func TestFault29TwoProcessesWithOneName(t *testing.T) {
 	s := awake(t, Options{Clients: 1})
 	x := s.holds("x1", "k")
-	twin := s.Twin("x1")
-	r := s.Lock(twin, "other")
+	duplicate := s.Duplicate("x1")
+	r := s.Lock(duplicate, "other")
 	s.becomes(r, Failed, sceneTTL)
 	if r.Wait.Reason != quorum.WaitRefused {
 		t.Errorf("the second process is told %+v", r.Wait)
@@ -549,7 +549,7 @@ func TestFault29TwoProcessesWithOneName(t *testing.T) {
 	if s.Figures().Alarms == 0 {
 		t.Error("nobody is alarmed")
 	}
-	s.Crash(twin)
+	s.Crash(duplicate)
 }
 
 func TestFault30ManyAtTheSameInstant(t *testing.T) {
@@ -703,8 +703,8 @@ func TestFault64SupersededIncarnationStillHolds(t *testing.T) {
 	s.Run(sceneTTL / 2)
 	s.Stop("x1") // as good as dead: x1 answers no probe
 	left := s.Left(x)
-	twin := s.Twin("x1")
-	r := s.Lock(twin, "other")
+	duplicate := s.Duplicate("x1")
+	r := s.Lock(duplicate, "other")
 	s.becomes(r, Granted, sceneTTL) // the newer incarnation has taken the name
 	took := s.becomes(b, Granted, 2*sceneTTL)
 	s.between("the older one's votes", took, 0, sceneTTL)

@@ -180,24 +180,24 @@ func (sc *scenario) Awake() bool {
 	})
 }
 
-// Twin starts a duplicate process with a node's name, on a machine of its own, and returns its
+// Duplicate starts a duplicate process with a node's name, on a machine of its own, and returns its
 // alias for scenarios: the node's name with an apostrophe. No node dials the duplicate.
-func (sc *scenario) Twin(node string) string {
+func (sc *scenario) Duplicate(node string) string {
 	h := sc.w.host(node)
 	if h.voter {
-		panic("sim: twins of voters are beyond what the protocol promises")
+		panic("sim: duplicates of voters are beyond what the protocol promises")
 	}
-	return sc.twin(h).alias
+	return sc.addDuplicate(h).alias
 }
 
-func (sc *scenario) twin(h *host) *host {
+func (sc *scenario) addDuplicate(h *host) *host {
 	t := &host{i: len(sc.w.hosts), name: h.name, alias: h.alias + "'", ttl: h.ttl, least: h.least, clock: h.clock}
 	for _, o := range sc.w.hosts {
 		t.nth += bit(o.alias == t.alias)
 	}
 	t.rng = rand.New(sc.w.chance("host", t.alias, t.nth))
 	t.clock.resume(sc.w.now)
-	sc.w.judge.twins = true
+	sc.w.judge.hasDuplicates = true
 	sc.w.hosts = append(sc.w.hosts, t)
 	sc.w.pic.Host(t.i, t.alias, t.voter)
 	for i, row := range sc.w.net.bases {
@@ -217,7 +217,7 @@ func (sc *scenario) twin(h *host) *host {
 	}
 	sc.w.net.slow = append(sc.w.net.slow, make([]time.Duration, len(sc.w.hosts)))
 	sc.w.net.cut = append(sc.w.net.cut, make([]int, len(sc.w.hosts)))
-	sc.w.fig.Twins++
+	sc.w.fig.Duplicates++
 	sc.w.start(t)
 	return t
 }

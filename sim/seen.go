@@ -108,7 +108,7 @@ func (ins *inspectors) shown(p *process, e *quorum.Event) {
 		return
 	}
 	delete(p.inspections.under, e.Nonce)
-	if e.Wait.Reason != quorum.WaitNone || ins.w.opt.TokensOnly || ins.w.judge.twins || l.late || ins.w.histories.isBehind(p) {
+	if e.Wait.Reason != quorum.WaitNone || ins.w.opt.TokensOnly || ins.w.judge.hasDuplicates || l.late || ins.w.histories.isBehind(p) {
 		return
 	}
 	ins.w.fig.Inspections++

@@ -39,7 +39,7 @@ func stormy(seed uint64, b sim.Builder) sim.Options {
 	for _, f := range []fault.Kind{fault.Crash, fault.Stop, fault.Suspend, fault.Split, fault.OneWay, fault.Isolate, fault.Link, fault.Break, fault.Stall, fault.Slow, fault.Wall} {
 		o.Faults.Weights[f] = 2
 	}
-	o.Faults.Weights[fault.Rolling], o.Faults.Weights[fault.Twin] = 1, 1
+	o.Faults.Weights[fault.Rolling], o.Faults.Weights[fault.Duplicate] = 1, 1
 	return o
 }
 

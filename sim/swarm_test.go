@@ -10,7 +10,7 @@ import (
 )
 
 // swarm runs seeds, and prints their figures at the end. The figures of the default seeds are
-// checked; those of other seeds depend on luck. With the given flags lockmesh-sim draws the same
+// checked; those of other seeds depend on chance. With the given flags lockmesh-sim draws the same
 // worlds.
 func swarm(t *testing.T, seeds int, draw func(seed uint64) Options, check func(*Figures), flags ...string) {
 	var tally Tally
@@ -86,8 +86,8 @@ func TestSwarmBeyondTheAssumptions(t *testing.T) {
 // How often the electorate of a world with dynamic membership changes at least, and how many faults
 // are aimed at a step of a change, on the average of all worlds, the mild worlds included.
 const (
-	changesEach = 10
-	strikesEach = 10
+	changesEach  = 10
+	targetedEach = 10
 )
 
 // TestSwarmFollowing runs seeds with dynamic membership.
@@ -105,9 +105,9 @@ func TestSwarmFollowing(t *testing.T) {
 				t.Errorf("no run had this fault: %v", k)
 			}
 		}
-		if f.Changes < changesEach*uint64(seeds) || f.ElectorateAmbushes == 0 || f.Fired[fault.Strike] < strikesEach*uint64(seeds) {
-			t.Errorf("%d changes of electorates began, %d strikes met one, and %d nodes died of a word about one: it has shown too little",
-				f.Changes, f.Fired[fault.Strike], f.ElectorateAmbushes)
+		if f.Changes < changesEach*uint64(seeds) || f.ElectorateAmbushes == 0 || f.Fired[fault.Targeted] < targetedEach*uint64(seeds) {
+			t.Errorf("%d changes of electorates began, %d targeted faults met one, and %d nodes died at a message about one: it has shown too little",
+				f.Changes, f.Fired[fault.Targeted], f.ElectorateAmbushes)
 		}
 		servingJudged(t, f)
 	}, "-dynamic")

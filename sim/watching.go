@@ -163,7 +163,7 @@ func (ws *watchers) checkEvent(p *process, e *watchmerge.Event) {
 		return
 	}
 	violate := func(format string, args ...any) {
-		if !ws.w.opt.TokensOnly && !ws.w.judge.twins {
+		if !ws.w.opt.TokensOnly && !ws.w.judge.hasDuplicates {
 			ws.w.judge.violate(checkWatch, format, args...)
 		}
 	}
@@ -203,7 +203,7 @@ func (ws *watchers) checkEvent(p *process, e *watchmerge.Event) {
 // the state rests until now.
 func (ws *watchers) checkState(p *process) {
 	x := p.watch
-	if x.basis == nil || x.basis.late || ws.w.histories.isBehind(p) || ws.w.opt.TokensOnly || ws.w.judge.twins {
+	if x.basis == nil || x.basis.late || ws.w.histories.isBehind(p) || ws.w.opt.TokensOnly || ws.w.judge.hasDuplicates {
 		return
 	}
 	ws.w.fig.WatchStates++
@@ -236,7 +236,7 @@ func (ws *watchers) leaseOf(p *process, alias vote.Number) (held, granted, given
 // this state. A watch without a gap must also have reported each lease that came and went
 // undisturbed meanwhile.
 func (ws *watchers) checkWatches() {
-	if ws.w.judge.twins || ws.w.opt.TokensOnly {
+	if ws.w.judge.hasDuplicates || ws.w.opt.TokensOnly {
 		return
 	}
 	for _, h := range ws.w.hosts {

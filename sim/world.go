@@ -153,22 +153,22 @@ type World struct {
 
 // host is a machine with a name. Its processes run one after the other, each a new incarnation.
 type host struct {
-	i         int
-	name      vote.NodeID
-	alias     string // name in scenarios; differs from name for duplicates
-	nth       int    // how many earlier duplicates have the same alias
-	voter     bool
-	ttl       time.Duration
-	least     time.Duration // no voter of the world ever grants less, if asked for as much
-	clock     clock         // the machine's; the running process has a copy with other offsets
-	p         *process
-	starts    int
-	twinned   bool           // another host has the same name
-	retired   bool           // no process is started on the host any more
-	residuals []residualVote // votes of earlier incarnations that still bind
-	hung      pause          // what keeps the process from running
-	disk      disk
-	slowDisk  time.Duration // extra time of each save, besides the disk's own
+	i          int
+	name       vote.NodeID
+	alias      string // name in scenarios; differs from name for duplicates
+	nth        int    // how many earlier duplicates have the same alias
+	voter      bool
+	ttl        time.Duration
+	least      time.Duration // no voter of the world ever grants less, if asked for as much
+	clock      clock         // the machine's; the running process has a copy with other offsets
+	p          *process
+	starts     int
+	duplicated bool           // another host has the same name
+	retired    bool           // no process is started on the host any more
+	residuals  []residualVote // votes of earlier incarnations that still bind
+	hung       pause          // what keeps the process from running
+	disk       disk
+	slowDisk   time.Duration // extra time of each save, besides the disk's own
 
 	ambush *ambush // nil as a rule
 

@@ -182,7 +182,7 @@ func (x *explorer) tell(h *host, now vote.Now, o occasion, e *quorum.Event, out 
 	switch e.Kind {
 	case quorum.EventAlarm:
 		// A message of a crashed incarnation may come after the next incarnation's first.
-		if !isTwin(e.Text) {
+		if !isDuplicate(e.Text) {
 			out.wrong = fmt.Sprintf("%s: %s", x.names[o.node], e.Text)
 		}
 		return

@@ -201,7 +201,7 @@ func (x *explorer) linkIdle(h *host, now vote.Now, node int) {
 	}
 }
 
-func isTwin(alarm string) bool { return strings.HasPrefix(alarm, "two processes") }
+func isDuplicate(alarm string) bool { return strings.HasPrefix(alarm, "two processes") }
 
 // symmetries returns the permutations of voters that keep clients in place.
 func (x *explorer) symmetries() [][]uint8 {

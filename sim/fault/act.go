@@ -19,8 +19,8 @@ type Act struct {
 	// restarts or two flaps.
 	By  time.Duration
 	PPM int64 // the new error of a clock's rate
-	// Luck seeds the remaining random choices, such as how much of the data in flight arrives.
-	Luck uint64
+	// Seed is for the remaining random choices, such as how much of the data in flight arrives.
+	Seed uint64
 }
 
 // Mix says which faults are drawn at random, and how often.

@@ -40,13 +40,13 @@ func (m *Mix) Draw(seed uint64, n int, before time.Duration, of Mesh) Act {
 	r := rand.New(Chance(seed, "fault", n))
 	d := actGenerator{Rand: r, ttl: of.MaxTTL, names: slices.Clone(of.Names)}
 	d.votes, d.locks = d.names[:of.Voters], slices.Clone(of.Names[of.Voters:])
-	if m.Weights[Twin] > 0 {
+	if m.Weights[Duplicate] > 0 {
 		for _, name := range of.Names[of.Voters:] {
 			d.names = append(d.names, name+"'")
 			d.locks = append(d.locks, name+"'")
 		}
 	}
-	a := Act{At: before + Within(r, 2*m.Every), Luck: r.Uint64()}
+	a := Act{At: before + Within(r, 2*m.Every), Seed: r.Uint64()}
 	total := 0
 	for _, weight := range m.Weights {
 		total += weight
@@ -129,7 +129,7 @@ func (d *actGenerator) draw(a *Act, of *Mix) {
 	case Wall:
 		most := of.WallSteps >> d.IntN(20) // small steps are as interesting as large ones
 		a.Hosts, a.By = d.one(d.names), Within(d.Rand, 2*most+1)-most
-	case Twin:
+	case Duplicate:
 		a.Hosts, a.For = d.one(d.locks), d.span()
 	case Refuse, Gossip:
 		a.Hosts, a.For = d.one(d.names), d.span()
@@ -151,7 +151,7 @@ func (d *actGenerator) draw(a *Act, of *Mix) {
 		a.For, a.Back = 2*d.ttl+Within(d.Rand, 20*d.ttl), d.IntN(2) == 0
 	case Apart, Register:
 		a.Hosts, a.For = d.one(d.names), 2*d.ttl+Within(d.Rand, 30*d.ttl)
-	case Wipe, Gone, Leave, Disk, Accuse, Strike:
+	case Wipe, Gone, Leave, Disk, Accuse, Targeted:
 		a.Hosts, a.For = d.one(d.names), d.span()
 	case Gray:
 		a.Hosts, a.For = d.one(d.names), 2*d.ttl+Within(d.Rand, 8*d.ttl)

@@ -37,10 +37,10 @@ const (
 	Slow
 	// Wall steps a wall clock by up to [Mix].WallSteps, as much as several hours.
 	Wall
-	// Twin makes a process of a non-voting node appear dead and starts a duplicate process
+	// Duplicate makes a process of a non-voting node appear dead and starts a duplicate process
 	// under the same name; then the first process goes on, and later the first or the second ends
 	// for good.
-	Twin
+	Duplicate
 	// Rate changes the rate of a machine's clocks, within the bound.
 	Rate
 	// Beyond changes the rate of a machine's clocks, far beyond the bound. For runs with
@@ -78,9 +78,9 @@ const (
 	// Proposal makes a voter, or two voters, propose some of the running nodes as the next
 	// voters, as if gossip had suggested so.
 	Proposal
-	// Strike waits for a step of a change of the electorate and injects a fault at that
+	// Targeted waits for a step of a change of the electorate and injects a fault at that
 	// moment: see the nemesis of package sim.
-	Strike
+	Targeted
 	// Gray blocks TCP between a node and some or all of the others, for longer than an absent
 	// voter keeps its vote, while gossip still sees the node.
 	Gray
@@ -125,7 +125,7 @@ var names = [Kinds]struct{ words, ident string }{
 	{"stall", "Stall"},
 	{"slow link", "Slow"},
 	{"wall step", "Wall"},
-	{"twin", "Twin"},
+	{"duplicate", "Duplicate"},
 	{"rate change", "Rate"},
 	{"rate beyond", "Beyond"},
 	{"ring", "Ring"},
@@ -140,7 +140,7 @@ var names = [Kinds]struct{ words, ident string }{
 	{"broken disk", "Disk"},
 	{"accusation", "Accuse"},
 	{"proposal", "Proposal"},
-	{"strike at a change", "Strike"},
+	{"targeted at a change", "Targeted"},
 	{"gray node", "Gray"},
 	{"another process", "Begin"},
 	{"end of a process", "End"},
@@ -154,6 +154,19 @@ func (f Kind) String() string { return names[f].words }
 
 // GoName returns the fault's identifier in Go.
 func (f Kind) GoName() string { return names[f].ident }
+
+// StreamName returns the fault's name in the names of random streams. The name stays the same when
+// the identifier changes, since another stream would draw other worlds from the same seeds.
+func (f Kind) StreamName() string {
+	switch f {
+	case Duplicate:
+		return "Twin"
+	case Targeted:
+		return "Strike"
+	default:
+		return f.GoName()
+	}
+}
 
 // IsOfDynamic reports whether the fault occurs only in worlds with dynamic membership.
 func (f Kind) IsOfDynamic() bool { return f >= Dynamic && f < Counted }

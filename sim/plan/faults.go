@@ -23,7 +23,7 @@ func (x *world) crashing(n *nodeState) {
 	if c.Every == 0 {
 		return
 	}
-	x.w.At(x.exp(n.luck, c.Every), func() {
+	x.w.At(x.exp(n.crashes, c.Every), func() {
 		if n.safe {
 			return
 		}
@@ -31,14 +31,14 @@ func (x *world) crashing(n *nodeState) {
 		x.pass()
 		x.up--
 		back := c.Return
-		if n.luck.Float64() < c.StaysDown {
+		if n.crashes.Float64() < c.StaysDown {
 			x.w.Script.PowerOff(n.name)
 			back = c.Replaced
 		} else {
 			x.w.Script.Crash(n.name)
 		}
 		n.process = nil
-		x.w.At(x.exp(n.luck, back), func() {
+		x.w.At(x.exp(n.crashes, back), func() {
 			x.w.Script.Start(n.name)
 			x.begin(n)
 			x.crashing(n)

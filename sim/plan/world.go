@@ -46,9 +46,9 @@ type nodeState struct {
 
 	// Each concern draws from a stream of its own, so that removing a concern leaves the others
 	// unchanged.
-	users *rand.Rand
-	luck  *rand.Rand
-	stops *rand.Rand
+	users   *rand.Rand
+	crashes *rand.Rand
+	stops   *rand.Rand
 }
 
 // process is one process: an incarnation of a node.
@@ -143,7 +143,7 @@ func newWorld(s *Scenario, seed uint64, alter func(*sim.Options)) *world {
 	x := &world{s: s, measures: newMeasures(s), names: make(map[string]*nodeState), processes: make(map[vote.SessionID]*process)}
 	for i, p := range s.nodes() {
 		n := &nodeState{
-			place: p, i: i, users: stream(seed, streamUsers, i), luck: stream(seed, streamCrashes, i), stops: stream(seed, streamPauses, i),
+			place: p, i: i, users: stream(seed, streamUsers, i), crashes: stream(seed, streamCrashes, i), stops: stream(seed, streamPauses, i),
 		}
 		x.nodes = append(x.nodes, n)
 		x.names[n.name] = n

@@ -112,7 +112,7 @@ func (s *Result) simplifyAct(ctx context.Context, i int) {
 			}
 		}
 	}
-	s.change(ctx, func(o *sim.Options) { act(o).Luck = 0 })
+	s.change(ctx, func(o *sim.Options) { act(o).Seed = 0 })
 	s.changeTime(ctx, true, func(o *sim.Options) *time.Duration { return &act(o).For })
 	s.changeTime(ctx, true, func(o *sim.Options) *time.Duration { return &act(o).By })
 	s.changeTime(ctx, false, func(o *sim.Options) *time.Duration { return &act(o).At })
