@@ -73,20 +73,20 @@ func (ft *faults) chokeFor(l *link, side uint8, d time.Duration, r *rand.Rand, d
 	})
 }
 
-// misled says how a host's dials to a voter fail.
-type misled struct {
+// misdialed is how a host's dials to a voter fail.
+type misdialed struct {
 	refused bool // the voter refuses the dials; otherwise they reach another machine
 	did     func(bool)
 }
 
-// misleadFor makes a host's dials to a voter fail. With fault.Gossip, gossip also reports the
+// misdialFor makes a host's dials to a voter fail. With fault.Gossip, gossip also reports the
 // voter's return, without cause.
-func (ft *faults) misleadFor(h, voter *host, a *Act, r *rand.Rand, did func(bool)) {
+func (ft *faults) misdialFor(h, voter *host, a *Act, r *rand.Rand, did func(bool)) {
 	way := [2]*host{h, voter}
-	if ft.misled[way] != nil || h == voter || !voter.voter {
+	if ft.misdialed[way] != nil || h == voter || !voter.voter {
 		return
 	}
-	ft.misled[way] = &misled{a.Fault == fault.Refuse, did}
+	ft.misdialed[way] = &misdialed{a.Fault == fault.Refuse, did}
 	if l := ft.linkBetween(a.Hosts, a.Far); l != nil && l.delivery == delivers && r.IntN(2) == 0 {
 		ft.w.net.breakLink(l, r)
 	}
@@ -103,14 +103,14 @@ func (ft *faults) misleadFor(h, voter *host, a *Act, r *rand.Rand, did func(bool
 	ft.w.order.disturb()
 	ft.lasting(a.For, func() {
 		ft.w.order.disturb()
-		delete(ft.misled, way)
+		delete(ft.misdialed, way)
 	})
 }
 
 // ambush makes a process crash as the process sends or receives a message of one kind.
 type ambush struct {
-	word  vote.Kind
-	says  bool // crash after sending such a message, rather than on receiving one
+	kind  vote.Kind
+	sends bool // crash after sending such a message, rather than on receiving one
 	after bool // handle the received message first; some of the replies are still sent
 	kill  func()
 }
@@ -126,14 +126,14 @@ var consensusKinds = [...]vote.Kind{
 	vote.KindPrepare, vote.KindPrepared, vote.KindAccept, vote.KindAccepted, vote.KindElectorate, vote.KindPoll, vote.KindReport,
 }
 
-// lieInWait arranges an ambush. With dynamic membership, half of all ambushes wait for a message
+// setAmbush arranges an ambush. With dynamic membership, half of all ambushes wait for a message
 // about the electorate.
-func (ft *faults) lieInWait(h *host, down time.Duration, r *rand.Rand, did func(bool)) {
-	words := ambushKinds[:]
+func (ft *faults) setAmbush(h *host, down time.Duration, r *rand.Rand, did func(bool)) {
+	kinds := ambushKinds[:]
 	if ft.w.opt.Dynamic != nil && r.IntN(2) == 0 {
-		words = consensusKinds[:]
+		kinds = consensusKinds[:]
 	}
-	b := &ambush{word: words[r.IntN(len(words))], says: r.IntN(2) == 0, after: r.IntN(2) == 0}
+	b := &ambush{kind: kinds[r.IntN(len(kinds))], sends: r.IntN(2) == 0, after: r.IntN(2) == 0}
 	b.kill = func() {
 		if h.ambush != b || ft.healed {
 			return
@@ -142,7 +142,7 @@ func (ft *faults) lieInWait(h *host, down time.Duration, r *rand.Rand, did func(
 		if ft.w.crash(h, endingMixed, r) {
 			ft.bringBack(h, down)
 			did(true)
-			ft.w.fig.ElectorateAmbushes += uint64(bit(b.word.IsConsensus()))
+			ft.w.fig.ElectorateAmbushes += uint64(bit(b.kind.IsConsensus()))
 		}
 	}
 	h.ambush = b
@@ -150,15 +150,15 @@ func (ft *faults) lieInWait(h *host, down time.Duration, r *rand.Rand, did func(
 
 // springs reports whether an ambush crashes the process before the message is handled. A crash due
 // after the message was handled or sent is scheduled.
-func (ft *faults) springs(h *host, word vote.Kind, says bool) bool {
-	if len(ft.w.nemesis.lurks) > 0 && word.IsConsensus() {
-		ft.w.nemesis.strikeWord(h, word, says)
+func (ft *faults) springs(h *host, kind vote.Kind, sends bool) bool {
+	if len(ft.w.nemesis.pending) > 0 && kind.IsConsensus() {
+		ft.w.nemesis.triggerByMessage(h, kind, sends)
 	}
 	b := h.ambush
 	switch {
-	case b == nil || b.word != word || b.says != says:
+	case b == nil || b.kind != kind || b.sends != sends:
 		return false
-	case says || b.after:
+	case sends || b.after:
 		ft.w.At(0, b.kill)
 		return false
 	default:

@@ -51,7 +51,7 @@ func (pc *promiseCheck) sent(p *process, m *vote.Message) {
 // sentBy records a message from a voter to a session.
 func (pc *promiseCheck) sentBy(p *process, to vote.SessionID, m *vote.Message) {
 	pc.sent(p, m)
-	pc.w.marks.marksOfWord(to, m)
+	pc.w.marks.marksOfMessage(to, m)
 	switch m.Kind {
 	case vote.KindPromise:
 		pc.w.fig.Promises++

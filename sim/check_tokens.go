@@ -28,10 +28,10 @@ func (tc *tokenCheck) setAlias(r *Request) {
 // tokens (package lease).
 const blocksApart = 64
 
-// checkBounds compares a lease's token with the voters' clocks. A voter limits high-water marks to its
-// own clock plus S, and each promise adds at most one token block to the highest token known, each
-// confirmation at most blocksApart blocks. So a requester's clock can't drive tokens further than the
-// foremost voter's clock has ever shown.
+// checkBounds compares a lease's token with the voters' clocks. A voter limits high-water marks to
+// its own clock plus S, and each promise adds at most one token block to the highest token known,
+// each confirmation at most blocksApart blocks. So a requester's clock can't drive tokens further
+// than the foremost voter's clock has ever shown.
 func (tc *tokenCheck) checkBounds(r *Request) {
 	var foremost vote.Micros
 	for _, i := range tc.w.net.route {

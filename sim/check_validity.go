@@ -110,8 +110,8 @@ func (vc *validityCheck) listBacking(r *Request) string {
 	return b.String()
 }
 
-// recordResiduals records the votes of a dying voter: they stand until their deadlines, though no process
-// remembers them.
+// recordResiduals records the votes of a dying voter: they stand until their deadlines, though no
+// process remembers them.
 func (vc *validityCheck) recordResiduals(p *process) {
 	if v := p.m.Voter(); v != nil {
 		vc.recordResidualsOf(p, v)

@@ -25,8 +25,8 @@ func (nw *network) coalesce(p *process, l *link, side uint8, f []byte) {
 	nw.w.fig.Coalesced++
 }
 
-// coalescingEnds empties the queue when its timer fires, unless the queue was emptied since the timer
-// started.
+// coalescingEnds empties the queue when its timer fires, unless the queue was emptied since the
+// timer started.
 func (nw *network) coalescingEnds(l *link, side uint8, flushes uint64) {
 	q := &l.queued[side]
 	if q.flushes != flushes {

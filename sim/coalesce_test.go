@@ -24,8 +24,8 @@ func TestSwarmCoalescingDynamic(t *testing.T) {
 	swarm(t, 8, func(seed uint64) Options { return coalescing(DrawDynamic(seed)) }, coalescedEnough(t))
 }
 
-// TestSwarmCoalescingBeyondTheAssumptions does the same where clocks err without bound and processes
-// are paused unseen.
+// TestSwarmCoalescingBeyondTheAssumptions does the same where clocks err without bound and
+// processes are paused unseen.
 func TestSwarmCoalescingBeyondTheAssumptions(t *testing.T) {
 	swarm(t, 8, func(seed uint64) Options { return coalescing(DrawBeyond(seed)) }, coalescedEnough(t), "-beyond", "-coalescing")
 }
@@ -86,8 +86,8 @@ func (s *scene) knows(voter string, r *Request) bool {
 	return ok && v.Held && v.Owner == r.p.id && v.Number == r.Number
 }
 
-// TestAMessageIsQueuedForSoLong shows that a queued message arrives when its time in the queue is over,
-// and not before.
+// TestAMessageIsQueuedForSoLong shows that a queued message arrives when its time in the queue is
+// over, and not before.
 func TestAMessageIsQueuedForSoLong(t *testing.T) {
 	const pause = 100 * time.Millisecond
 	s, r, voter := coalesces(t, pause)
@@ -107,7 +107,7 @@ func TestAPromptMessageCarriesAlongTheQueue(t *testing.T) {
 	s, r, voter := coalesces(t, 10*sceneTTL)
 	s.Run(sceneTTL / vote.RefreshesPerTTL)
 	if !s.knows(voter, r) || s.queuedAt(voter) != 0 || s.fig.CoalescedUntilDue != 0 {
-		t.Fatalf("%s knows of the lease: %v; %d words pause", voter, s.knows(voter, r), s.queuedAt(voter))
+		t.Fatalf("%s knows of the lease: %v; %d messages are queued", voter, s.knows(voter, r), s.queuedAt(voter))
 	}
 }
 

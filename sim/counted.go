@@ -90,8 +90,8 @@ func (po *population) renews(p *process) {
 	}
 }
 
-// begets notes the electorate with which a mesh begins.
-func (po *population) begets(e *vote.Electorate) {
+// noteBirth notes the electorate with which a mesh begins.
+func (po *population) noteBirth(e *vote.Electorate) {
 	if po.w.opt.ByCount == nil || vote.VersionNumber(e.Version) != 1 {
 		return
 	}

@@ -31,7 +31,7 @@ type Dynamic struct {
 	// Brisk makes connections be dialed, given up and redialed as often per maximum TTL as in
 	// production, where the maximum TTL is 10 s by default.
 	Brisk  bool
-	Aim    Aim      // of the strikes
+	Aim    Aim      // of the targeted faults
 	Absent []string // hosts started by the scenario, with Start
 }
 
@@ -47,8 +47,8 @@ type disk struct {
 	made   int // how many directories the host has had
 }
 
-// eyes is the gossip view entry of a process for one host.
-type eyes struct {
+// gossipView is what the gossip of a process knows of one host.
+type gossipView struct {
 	last  Moment // when the host was last seen
 	dir   vote.Dir
 	state vote.Presence
@@ -60,7 +60,7 @@ type dynamicWorld struct {
 	decided      map[uint64]vote.Electorate // all electorates known to any node
 	newest       uint64
 	reportFailed map[*host]int // hosts with gossip that reports all others as failed
-	said         map[*host]bool
+	left         map[*host]bool
 	gray         map[[2]*host]int // how many cuts of a link don't affect gossip
 	toDial       []vote.NodeID    // reused at each call of connects
 }
@@ -75,7 +75,7 @@ const (
 func (fs *dynamicWorld) setUp() {
 	fs.decided = make(map[uint64]vote.Electorate)
 	fs.reportFailed = make(map[*host]int)
-	fs.said = make(map[*host]bool)
+	fs.left = make(map[*host]bool)
 	fs.gray = make(map[[2]*host]int)
 }
 
@@ -124,7 +124,7 @@ func (fs *dynamicWorld) save(p *process, s vote.DiskState) {
 	h := p.host
 	h.disk.saving = &s
 	p.savingSince = fs.w.now + 1
-	fs.w.nemesis.strike(h, stepSaves, nil)
+	fs.w.nemesis.trigger(h, stepSaves, nil)
 	most := fs.w.opt.Dynamic.DiskMost
 	if most == 0 {
 		most = 5 * time.Millisecond
@@ -140,7 +140,7 @@ func (fs *dynamicWorld) save(p *process, s vote.DiskState) {
 		}
 		p.m.Saved(p.read(fs.w.now), s.Writes, failed)
 		fs.w.settle(p)
-		fs.w.nemesis.strike(h, stepSaved, nil)
+		fs.w.nemesis.trigger(h, stepSaved, nil)
 	}}
 	if h.disk.frozen {
 		h.disk.waits = append(h.disk.waits, saved)
@@ -197,7 +197,7 @@ func (fs *dynamicWorld) knows(p *process) {
 		fs.w.judge.violate(checkElectorate, "%s knew electorate %d, and goes back to %d", p.host.alias, p.knew, e.Version)
 	}
 	p.knew = e.Version
-	fs.w.nemesis.strike(p.host, stepKnows, e)
+	fs.w.nemesis.trigger(p.host, stepKnows, e)
 	if known, ok := fs.decided[e.Version]; ok {
 		if !known.Equal(e) {
 			fs.w.judge.violate(checkElectorate, "there are two electorates %d: %+v, and at %s %+v", e.Version, known, p.host.alias, *e)
@@ -209,7 +209,7 @@ func (fs *dynamicWorld) knows(p *process) {
 			fs.w.judge.violate(checkElectorate, "%s applies %+v: %v", p.host.alias, *e, err)
 		}
 	}
-	fs.w.population.begets(e)
+	fs.w.population.noteBirth(e)
 	fs.decided[e.Version] = *e
 	fs.newest = max(fs.newest, e.Version)
 	fs.w.fig.Electorates++
@@ -226,14 +226,14 @@ func (fs *dynamicWorld) gossips(p *process) {
 		if o == p.host {
 			continue
 		}
-		e := &p.eyes[i]
+		e := &p.gossip[i]
 		there := o.p != nil && o.hung == pauseNone && fs.w.nemesis.passesGossip(p.host, o) && fs.w.nemesis.passesGossip(o, p.host)
 		switch {
 		case fs.reportFailed[p.host] > 0 && e.state == vote.Alive:
 			e.state = vote.Failed // although the host may be alive
 		case there && fs.reportFailed[p.host] == 0:
 			e.last, e.state, e.dir = fs.w.now, vote.Alive, o.p.gossipDir()
-		case fs.said[o] && o.p == nil && e.state != vote.Unseen:
+		case fs.left[o] && o.p == nil && e.state != vote.Unseen:
 			e.state = vote.Left
 		case e.state == vote.Alive && fs.w.now > e.last.Add(unseenTTLs*fs.w.opt.MaxTTL):
 			e.state = vote.Failed
@@ -249,8 +249,8 @@ func (fs *dynamicWorld) gossips(p *process) {
 	fs.w.push(event{at: fs.w.now.Add(every/2 + fault.Within(p.host.rng, every)), kind: eventRun, p: p, f: func() { fs.gossips(p) }})
 }
 
-// backedByElectorate reports whether, under one of the last eight electorates, a majority is bound to
-// a lease until its end.
+// backedByElectorate reports whether, under one of the last eight electorates, a majority is bound
+// to a lease until its end.
 func (fs *dynamicWorld) backedByElectorate(r *Request) bool {
 	bound := make(map[vote.NodeID]bool, len(fs.w.hosts))
 	for _, h := range fs.w.hosts {

@@ -19,7 +19,7 @@ func (ne *nemesis) ambushMinToken(r *rand.Rand) bool {
 	}
 	d := 3 * ne.w.opt.MaxTTL
 	ne.ambushedUntil = ne.w.now.Add(d)
-	ne.await(&lurk{step: stepKnows, joint: true, strike: func(*host) {
+	ne.addForAWhile(&pendingFault{step: stepKnows, joint: true, inject: func(*host) {
 		if !ne.w.faults.healed && (r.IntN(2) == 0 || !ne.winsLate(r)) {
 			ne.partsAtDrain(r)
 		}
@@ -58,7 +58,7 @@ func (ne *nemesis) partsAtDrain(r *rand.Rand) {
 		})
 	}
 	if r.IntN(2) == 0 { // the new voters are late to store the messages received
-		ne.await(&lurk{step: stepKnows, strike: func(*host) {
+		ne.addForAWhile(&pendingFault{step: stepKnows, inject: func(*host) {
 			for _, h := range fresh {
 				ne.slowDisk(h, ttl/10+fault.Within(r, ttl/2), ttl)
 			}
@@ -66,10 +66,10 @@ func (ne *nemesis) partsAtDrain(r *rand.Rand) {
 	}
 }
 
-// harassFounding disturbs the founders during the bootstrap: partitions in two, slow disks, and
+// disturbFounding disturbs the founders during the bootstrap: partitions in two, slow disks, and
 // crashes at the first saves. After the bootstrap, an expendable founder loses its directory and
 // comes back among the hosts still unaware of the electorate.
-func (ne *nemesis) harassFounding() {
+func (ne *nemesis) disturbFounding() {
 	if f := ne.w.opt.Dynamic; f == nil || f.Aim != AimFound {
 		return
 	}
@@ -77,7 +77,7 @@ func (ne *nemesis) harassFounding() {
 	founders := slices.Clone(ne.w.hosts[:ne.w.opt.Voters])
 	r.Shuffle(len(founders), func(i, j int) { founders[i], founders[j] = founders[j], founders[i] })
 	if r.IntN(2) == 0 {
-		ne.harassPledges(founders, r)
+		ne.disturbPledges(founders, r)
 		return
 	}
 	side := len(founders)/2 + 1
@@ -91,8 +91,8 @@ func (ne *nemesis) harassFounding() {
 			ne.slowDisk(h, fault.Within(r, ttl/2), d)
 		}
 		if r.IntN(2) == 0 {
-			b := &lurk{step: stepSaves + step(r.IntN(2)), host: h, nth: r.IntN(3)}
-			b.strike = func(*host) {
+			b := &pendingFault{step: stepSaves + step(r.IntN(2)), host: h, nth: r.IntN(3)}
+			b.inject = func(*host) {
 				if r.IntN(4) > 0 {
 					h.disk.saving = nil
 				}
@@ -100,10 +100,10 @@ func (ne *nemesis) harassFounding() {
 					ne.w.faults.bringBack(h, fault.Within(r, ttl/5))
 				}
 			}
-			ne.await(b, d)
+			ne.addForAWhile(b, d)
 		}
 	}
-	ne.await(&lurk{step: stepKnows, any: true, strike: func(*host) {
+	ne.addForAWhile(&pendingFault{step: stepKnows, any: true, inject: func(*host) {
 		ne.w.At(fault.Within(r, ttl), func() { ne.movesOver(founders, heal, r) })
 	}}, 10*ttl)
 }

@@ -52,10 +52,10 @@ func (ne *nemesis) injectDynamic(h *host, a *Act, r *rand.Rand, did func(bool)) 
 		}
 		ne.proposesFor(far, r, a.For, did)
 		if r.IntN(2) == 0 { // neither voter hears of the other's proposal
-			ne.cutWays([][2]*host{{h, far}, {far, h}}, ne.strikeFor(r))
+			ne.cutWays([][2]*host{{h, far}, {far, h}}, ne.faultDuration(r))
 		}
 	case fault.Targeted:
-		ne.lurk(h, a.For, r, did)
+		ne.addPending(h, a.For, r, did)
 	case fault.Gray:
 		ways := ne.w.faults.ways(a)
 		if len(ways) == 0 {
@@ -113,7 +113,7 @@ func (ne *nemesis) endsOnceOut(p *process, r *rand.Rand, down time.Duration, tri
 			return
 		}
 		if ne.w.crash(h, endingAtOnce, r) {
-			ne.w.dynamic.said[h] = true
+			ne.w.dynamic.left[h] = true
 			ne.w.faults.bringBack(h, down)
 		}
 	})

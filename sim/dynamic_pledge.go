@@ -9,36 +9,36 @@ import (
 	"github.com/lockmesh/lockmesh/sim/fault"
 )
 
-// harassPledges disturbs the pledges of the founders. Saves take long. In a third of the cases a
+// disturbPledges disturbs the pledges of the founders. Saves take long. In a third of the cases a
 // founder crashes at its first save. Otherwise a founder may be cut off from all but one of the
 // others, and all founders crash as soon as any of them applies an electorate, mostly with the loss
 // of the saves under way. If the others have pledged to a set with that founder, the founder comes
 // back with another directory for a while, as if a disk weren't mounted; the others must wait for
 // its own directory. If no other founder has pledged, the founder's directory may be lost: its own
 // pledge alone founds nothing.
-func (ne *nemesis) harassPledges(founders []*host, r *rand.Rand) {
+func (ne *nemesis) disturbPledges(founders []*host, r *rand.Rand) {
 	ttl := ne.w.opt.MaxTTL
 	d := 2*ttl + fault.Within(r, 2*ttl)
 	for _, h := range founders {
 		ne.slowDisk(h, ttl/20+fault.Within(r, ttl/2), d)
 	}
 	if r.IntN(3) == 0 {
-		ne.forgetsItsName(founders[0], r)
+		ne.crashesAtFirstSave(founders[0], r)
 		return
 	}
 	heal := func() {}
 	if n := len(founders); r.IntN(2) == 0 && n > 2 {
 		heal = ne.cutApart(founders[1:2], founders[2:], d)
 	}
-	ne.await(&lurk{step: stepKnows, any: true, strike: func(h *host) {
+	ne.addForAWhile(&pendingFault{step: stepKnows, any: true, inject: func(h *host) {
 		heal()
 		ne.foundsAnew(h, founders, r)
 	}}, 10*ttl)
 }
 
-// forgetsItsName crashes a founder during its first save, a while after the others have met the
+// crashesAtFirstSave crashes a founder during its first save, a while after the others have met the
 // founder.
-func (ne *nemesis) forgetsItsName(h *host, r *rand.Rand) {
+func (ne *nemesis) crashesAtFirstSave(h *host, r *rand.Rand) {
 	ne.slowDisk(h, ne.w.opt.MaxTTL, ne.w.opt.MaxTTL)
 	ne.w.At(ne.w.opt.MaxTTL/4+fault.Within(r, ne.w.opt.MaxTTL*3/4), func() {
 		if ne.w.faults.healed || h.p == nil || h.disk.exists {
@@ -84,17 +84,17 @@ func (ne *nemesis) foundsAnew(h *host, founders []*host, r *rand.Rand) {
 		ne.w.note(h, "has its directory wiped")
 		h.disk = disk{made: h.disk.made}
 	case pledged == others:
-		ne.mislays(h, ne.w.opt.MaxTTL+fault.Within(r, ne.w.opt.MaxTTL))
+		ne.losesDirectory(h, ne.w.opt.MaxTTL+fault.Within(r, ne.w.opt.MaxTTL))
 	}
 	for _, o := range founders {
 		ne.w.faults.bringBack(o, ne.w.opt.MaxTTL/50+fault.Within(r, ne.w.opt.MaxTTL/5))
 	}
 }
 
-// mislays restarts a stopped host without its directory, and restores the directory after a while,
-// unless the host learns of an electorate before: then the nodes of the electorate can do without
-// the old directory.
-func (ne *nemesis) mislays(h *host, d time.Duration) {
+// losesDirectory restarts a stopped host without its directory, and restores the directory after a
+// while, unless the host learns of an electorate before: then the nodes of the electorate can do
+// without the old directory.
+func (ne *nemesis) losesDirectory(h *host, d time.Duration) {
 	ne.w.note(h, "can't find its directory")
 	own := h.disk
 	h.disk = disk{made: own.made}

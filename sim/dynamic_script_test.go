@@ -115,9 +115,9 @@ func (fs *dynamicWorld) StopReportingFailed(node string) { fs.reportFailed[fs.w.
 
 // when calls then as soon as a node has sent a message of a kind, or has received and handled such
 // a message.
-func (fs *dynamicWorld) when(node string, says bool, word vote.Kind, then func()) {
+func (fs *dynamicWorld) when(node string, sends bool, kind vote.Kind, then func()) {
 	h := fs.w.host(node)
-	b := &ambush{word: word, says: says, after: true}
+	b := &ambush{kind: kind, sends: sends, after: true}
 	b.kill = func() {
 		if h.ambush == b {
 			h.ambush = nil

@@ -21,8 +21,8 @@ func (hs *histories) setUp() {
 	}
 }
 
-// rememberedFor returns for how long a voter may know of an ended lease: a session, a delay, and the
-// messages in flight.
+// rememberedFor returns for how long a voter may know of an ended lease: a session, a delay, and
+// the messages in flight.
 func (w *World) rememberedFor() time.Duration { return 4*w.opt.MaxTTL + servedFixed }
 
 // granted records a lock call that has returned.

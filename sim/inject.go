@@ -13,13 +13,13 @@ import (
 
 // faults is the part of the world that injects faults.
 type faults struct {
-	w      *World
-	healed bool // the faults are over
-	acts   []Act
-	undo   []undo
-	undoN  uint64
-	wanted map[*host]bool       // hosts to be restarted
-	misled map[[2]*host]*misled // a node and a voter
+	w         *World
+	healed    bool // the faults are over
+	acts      []Act
+	undo      []undo
+	undoN     uint64
+	wanted    map[*host]bool          // hosts to be restarted
+	misdialed map[[2]*host]*misdialed // a node and a voter
 }
 
 // undo ends a lasting fault.
@@ -29,7 +29,7 @@ type undo struct {
 }
 
 func (ft *faults) setUpFaults() {
-	ft.misled = make(map[[2]*host]*misled)
+	ft.misdialed = make(map[[2]*host]*misdialed)
 	given := slices.Clone(ft.w.opt.Acts)
 	slices.SortStableFunc(given, func(a, b Act) int { return cmp.Compare(a.At, b.At) })
 	total := 0
@@ -118,11 +118,11 @@ func (ft *faults) Do(a Act) {
 		}
 	case fault.Refuse, fault.Gossip:
 		if far := ft.hostOf(a.Far); h != nil && far != nil {
-			ft.misleadFor(h, far, &a, r, did)
+			ft.misdialFor(h, far, &a, r, did)
 		}
 	case fault.Ambush:
 		if h != nil && h.ambush == nil {
-			ft.lieInWait(h, a.For, r, did)
+			ft.setAmbush(h, a.For, r, did)
 		}
 	case fault.Split, fault.OneWay, fault.Bridge, fault.Isolate, fault.Link, fault.Ring:
 		did(ft.partition(&a, r))
@@ -253,8 +253,8 @@ func (ft *faults) haltFor(h *host, how pause, d time.Duration) bool {
 // duplicatesMost bounds the duplicate processes of a run: each is an additional host.
 const duplicatesMost = 8
 
-// duplicateFault starts a second process with the name of a process that seems dead. Later the first
-// process goes on, and later still either the first or the second ends for good.
+// duplicateFault starts a second process with the name of a process that seems dead. Later the
+// first process goes on, and later still either the first or the second ends for good.
 func (ft *faults) duplicateFault(h *host, d time.Duration, r *rand.Rand) bool {
 	if h == nil || h.voter || h.duplicated || len(ft.w.hosts) >= ft.w.opt.Voters+ft.w.opt.Clients+duplicatesMost || !ft.w.halt(h, pauseStopped) {
 		return false
@@ -289,7 +289,7 @@ func (ft *faults) bringBack(h *host, d time.Duration) {
 		delete(ft.wanted, h)
 		if h.p == nil && !h.retired {
 			ft.w.start(h)
-			ft.w.net.herald(h)
+			ft.w.net.announce(h)
 		}
 	})
 }
@@ -387,7 +387,7 @@ func (ft *faults) Heal() {
 		ft.w.wake(h)
 		if h.p == nil && !h.retired {
 			ft.w.start(h)
-			ft.w.net.herald(h)
+			ft.w.net.announce(h)
 		}
 	}
 }

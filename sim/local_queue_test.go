@@ -69,8 +69,9 @@ func (c *crowd) Sent(_, _ vote.SessionID, m *vote.Message, between bool) {
 	}
 }
 
-// TestALocalQueueIsFasterAndStarvesNobody shows that a local queue is faster where the callers of one
-// node contend, and that a caller on another node is served as often as without the local queue.
+// TestALocalQueueIsFasterAndStarvesNobody shows that a local queue is faster where the callers of
+// one node contend, and that a caller on another node is served as often as without the local
+// queue.
 func TestALocalQueueIsFasterAndStarvesNobody(t *testing.T) {
 	t.Parallel()
 	run := func(alone bool, a, b int) *crowd {

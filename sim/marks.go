@@ -108,7 +108,7 @@ const (
 var markNames = [...]string{
 	MarkYieldWon: "a request that had yielded won", MarkHeldOn: "an inquiry met a winner", MarkResynced: "a sync listed a lease in a quiet time",
 	MarkOutlived: "a lease outlived a restart of all voters", MarkVoteBack: "a lease got a vote back",
-	MarkConfirmed: "a token needed confirmation", MarkProposalTimeout: "a proposal timeout ended", MarkGrantedLate: "a grant came a TTL later with no word in between",
+	MarkConfirmed: "a token needed confirmation", MarkProposalTimeout: "a proposal timeout ended", MarkGrantedLate: "a grant came a TTL later with no break in between",
 	MarkTooLate: "a vote came too late", MarkTaken: "a TryLock met a lease",
 	MarkNoQuorum: "a TryLock met no quorum", MarkSurvivedBreak: "a lease survived a broken connection", MarkUnknown: "a session was unknown",
 	MarkMismatch: "a stream began anew on its connection", MarkWokeUpLost: "a stopped holder woke up to a loss", MarkHolderDied: "a dead holder's key was taken over",
@@ -240,8 +240,8 @@ func (mk *marker) marksOfEnd(r *Request, s State) {
 	}
 }
 
-// marksOfWord sets the marks of a message from a voter.
-func (mk *marker) marksOfWord(to vote.SessionID, m *vote.Message) {
+// marksOfMessage sets the marks of a message from a voter.
+func (mk *marker) marksOfMessage(to vote.SessionID, m *vote.Message) {
 	switch m.Kind {
 	case vote.KindPromise:
 		o := mk.w.judge.bySession[to]

@@ -55,10 +55,10 @@ func queues(forgets bool) Builder {
 }
 
 func (c *clumsy) Drain(out []vote.Outbound, ev []quorum.Event) ([]vote.Outbound, []quorum.Event) {
-	said, ev := c.Machine.Drain(nil, ev)
+	drained, ev := c.Machine.Drain(nil, ev)
 	out = append(out, c.out...)
 	c.out = nil
-	for _, o := range said {
+	for _, o := range drained {
 		if o.Later && !o.Close {
 			o.Later = false
 			c.queues[o.Conn] = append(c.queues[o.Conn], o)
@@ -122,7 +122,7 @@ type sparing struct {
 
 type sparingly struct {
 	stream vote.Stream
-	said   uint64   // the number of messages of the node
+	count  uint64   // the number of messages of the node
 	sent   []uint64 // the numbers of the messages sent
 	kept   map[vote.Number]*unsent
 }
@@ -140,9 +140,9 @@ func asksTheFirst(_ *World, cfg node.Config, now vote.Now) (Machine, error) {
 }
 
 func (s *sparing) Drain(out []vote.Outbound, ev []quorum.Event) ([]vote.Outbound, []quorum.Event) {
-	said, ev := s.Machine.Drain(nil, ev)
+	drained, ev := s.Machine.Drain(nil, ev)
 	s.drained++
-	for _, o := range said {
+	for _, o := range drained {
 		late := false
 		switch m := &o.Message; {
 		case m.Kind == vote.KindOpen:
@@ -166,27 +166,27 @@ func (t *sparingly) goes(o *vote.Outbound, late bool) bool {
 	if m.Stream != t.stream || !m.Kind.ToVoter() || m.Kind.Urgent() || m.Kind == vote.KindOpen || m.Kind == vote.KindSync {
 		return true
 	}
-	t.said++
+	t.count++
 	if late {
 		t.kept[m.Number] = &unsent{number: m.Number}
 	}
 	v := t.kept[m.Number]
 	if v == nil {
-		t.sent = append(t.sent, t.said)
+		t.sent = append(t.sent, t.count)
 		return true
 	}
 	if v.serial == 0 {
-		v.serial = vote.Serial(t.said) // from here on the voter seems to know the request
+		v.serial = vote.Serial(t.count) // from here on the voter seems to know the request
 	}
 	if m.Kind == vote.KindRelease {
-		v.until = t.said
+		v.until = t.count
 	}
 	return false
 }
 
 func (s *sparing) Deliver(now vote.Now, conn vote.Conn, from vote.SessionID, m *vote.Message) {
 	if t := s.streams[conn]; t != nil && m.Kind == vote.KindAck && m.Stream == t.stream {
-		p := t.said
+		p := t.count
 		if m.Processed < uint64(len(t.sent)) {
 			p = t.sent[m.Processed] - 1
 		}

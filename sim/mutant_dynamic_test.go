@@ -88,7 +88,7 @@ func joinsBehindABack(w *World) {
 // c's dials, and polls c on a connection of its own.
 func swapsBehindABack(w *World) {
 	w.founded()
-	w.faults.misled[[2]*host{w.host("c"), w.host("a")}] = &misled{refused: true, did: func(bool) {}}
+	w.faults.misdialed[[2]*host{w.host("c"), w.host("a")}] = &misdialed{refused: true, did: func(bool) {}}
 	w.Script.Break("c", "a")
 	w.Run(2 * sceneTTL)
 	w.expect(w.Script.Lock("c", "k"), Granted, sceneTTL)
@@ -226,7 +226,7 @@ type concluder struct {
 	number  uint64
 	promise map[vote.Elector]bool
 	accept  map[vote.Elector]bool
-	said    []vote.Outbound
+	replies []vote.Outbound
 }
 
 func concludes(after time.Duration) Builder {
@@ -301,14 +301,14 @@ func (c *concluder) ask(kind vote.Kind, e vote.Consensus) {
 		if v == c.self {
 			c.Machine.Deliver(c.now, vote.LocalConn, vote.SessionID{Node: v.Name}, &m)
 		} else if conn, ok := c.conns[v.Name]; ok {
-			c.said = append(c.said, vote.Outbound{Conn: conn, Message: m})
+			c.replies = append(c.replies, vote.Outbound{Conn: conn, Message: m})
 		}
 	}
 }
 
 func (c *concluder) Drain(out []vote.Outbound, ev []quorum.Event) ([]vote.Outbound, []quorum.Event) {
-	out = append(out, c.said...)
-	c.said = nil
+	out = append(out, c.replies...)
+	c.replies = nil
 	return c.Machine.Drain(out, ev)
 }
 

@@ -17,7 +17,7 @@ var toldMutants = []mutant{
 // lying is a node that reports one reason instead of another.
 type lying struct {
 	*node.Node
-	is, says quorum.WaitReason
+	is, claimed quorum.WaitReason
 }
 
 func takesSilenceForAHolder(_ *World, cfg node.Config, now vote.Now) (Machine, error) {
@@ -33,7 +33,7 @@ func takesAHolderForSilence(_ *World, cfg node.Config, now vote.Now) (Machine, e
 func (l lying) PendingReason(now vote.Now, num vote.Number) quorum.Wait {
 	w := l.Node.PendingReason(now, num)
 	if w.Reason == l.is {
-		w.Reason = l.says
+		w.Reason = l.claimed
 	}
 	return w
 }

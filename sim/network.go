@@ -52,17 +52,17 @@ const usualTTL = 10 * time.Second
 
 // network is the part of the world between the hosts.
 type network struct {
-	w     *World
-	bases [][]time.Duration // base delays, by sender and receiver
-	slow  [][]time.Duration // delays added by faults
-	rng   [][]rand.PCG      // random sources of the packets on each way
-	cut   [][]int           // how many faults cut the way; messages on a cut way wait
-	links []*link           // links that either side still believes open, oldest first
-	lastN uint64
-	route []int // by place in World.voters: the host that answers to the name
-	spare [][]byte
-	heard vote.Message
-	forge map[*host]func(*vote.Message) // alters a broken host's messages on their way out
+	w        *World
+	bases    [][]time.Duration // base delays, by sender and receiver
+	slow     [][]time.Duration // delays added by faults
+	rng      [][]rand.PCG      // random sources of the packets on each way
+	cut      [][]int           // how many faults cut the way; messages on a cut way wait
+	links    []*link           // links that either side still believes open, oldest first
+	lastN    uint64
+	route    []int // by place in World.voters: the host that answers to the name
+	spare    [][]byte
+	received vote.Message
+	forge    map[*host]func(*vote.Message) // alters a broken host's messages on their way out
 }
 
 // link is a connection, from the dial on. Side 0 is the dialing host, side 1 the dialed host.
@@ -216,7 +216,7 @@ func (nw *network) dial(p *process, voter int) {
 	l.ends[0] = end{host: p.host, p: p}
 	l.ends[1] = end{host: nw.w.hosts[nw.route[voter]]}
 	d.l = l
-	if m := nw.w.faults.misled[[2]*host{p.host, l.ends[1].host}]; m != nil && !m.refused {
+	if m := nw.w.faults.misdialed[[2]*host{p.host, l.ends[1].host}]; m != nil && !m.refused {
 		m.did(true)
 		nw.w.push(event{at: nw.w.now.Add(2 * nw.latency(p.host, l.ends[1].host)), kind: eventDialFail, p: p, l: l, n: dialMisled})
 		return
@@ -244,8 +244,8 @@ func (nw *network) accept(e event) {
 		if nw.isOpen(to, from) {
 			nw.w.push(event{at: back, kind: eventDialFail, p: l.ends[0].p, l: l})
 		}
-	case nw.w.faults.misled[[2]*host{from, to}] != nil && nw.w.faults.misled[[2]*host{from, to}].refused:
-		nw.w.faults.misled[[2]*host{from, to}].did(true)
+	case nw.w.faults.misdialed[[2]*host{from, to}] != nil && nw.w.faults.misdialed[[2]*host{from, to}].refused:
+		nw.w.faults.misdialed[[2]*host{from, to}].did(true)
 		if nw.isOpen(to, from) {
 			nw.w.push(event{at: back, kind: eventDialFail, p: l.ends[0].p, l: l, n: dialRefused})
 		}
@@ -340,15 +340,15 @@ func (nw *network) redial(p *process, voter int) {
 	nw.w.push(event{at: nw.w.now.Add(pause), kind: eventDial, p: p, n: uint64(voter)})
 }
 
-// herald lets gossip report a node's return to the other hosts, so that they dial the node at once.
-// Gossip may fail to notice.
-func (nw *network) herald(h *host) {
+// announce lets gossip report a node's return to the other hosts, so that they dial the node at
+// once. Gossip may fail to notice.
+func (nw *network) announce(h *host) {
 	voter := nw.voterPlace(h.name)
 	if voter < 0 {
 		return
 	}
 	for _, o := range nw.w.hosts {
-		if o.p != nil && o != h && nw.w.faults.misled[[2]*host{o, h}] == nil && o.rng.IntN(2) == 0 && nw.isOpen(h, o) {
+		if o.p != nil && o != h && nw.w.faults.misdialed[[2]*host{o, h}] == nil && o.rng.IntN(2) == 0 && nw.isOpen(h, o) {
 			nw.w.push(event{at: nw.w.now.Add(fault.Within(o.rng, noticeMost)), kind: eventDial, p: o.p, n: uint64(voter)})
 		}
 	}
@@ -474,7 +474,7 @@ func (nw *network) receive(l *link, side, which uint8) {
 		nw.learn(l, 1-side)
 		return
 	}
-	m := &nw.heard
+	m := &nw.received
 	if err := transport.Decode(f, m); err != nil {
 		nw.w.judge.violate(checkCodec, "%s can't read what %s sent: %v", to.host.name, l.ends[side].host.name, err)
 		return

@@ -40,7 +40,7 @@ func (w *World) observeSent(l *link, side uint8, m *vote.Message) {
 // answer. If messages travel for as long, a message that the old incarnation sent before its crash
 // passes for an answer. The mistake costs time, but no lock.
 func (w *World) mayBeLate(alarm string) bool {
-	return w.opt.LateWords && strings.Contains(alarm, "another live process is called")
+	return w.opt.LateMessages && strings.Contains(alarm, "another live process is called")
 }
 
 // AtNode has the process that runs on a node call f after d: never if the process has crashed by

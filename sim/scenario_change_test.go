@@ -68,8 +68,8 @@ func TestFault39AChangeIsHarmedAtAnyStep(t *testing.T) {
 	sampled.Computes(t)
 	t.Parallel()
 	steps, combo := map[string]bool{}, 0
-	for _, word := range consensusKinds {
-		for i, mode := range []string{"says", "doesn't heed", "has heeded"} {
+	for _, kind := range consensusKinds {
+		for i, mode := range []string{"sends", "hasn't handled", "has handled"} {
 			for _, victim := range []string{"a", "b", "d"} {
 				for _, version := range []uint64{2, 3} {
 					if combo++; sampled.Raced && combo%5 > 0 {
@@ -79,11 +79,11 @@ func TestFault39AChangeIsHarmedAtAnyStep(t *testing.T) {
 						if (combo+j)%len(faultsAtAStep) > 0 && os.Getenv(envMutants) == "" {
 							continue // one fault per step is enough where time is short
 						}
-						name := fmt.Sprintf("%s %s when it %s %v for electorate %d", victim, h.name, mode, word, version)
+						name := fmt.Sprintf("%s %s when it %s %v for electorate %d", victim, h.name, mode, kind, version)
 						s, r := growing(t)
 						fired := false
 						arm := func() {
-							b := &ambush{word: word, says: i == 0, after: i == 2}
+							b := &ambush{kind: kind, sends: i == 0, after: i == 2}
 							b.kill = func() {
 								if s.host(victim).ambush == b {
 									s.host(victim).ambush = nil
@@ -108,7 +108,7 @@ func TestFault39AChangeIsHarmedAtAnyStep(t *testing.T) {
 						s.Run(20 * time.Millisecond)
 						if s.verdict(); fired {
 							s.changed(t, name, r, h.keeps, func() bool { return h.gone }, victim)
-							steps[fmt.Sprintf("%s %s %v %d", victim, mode, word, version)] = true
+							steps[fmt.Sprintf("%s %s %v %d", victim, mode, kind, version)] = true
 						}
 						if t.Failed() {
 							t.Fatal(name)
@@ -120,8 +120,8 @@ func TestFault39AChangeIsHarmedAtAnyStep(t *testing.T) {
 	}
 	for _, version := range []string{"2", "3"} {
 		for _, step := range []string{
-			"a says prepare", "a doesn't heed prepared", "a has heeded prepared", "a says accept", "a doesn't heed accepted", "a has heeded accepted", "a says electorate",
-			"b doesn't heed prepare", "b says prepared", "b doesn't heed accept", "b says accepted", "b doesn't heed electorate", "d has heeded electorate",
+			"a sends prepare", "a hasn't handled prepared", "a has handled prepared", "a sends accept", "a hasn't handled accepted", "a has handled accepted", "a sends electorate",
+			"b hasn't handled prepare", "b sends prepared", "b hasn't handled accept", "b sends accepted", "b hasn't handled electorate", "d has handled electorate",
 		} {
 			if !steps[step+" "+version] && !sampled.Raced {
 				t.Errorf("nothing was done at this step: %s %s", step, version)

@@ -102,8 +102,8 @@ func withAlarms(deaf map[string]bool) map[string]bool {
 
 // TestFault70OneNodeThatNamesAbsurdTokensStopsNoOther has a voter, or a node that only locks, name
 // absurd tokens in each way, in several worlds. The locks of all other nodes go on with tokens near
-// the clocks (the check *token bounds*), also after a restart of another voter. For absurd confirmations an
-// alarm names the broken node.
+// the clocks (the check *token bounds*), also after a restart of another voter. For absurd
+// confirmations an alarm names the broken node.
 func TestFault70OneNodeThatNamesAbsurdTokensStopsNoOther(t *testing.T) {
 	t.Parallel()
 	for what, change := range forgeries {

@@ -63,7 +63,7 @@ func (sc *scenario) Crash(node string) { sc.w.crash(sc.w.host(node), endingAtOnc
 func (sc *scenario) PowerOff(node string) { sc.w.crash(sc.w.host(node), endingSilent, nil) }
 
 // Start begins a new incarnation of a node that is down.
-func (sc *scenario) Start(node string) { h := sc.w.host(node); sc.w.start(h); sc.w.net.herald(h) }
+func (sc *scenario) Start(node string) { h := sc.w.host(node); sc.w.start(h); sc.w.net.announce(h) }
 
 // Restart ends a node's process and starts another at once.
 func (sc *scenario) Restart(node string) { sc.Crash(node); sc.Start(node) }

@@ -36,8 +36,9 @@ type inspections struct {
 // inspectors has processes inspect keys, and checks the answers.
 type inspectors struct{ w *World }
 
-// startInspecting has a process inspect keys now and then, in worlds with Options.InspectEvery. The draws
-// come from a random source of their own, but the messages take part in the world like all others.
+// startInspecting has a process inspect keys now and then, in worlds with Options.InspectEvery. The
+// draws come from a random source of their own, but the messages take part in the world like all
+// others.
 func (ins *inspectors) startInspecting(p *process) {
 	if ins.w.opt.InspectEvery == 0 {
 		return
@@ -53,8 +54,8 @@ func (ins *inspectors) scheduleInspection(p *process) {
 	}})
 }
 
-// showable reports whether an inspection has to show a lease: its node holds the lease, and no upgrade is
-// under way, which has another number and token.
+// showable reports whether an inspection has to show a lease: its node holds the lease, and no
+// upgrade is under way, which has another number and token.
 func (ins *inspectors) showable(r *Request) bool {
 	return ins.w.judge.believes(r) && r.base == nil && r.up == nil
 }

@@ -15,8 +15,8 @@ func inspecting(o Options) Options {
 	return o
 }
 
-// TestSwarmInspections has nodes inspect keys amid all faults, and demands that inspections show all
-// calls completed before.
+// TestSwarmInspections has nodes inspect keys amid all faults, and demands that inspections show
+// all calls completed before.
 func TestSwarmInspections(t *testing.T) {
 	swarm(t, 24, func(seed uint64) Options { return inspecting(Draw(seed)) }, inspectedEnough(t))
 }

@@ -130,9 +130,9 @@ func (ws *watchers) followMerger(p *process) {
 	}
 }
 
-// checkEvent checks an event of a watch against the world. A reported lease must have been granted with
-// the reported token, and must not exclude another reported lease. Its end must not be reported
-// before its node considers the lease over.
+// checkEvent checks an event of a watch against the world. A reported lease must have been granted
+// with the reported token, and must not exclude another reported lease. Its end must not be
+// reported before its node considers the lease over.
 func (ws *watchers) checkEvent(p *process, e *watchmerge.Event) {
 	x, s := p.watch, &e.View
 	id := leaseID{s.Owner, s.Number}

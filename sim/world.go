@@ -60,7 +60,8 @@ type Options struct {
 	// callers, for comparison.
 	NoLocalQueue bool
 
-	// InspectEvery is the mean time between two inspections by each process; zero for no inspections.
+	// InspectEvery is the mean time between two inspections by each process; zero for no
+	// inspections.
 	InspectEvery time.Duration
 
 	// Watches has each process watch all keys.
@@ -84,7 +85,7 @@ type Options struct {
 
 	// LateWords is for runs with messages that may take longer than a voter waits for an old
 	// incarnation's answer: see [World.mayBeLate].
-	LateWords bool
+	LateMessages bool
 
 	// Observe, if set, is notified of events.
 	Observe Observer
@@ -194,7 +195,7 @@ type process struct {
 	fresh   bool          // its directory was made for this process
 	quiet   time.Duration // how long its voter is quiet after the start, unless fresh
 	knew    uint64
-	eyes    []eyes
+	gossip  []gossipView
 
 	savingSince Moment  // start of the save under way plus 1 ns; zero: no save
 	saveFailed  Moment  // when a save last failed
@@ -293,7 +294,7 @@ func New(opt Options) *World {
 	w.faults.wanted = make(map[*host]bool)
 	w.setUpLists()
 	w.conversion.setUpConversion()
-	w.nemesis.harassFounding()
+	w.nemesis.disturbFounding()
 	for _, h := range w.hosts {
 		switch late := w.dynamic.lateness(h); {
 		case w.dynamic.isAbsent(h) || w.population.waitsFirst(h):
@@ -368,8 +369,8 @@ func (w *World) start(h *host) {
 		Name: h.name, Incarnation: p.id.Incarnation, Voters: w.voters, TTL: min(h.ttl, w.maxTTLs.configuredTTL(h)), MaxTTL: w.maxTTLs.configuredTTL(h), NoLocalQueue: w.opt.NoLocalQueue, Dynamic: w.dynamic.configOf(h), Turn: w.opt.Turn,
 	}
 	if w.opt.Dynamic != nil {
-		cfg.Voters, p.eyes = w.voters[:w.opt.Voters], make([]eyes, len(w.hosts))
-		w.dynamic.said[h] = false
+		cfg.Voters, p.gossip = w.voters[:w.opt.Voters], make([]gossipView, len(w.hosts))
+		w.dynamic.left[h] = false
 	}
 	if w.lists != nil {
 		cfg.Voters = w.lists.of[h]
@@ -545,8 +546,8 @@ func (w *World) step(e event) {
 	}
 }
 
-// maxLate is how late a timer fires at most while the process runs. Even the margin of the least TTL
-// is longer.
+// maxLate is how late a timer fires at most while the process runs. Even the margin of the least
+// TTL is longer.
 const maxLate = time.Millisecond
 
 // longest is how long a process sleeps at most: more than any run needs, and far from an overflow.
@@ -578,7 +579,7 @@ func (w *World) settle(p *process) {
 	w.population.renews(p)
 	w.tokens.resorted(p)
 	for more := true; more; {
-		for w.speaks(p) {
+		for w.drain(p) {
 		}
 		more = w.opt.Dynamic != nil && w.dynamic.follows(p)
 	}
@@ -588,9 +589,9 @@ func (w *World) settle(p *process) {
 	w.judge.check(p)
 }
 
-// speaks takes a process's messages and events. It reports whether there may be more, because the
+// drain takes a process's messages and events. It reports whether there may be more, because the
 // process has closed a connection, or its watch has sent a query.
-func (w *World) speaks(p *process) bool {
+func (w *World) drain(p *process) bool {
 	w.out, w.ev = p.m.Drain(w.out[:0], w.ev[:0])
 	for i := range w.ev {
 		w.judge.onEvent(p, &w.ev[i])

@@ -85,9 +85,9 @@ func (x *explorer) recordVotes(h *host, l *local) {
 	}
 }
 
-// checkValidity checks that a majority of the voters backs a lease for as long as its holder believes in
-// the lease: each of these voters has a vote for the lease until then, or is down, or is in its
-// startup quarantine for longer. All clocks show the same time here.
+// checkValidity checks that a majority of the voters backs a lease for as long as its holder
+// believes in the lease: each of these voters has a vote for the lease until then, or is down, or
+// is in its startup quarantine for longer. All clocks show the same time here.
 func (x *explorer) checkValidity(s *state, k, c int, held *claim) string {
 	n := x.node(c)
 	owner := x.session(uint8(n), s.incarnations[n])

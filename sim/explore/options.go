@@ -83,8 +83,8 @@ type Options struct {
 	Cold    bool // begin at the first start of all nodes, rather than when all voters count
 
 	// Validity has the judge inspect the voters, too: the voters behind a lease must back the lease
-	// for as long as its holder believes in it. Two readers with leases that no majority backs cause no visible
-	// harm, so checks of the users alone would miss them.
+	// for as long as its holder believes in it. Two readers with leases that no majority backs
+	// cause no visible harm, so checks of the users alone would miss them.
 	Validity bool
 	// Served requires that every waiting request is served, or turned away, if there are no faults
 	// from then on: all late messages arrive, crashed nodes start, holders release their leases,

@@ -380,7 +380,8 @@ func reminders(e *encoder, _, v reflect.Value) {
 	}
 }
 
-// pendings writes the ballots that wait for their validity, in the order in which they will be judged.
+// pendings writes the ballots that wait for their validity, in the order in which they will be
+// judged.
 func pendings(e *encoder, _, v reflect.Value) {
 	for i := range v.Len() {
 		// The state 0 is statePending.

@@ -105,7 +105,7 @@ func stream(seed, concern uint64, i int) *rand.Rand {
 // options converts a scenario to the options of a world.
 func (s *Scenario) options(seed uint64) sim.Options {
 	nodes := s.nodes()
-	o := sim.Options{Seed: seed, MaxTTL: time.Duration(s.MaxTTL), LateWords: true}
+	o := sim.Options{Seed: seed, MaxTTL: time.Duration(s.MaxTTL), LateMessages: true}
 	clocks := stream(seed, streamClocks, 0)
 	within := func(most int64) int64 { return clocks.Int64N(2*most+1) - most }
 	for _, n := range nodes {

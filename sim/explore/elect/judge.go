@@ -8,8 +8,8 @@ import (
 	"github.com/lockmesh/lockmesh/internal/vote"
 )
 
-// isMajority reports whether the voters for which some holds are a majority, and in a joint electorate
-// a majority of both halves. On purpose isMajority doesn't share the machine's code.
+// isMajority reports whether the voters for which some holds are a majority, and in a joint
+// electorate a majority of both halves. On purpose isMajority doesn't share the machine's code.
 func isMajority(e *vote.Electorate, some func(i int) bool) bool {
 	return most(e.Voters, some) && (len(e.Old) == 0 || most(e.Old, some))
 }

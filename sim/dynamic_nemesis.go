@@ -9,33 +9,33 @@ import (
 	"github.com/lockmesh/lockmesh/sim/fault"
 )
 
-// nemesis aims faults at changes of the electorate (Jepsen's word for the process that injects
+// nemesis targets faults at changes of the electorate (Jepsen's word for the process that injects
 // faults).
 type nemesis struct {
-	w     *World
-	lurks []*lurk
+	w       *World
+	pending []*pendingFault
 	// ambushedUntil is when the newest ambush of several steps is over.
 	ambushedUntil Moment
 }
 
-// step is a step of a change of the electorate. A strike is a fault injected at such a step.
+// step is a step of a change of the electorate. A targeted fault is injected at such a step.
 type step uint8
 
 const (
-	stepSays  step = iota // a node sends a message of an election
-	stepHears             // a node receives a message of an election, not yet handled
-	stepSaves             // a node has handed a state to its disk
+	stepSends    step = iota // a node sends a message of an election
+	stepReceives             // a node receives a message of an election, not yet handled
+	stepSaves                // a node has handed a state to its disk
 	// A node has learned that its state is stored, and has sent the messages depending on the
 	// state.
 	stepSaved
 	stepKnows // a node learns of a decided electorate
 )
 
-// Aim is the target of a world's strikes. A world concentrating on a single target hits the target
-// often.
+// Aim is the target of a world's targeted faults. A world concentrating on a single target hits the
+// target often.
 type Aim uint8
 
-// The aims, each with the question asked by its strikes.
+// The aims, each with the question asked by its faults.
 const (
 	AimAll Aim = iota
 	// AimDrain targets holders as the electorate becomes joint: what if the drain is too short?
@@ -52,27 +52,27 @@ const (
 	aims
 )
 
-// strikeSteps are the steps, repeated by their weight.
-var strikeSteps = [...]step{stepSays, stepHears, stepSaves, stepSaved, stepKnows, stepKnows, stepKnows, stepKnows}
+// faultSteps are the steps, repeated by their weight.
+var faultSteps = [...]step{stepSends, stepReceives, stepSaves, stepSaved, stepKnows, stepKnows, stepKnows, stepKnows}
 
-// lurk is a pending strike, waiting for a step of a change to inject a fault.
-type lurk struct {
+// pendingFault waits for a step of a change to inject a fault.
+type pendingFault struct {
 	host   *host // the host taking the step; nil for any
 	step   step
-	word   vote.Kind   // the kind of message sent or received
+	kind   vote.Kind   // the kind of message sent or received
 	joint  bool        // whether the learned electorate must be joint
 	any    bool        // the learned electorate may be joint or not
 	nth    int         // how many times the step is skipped before
 	only   func() bool // reports whether the step is the intended one; may be nil
-	strike func(h *host)
+	inject func(h *host)
 }
 
-// lurksMost bounds the number of pending strikes.
-const lurksMost = 8
+// pendingMost bounds the number of pending faults.
+const pendingMost = 8
 
-// lurk adds a pending strike: when any node, or the given node, takes a step of a change, the
-// strike injects one of several faults to be survived by a change.
-func (ne *nemesis) lurk(h *host, down time.Duration, r *rand.Rand, did func(bool)) {
+// addPending adds a pending fault: when any node, or the given node, takes a step of a change, the
+// pending fault injects one of several faults to be survived by a change.
+func (ne *nemesis) addPending(h *host, down time.Duration, r *rand.Rand, did func(bool)) {
 	if ne.w.opt.Dynamic.Aim == AimElection && r.IntN(3) > 0 {
 		ne.ambushElection(r, 6*ne.w.opt.MaxTTL, did)
 		return
@@ -81,57 +81,59 @@ func (ne *nemesis) lurk(h *host, down time.Duration, r *rand.Rand, did func(bool
 		did(ne.ambushMinToken(r))
 		return
 	}
-	if len(ne.lurks) >= lurksMost {
+	if len(ne.pending) >= pendingMost {
 		return
 	}
-	b := &lurk{step: strikeSteps[r.IntN(len(strikeSteps))], word: strikeWords[r.IntN(len(strikeWords))], joint: r.IntN(3) > 0}
+	b := &pendingFault{step: faultSteps[r.IntN(len(faultSteps))], kind: electionMessages[r.IntN(len(electionMessages))], joint: r.IntN(3) > 0}
 	switch ne.w.opt.Dynamic.Aim {
 	case AimDrain:
 		b.step, b.joint = stepKnows, true
 	case AimElection:
-		b.step = strikeSteps[r.IntN(4)]
+		b.step = faultSteps[r.IntN(4)]
 	}
 	if r.IntN(3) == 0 && ne.w.opt.Dynamic.Aim != AimDrain {
 		b.host = h
 	}
-	b.strike = func(h *host) {
+	b.inject = func(h *host) {
 		if !ne.w.faults.healed {
 			did(ne.injectInChange(h, down, r))
 		}
 	}
-	ne.lurks = append(ne.lurks, b)
+	ne.pending = append(ne.pending, b)
 }
 
-// strikeWords are the messages of an election. Polls and reports are frequent: polls are left out,
-// and reports are listed only once.
-var strikeWords = [...]vote.Kind{
+// electionMessages are the messages of an election. Polls and reports are frequent: polls are left
+// out, and reports are listed only once.
+var electionMessages = [...]vote.Kind{
 	vote.KindPrepare, vote.KindPrepared, vote.KindAccept, vote.KindAccept, vote.KindAccepted, vote.KindAccepted,
 	vote.KindElectorate, vote.KindElectorate, vote.KindReport,
 }
 
-// strikeWord triggers a pending strike for a message of an election.
-func (ne *nemesis) strikeWord(h *host, word vote.Kind, says bool) {
-	ne.strikes(h, func(b *lurk) bool { return b.word == word && b.step == stepHears-step(bit(says)) })
+// triggerByMessage triggers a pending fault for a message of an election.
+func (ne *nemesis) triggerByMessage(h *host, kind vote.Kind, sends bool) {
+	ne.triggerFirst(h, func(b *pendingFault) bool { return b.kind == kind && b.step == stepReceives-step(bit(sends)) })
 }
 
-// strike triggers a pending strike for any other step.
-func (ne *nemesis) strike(h *host, s step, e *vote.Electorate) {
-	ne.strikes(h, func(b *lurk) bool { return b.step == s && (e == nil || b.any || e.Joint() == b.joint) })
+// trigger triggers a pending fault for any other step.
+func (ne *nemesis) trigger(h *host, s step, e *vote.Electorate) {
+	ne.triggerFirst(h, func(b *pendingFault) bool { return b.step == s && (e == nil || b.any || e.Joint() == b.joint) })
 }
 
-// strikes triggers the first matching strike as soon as the event of the step is over.
-func (ne *nemesis) strikes(h *host, meant func(*lurk) bool) {
-	i := slices.IndexFunc(ne.lurks, func(b *lurk) bool { return (b.host == nil || b.host == h) && meant(b) && (b.only == nil || b.only()) })
+// triggerFirst triggers the first matching fault as soon as the event of the step is over.
+func (ne *nemesis) triggerFirst(h *host, meant func(*pendingFault) bool) {
+	i := slices.IndexFunc(ne.pending, func(b *pendingFault) bool {
+		return (b.host == nil || b.host == h) && meant(b) && (b.only == nil || b.only())
+	})
 	if i < 0 {
 		return
 	}
-	b := ne.lurks[i]
+	b := ne.pending[i]
 	if b.nth > 0 {
 		b.nth--
 		return
 	}
-	ne.lurks = slices.Delete(ne.lurks, i, i+1)
-	ne.w.At(0, func() { b.strike(h) })
+	ne.pending = slices.Delete(ne.pending, i, i+1)
+	ne.w.At(0, func() { b.inject(h) })
 }
 
 // injectInChange injects a fault into a change after a step taken by host h. It reports whether the
@@ -144,18 +146,18 @@ func (ne *nemesis) injectInChange(h *host, down time.Duration, r *rand.Rand) boo
 			deciding = append(deciding, o)
 		}
 	}
-	way, d := bothWays, ne.strikeFor(r)
+	way, d := bothWays, ne.faultDuration(r)
 	if r.IntN(2) == 0 {
 		way = direction(r.IntN(2))
 	}
-	switch ne.kindOfStrike(r) {
+	switch ne.kindOfFault(r) {
 	case 0: // the node crashes, with or without its save under way
 		return ne.dies(h, down, r)
 	// The node crashes, the next node to learn of a decision is cut off, and another voter proposes
 	// something else.
 	case 1, 12:
-		if len(ne.lurks) < lurksMost {
-			ne.lurks = append(ne.lurks, &lurk{step: stepKnows, any: true, strike: func(o *host) {
+		if len(ne.pending) < pendingMost {
+			ne.pending = append(ne.pending, &pendingFault{step: stepKnows, any: true, inject: func(o *host) {
 				if !ne.w.faults.healed {
 					ne.cutFor(o, ne.w.hosts, way, d)
 				}
@@ -202,8 +204,8 @@ func (ne *nemesis) injectInChange(h *host, down time.Duration, r *rand.Rand) boo
 	}
 }
 
-// kindOfStrike draws the kind of fault by the world's aim.
-func (ne *nemesis) kindOfStrike(r *rand.Rand) int {
+// kindOfFault draws the kind of fault by the world's aim.
+func (ne *nemesis) kindOfFault(r *rand.Rand) int {
 	switch ne.w.opt.Dynamic.Aim {
 	case AimDrain:
 		return pickInt(r, 14, 14, 14, 5, 7, 10, 10, 9)
@@ -220,24 +222,25 @@ func (ne *nemesis) kindOfStrike(r *rand.Rand) int {
 type direction uint8
 
 const (
-	saysNothing direction = iota
-	hearsNothing
+	sendsNothing direction = iota
+	receivesNothing
 	bothWays
 )
 
 // ways appends the directed links cut between two hosts.
 func (d direction) ways(ways [][2]*host, from, to *host) [][2]*host {
-	if d != hearsNothing {
+	if d != receivesNothing {
 		ways = append(ways, [2]*host{from, to})
 	}
-	if d != saysNothing {
+	if d != sendsNothing {
 		ways = append(ways, [2]*host{to, from})
 	}
 	return ways
 }
 
-// strikeFor draws the duration of a strike: mostly about as long as a drain, or a part of a drain.
-func (ne *nemesis) strikeFor(r *rand.Rand) time.Duration {
+// faultDuration draws the duration of a fault: mostly about as long as a drain, or a part of a
+// drain.
+func (ne *nemesis) faultDuration(r *rand.Rand) time.Duration {
 	ttl := ne.w.opt.MaxTTL
 	switch r.IntN(4) {
 	case 0:

@@ -8,8 +8,8 @@ import (
 	"github.com/lockmesh/lockmesh/sim/fault"
 )
 
-// trio is a set of three voters of a final electorate, for ambushes in which each voter has a role.
-type trio struct {
+// threeVoters are the voters of a final electorate, for ambushes in which each voter has a role.
+type threeVoters struct {
 	*World
 	r       *rand.Rand
 	version uint64 // of the voters' electorate
@@ -19,14 +19,14 @@ type trio struct {
 	lasts   time.Duration
 }
 
-// trioAmbushes are the ambushes that need three voters.
-var trioAmbushes = [...]func(*trio){
-	(*trio).promisesAndDies, (*trio).promisesAndDies,
-	(*trio).movesAway, (*trio).answersLate, (*trio).numbersAnew,
+// threeVoterAmbushes are the ambushes that need three voters.
+var threeVoterAmbushes = [...]func(*threeVoters){
+	(*threeVoters).promisesAndDies, (*threeVoters).promisesAndDies,
+	(*threeVoters).movesAway, (*threeVoters).answersLate, (*threeVoters).numbersAnew,
 }
 
-// ambushTrio starts one of the ambushes for three or five voters.
-func (ne *nemesis) ambushTrio(r *rand.Rand) (lasts time.Duration) {
+// ambushThree starts one of the ambushes for three or five voters.
+func (ne *nemesis) ambushThree(r *rand.Rand) (lasts time.Duration) {
 	voters := ne.finalVoters(r)
 	if len(voters) == 5 {
 		return ne.ambushFive(voters, r)
@@ -35,24 +35,24 @@ func (ne *nemesis) ambushTrio(r *rand.Rand) (lasts time.Duration) {
 		return 0
 	}
 	d := ne.w.opt.MaxTTL + fault.Within(r, ne.w.opt.MaxTTL)
-	t := &trio{ne.w, r, ne.w.dynamic.newest, voters[0], voters[1], voters[2], d}
+	t := &threeVoters{ne.w, r, ne.w.dynamic.newest, voters[0], voters[1], voters[2], d}
 	ne.w.note(nil, "three are ambushed: %s", aliases(voters))
-	trioAmbushes[r.IntN(len(trioAmbushes))](t)
+	threeVoterAmbushes[r.IntN(len(threeVoterAmbushes))](t)
 	return d
 }
 
 // promisesAndDies makes the voter between two proposers promise to both, and crash before its disk
 // has stored the second promise. Both proposers still wait for their own disks. After the restart
 // the earlier ballot goes on first, and then the later ballot.
-func (t *trio) promisesAndDies() {
+func (t *threeVoters) promisesAndDies() {
 	first, second, between := t.first, t.second, t.between
 	t.nemesis.cutBetween([]*host{first}, []*host{second}, bothWays, t.lasts)
 	thawFirst, thawSecond := t.freezes(first), t.freezes(second)
 	t.promisesTwice(func() {
 		t.diesUnsaved(between, func() { t.onceLinked([]*host{first, second}, between, thawFirst) })
 	})
-	t.awaits(&lurk{host: between, step: stepSays, word: vote.KindAccepted}, func() {
-		t.nemesis.cutFor(first, t.hosts, saysNothing, t.lasts) // keeps the decision from the others
+	t.awaits(&pendingFault{host: between, step: stepSends, kind: vote.KindAccepted}, func() {
+		t.nemesis.cutFor(first, t.hosts, sendsNothing, t.lasts) // keeps the decision from the others
 		thawSecond()
 	})
 	t.nemesis.proposesFor(first, t.r, t.opt.MaxTTL, func(bool) {})
@@ -60,7 +60,7 @@ func (t *trio) promisesAndDies() {
 
 // movesAway makes the voter between two proposers lose its directory as soon as the first proposer
 // has decided with its vote, and come back on the second proposer's side.
-func (t *trio) movesAway() {
+func (t *threeVoters) movesAway() {
 	first, second, between := t.first, t.second, t.between
 	t.nemesis.cutBetween([]*host{first}, []*host{second}, bothWays, t.lasts)
 	t.awaits(t.decides(first), func() {
@@ -79,21 +79,21 @@ func (t *trio) movesAway() {
 
 // answersLate holds up the first promise to a proposer until another proposer's ballot has been
 // decided and the first proposer has begun a new ballot.
-func (t *trio) answersLate() {
+func (t *threeVoters) answersLate() {
 	first, second, between := t.first, t.second, t.between
-	t.nemesis.cutBetween([]*host{first}, []*host{second}, saysNothing, t.lasts)
+	t.nemesis.cutBetween([]*host{first}, []*host{second}, sendsNothing, t.lasts)
 	heal := func() {}
-	t.awaits(&lurk{host: between, step: stepSays, word: vote.KindPrepared}, func() {
-		heal = t.nemesis.cutUntil(between, []*host{first}, saysNothing, t.lasts)
+	t.awaits(&pendingFault{host: between, step: stepSends, kind: vote.KindPrepared}, func() {
+		heal = t.nemesis.cutUntil(between, []*host{first}, sendsNothing, t.lasts)
 		t.nemesis.proposesOn(t.version, second, t.r, t.opt.MaxTTL)
 	})
 	bySecond := func() bool { return t.isOf(second) }
-	t.awaits(&lurk{host: first, step: stepHears, word: vote.KindPrepare, only: bySecond}, func() {
-		t.nemesis.cutBetween([]*host{second}, []*host{first}, saysNothing, t.lasts)
+	t.awaits(&pendingFault{host: first, step: stepReceives, kind: vote.KindPrepare, only: bySecond}, func() {
+		t.nemesis.cutBetween([]*host{second}, []*host{first}, sendsNothing, t.lasts)
 	})
 	t.awaits(t.decides(second), func() {
 		t.nemesis.cutFor(second, t.hosts, bothWays, t.lasts)
-		t.awaits(&lurk{host: first, step: stepSaved}, func() { heal() })
+		t.awaits(&pendingFault{host: first, step: stepSaved}, func() { heal() })
 		t.nemesis.proposesFor(first, t.r, t.opt.MaxTTL, func(bool) {})
 	})
 	t.nemesis.proposesFor(first, t.r, t.opt.MaxTTL, func(bool) {})
@@ -102,7 +102,7 @@ func (t *trio) answersLate() {
 // numbersAnew makes a proposer crash and propose once more, in an incarnation that has forgotten
 // the number of its ballot. One of the other voters has accepted the value of the first ballot, the
 // other voter the value of the second.
-func (t *trio) numbersAnew() {
+func (t *threeVoters) numbersAnew() {
 	first, second, between := t.first, t.second, t.between
 	restart := func() {
 		first.disk.saving, first.disk.frozen, first.disk.waits = nil, false, nil
@@ -117,10 +117,10 @@ func (t *trio) numbersAnew() {
 		})
 	})
 	heal := func() {}
-	t.awaits(&lurk{host: first, step: stepSays, word: vote.KindAccept}, func() {
-		heal = t.nemesis.cutUntil(first, []*host{between}, saysNothing, t.lasts)
+	t.awaits(&pendingFault{host: first, step: stepSends, kind: vote.KindAccept}, func() {
+		heal = t.nemesis.cutUntil(first, []*host{between}, sendsNothing, t.lasts)
 	})
-	t.awaits(&lurk{host: second, step: stepSays, word: vote.KindAccepted}, func() {
+	t.awaits(&pendingFault{host: second, step: stepSends, kind: vote.KindAccepted}, func() {
 		healSecond := t.nemesis.cutUntil(second, t.hosts, bothWays, t.lasts)
 		restart()
 		heal()
@@ -137,36 +137,36 @@ func (t *trio) numbersAnew() {
 }
 
 // awaits calls then as soon as the step of b is taken.
-func (t *trio) awaits(b *lurk, then func()) {
-	b.strike = func(*host) {
+func (t *threeVoters) awaits(b *pendingFault, then func()) {
+	b.inject = func(*host) {
 		if !t.faults.healed {
 			then()
 		}
 	}
-	t.nemesis.await(b, t.lasts)
+	t.nemesis.addForAWhile(b, t.lasts)
 }
 
 // decides is the step in which a host learns of the next electorate, as opposed to its own
 // electorate at a start.
-func (t *trio) decides(h *host) *lurk {
+func (t *threeVoters) decides(h *host) *pendingFault {
 	newer := func() bool { return h.p.m.Known() != nil && h.p.m.Known().Version > t.version }
-	return &lurk{host: h, step: stepKnows, any: true, only: newer}
+	return &pendingFault{host: h, step: stepKnows, any: true, only: newer}
 }
 
 // isOf reports whether the ballot just received belongs to a host's process.
-func (t *trio) isOf(h *host) bool {
-	return h.p != nil && t.net.heard.Consensus != nil && t.net.heard.Consensus.Ballot.By == h.p.id.Incarnation
+func (t *threeVoters) isOf(h *host) bool {
+	return h.p != nil && t.net.received.Consensus != nil && t.net.received.Consensus.Ballot.By == h.p.id.Incarnation
 }
 
 // freezes freezes a host's disk until thaw is called, or for three quarters of a maximum TTL.
-func (t *trio) freezes(h *host) (thaw func()) {
+func (t *threeVoters) freezes(h *host) (thaw func()) {
 	t.dynamic.FreezeDisk(h.alias)
 	return t.faults.until(t.opt.MaxTTL*3/4, func() { t.dynamic.ThawDisk(h.alias) })
 }
 
 // diesUnsaved crashes a host once its messages have been received, with the loss of the save under
 // way.
-func (t *trio) diesUnsaved(h *host, then func()) {
+func (t *threeVoters) diesUnsaved(h *host, then func()) {
 	p := h.p
 	if p == nil || !t.halt(h, pauseStopped) {
 		return
@@ -188,7 +188,7 @@ func (t *trio) diesUnsaved(h *host, then func()) {
 
 // onceLinked calls then as soon as some hosts have connections to another host, which may still be
 // down.
-func (t *trio) onceLinked(some []*host, to *host, then func()) {
+func (t *threeVoters) onceLinked(some []*host, to *host, then func()) {
 	left := t.opt.MaxTTL
 	every := t.opt.MaxTTL / 100
 	var look func()

@@ -69,7 +69,7 @@ func (ne *nemesis) winsLate(r *rand.Rand) bool {
 		})
 	})
 	others := slices.DeleteFunc(slices.Clone(ne.w.hosts), func(o *host) bool { return o == u })
-	ne.await(&lurk{step: stepKnows, strike: func(*host) {
+	ne.addForAWhile(&pendingFault{step: stepKnows, inject: func(*host) {
 		ne.hurries(others, ttl, func() bool { return false })
 	}}, 4*ttl)
 	return true

@@ -9,7 +9,7 @@ import (
 	"github.com/lockmesh/lockmesh/sim/fault"
 )
 
-// Ambushes of several steps, each aimed at a single rule of an election. With independent strikes
+// Ambushes of several steps, each aimed at a single rule of an election. With independent faults
 // the steps hardly ever come in the harmful order. Each step by itself is a crash, a cut, a slow
 // disk or a proposal, and so within the assumptions.
 
@@ -19,12 +19,12 @@ func (ne *nemesis) ambushElection(r *rand.Rand, left time.Duration, did func(boo
 	if ne.w.faults.healed || ne.w.now < ne.ambushedUntil {
 		return
 	}
-	ambush := ne.duel
+	ambush := ne.ballotRace
 	switch r.IntN(6) {
 	case 0, 1:
 		ambush = ne.interrupt
 	case 2, 3, 4:
-		ambush = ne.ambushTrio
+		ambush = ne.ambushThree
 	}
 	if d := ambush(r); d > 0 {
 		ne.ambushedUntil = ne.w.now.Add(d)
@@ -36,11 +36,11 @@ func (ne *nemesis) ambushElection(r *rand.Rand, left time.Duration, did func(boo
 	}
 }
 
-// duel makes two voters propose, each with a side of its own, so that any two majorities share only
-// the voters between the sides. The voters between the sides crash in the middle of the duel. After
-// the restart they must still know the messages they sent, or each side decides on an electorate of
-// its own.
-func (ne *nemesis) duel(r *rand.Rand) (lasts time.Duration) {
+// ballotRace makes two voters propose, each with a side of its own, so that any two majorities
+// share only the voters between the sides. The voters between the sides crash in the middle of the
+// race. After the restart they must still know the messages they sent, or each side decides on an
+// electorate of its own.
+func (ne *nemesis) ballotRace(r *rand.Rand) (lasts time.Duration) {
 	voters := ne.finalVoters(r)
 	n := len(voters)
 	if n < 3 {
@@ -50,39 +50,39 @@ func (ne *nemesis) duel(r *rand.Rand) (lasts time.Duration) {
 	d := 2*ttl + fault.Within(r, ttl)
 	side := (n - 1) / 2
 	one, other, between := voters[:side], voters[side:2*side], voters[2*side:]
-	ne.w.note(nil, "a duel of %s and %s around %s", aliases(one), aliases(other), aliases(between))
+	ne.w.note(nil, "a ballot race of %s and %s around %s", aliases(one), aliases(other), aliases(between))
 	ne.cutBetween(one, other, bothWays, d)
-	forgets := duelForgets(r.IntN(int(duelsEnd)))
+	forgets := raceForgets(r.IntN(int(raceForgetsEnd)))
 	second := func() { ne.proposesOn(version, other[0], r, d) }
 	for _, h := range between {
-		f := &lurk{host: h, step: stepSays}
-		deaf := false
+		f := &pendingFault{host: h, step: stepSends}
+		cutOff := false
 		ne.slowDisk(h, pickDuration(r, 0, ttl/50, ttl/10, ttl/5), d)
 		switch forgets {
 		// The voter forgets its second promise, while both proposers wait for their own disks.
 		case forgetsPromise:
-			f.word, f.nth = vote.KindPrepared, 1
+			f.kind, f.nth = vote.KindPrepared, 1
 		// The voter forgets its acceptance, and receives nothing more from the side it accepted.
 		case forgetsAcceptance:
-			f.word, deaf = vote.KindAccepted, true
+			f.kind, cutOff = vote.KindAccepted, true
 			if r.IntN(4) == 0 {
-				ne.await(&lurk{host: h, step: stepHears, word: vote.KindAccept, strike: func(*host) { h.disk.broken = true }}, d)
+				ne.addForAWhile(&pendingFault{host: h, step: stepReceives, kind: vote.KindAccept, inject: func(*host) { h.disk.broken = true }}, d)
 				ne.w.faults.lasting(d, func() { h.disk.broken = false; ne.w.order.disturb() })
 			}
 		default:
-			f.step, f.word = duelSteps[r.IntN(len(duelSteps))], duelWords[r.IntN(len(duelWords))]
-			f.nth, deaf = r.IntN(3), r.IntN(2) == 0
+			f.step, f.kind = raceSteps[r.IntN(len(raceSteps))], raceMessages[r.IntN(len(raceMessages))]
+			f.nth, cutOff = r.IntN(3), r.IntN(2) == 0
 		}
 		then := func() {}
 		if forgets == forgetsAcceptance && h == between[0] {
 			then = second
 		}
 		ne.fallsAt(h, f, then, r)
-		if deaf {
-			fall := f.strike
-			f.strike = func(h *host) {
+		if cutOff {
+			fall := f.inject
+			f.inject = func(h *host) {
 				fall(h)
-				ne.cutBetween([]*host{h}, one, hearsNothing, d)
+				ne.cutBetween([]*host{h}, one, receivesNothing, d)
 			}
 		}
 	}
@@ -100,28 +100,28 @@ func (ne *nemesis) duel(r *rand.Rand) (lasts time.Duration) {
 	return d
 }
 
-// duelForgets is the state that a voter between the sides may have forgotten after its restart.
-type duelForgets uint8
+// raceForgets is the state that a voter between the sides may have forgotten after its restart.
+type raceForgets uint8
 
 const (
-	forgetsPromise duelForgets = iota
+	forgetsPromise raceForgets = iota
 	forgetsAcceptance
 	forgetsAnything
-	duelsEnd
+	raceForgetsEnd
 )
 
-// duelSteps and duelWords are the steps and messages at which a voter between the sides crashes,
+// raceSteps and raceMessages are the steps and messages at which a voter between the sides crashes,
 // repeated by their weight.
 var (
-	duelSteps = [...]step{stepSays, stepSays, stepSays, stepHears, stepSaves}
-	duelWords = [...]vote.Kind{vote.KindPrepared, vote.KindPrepare, vote.KindAccepted, vote.KindAccept}
+	raceSteps    = [...]step{stepSends, stepSends, stepSends, stepReceives, stepSaves}
+	raceMessages = [...]vote.Kind{vote.KindPrepared, vote.KindPrepare, vote.KindAccepted, vote.KindAccept}
 )
 
 // fallsAt crashes a host at a step, mostly with the loss of the save under way, and restarts the
 // host soon. The process is stopped first, until its messages have been received. The host may also
 // lose its directory.
-func (ne *nemesis) fallsAt(h *host, b *lurk, then func(), r *rand.Rand) {
-	b.strike = func(*host) {
+func (ne *nemesis) fallsAt(h *host, b *pendingFault, then func(), r *rand.Rand) {
+	b.inject = func(*host) {
 		p := h.p
 		if ne.w.faults.healed || p == nil {
 			return
@@ -149,7 +149,7 @@ func (ne *nemesis) fallsAt(h *host, b *lurk, then func(), r *rand.Rand) {
 			then()
 		})
 	}
-	ne.await(b, 3*ne.w.opt.MaxTTL)
+	ne.addForAWhile(b, 3*ne.w.opt.MaxTTL)
 }
 
 // interrupt breaks off a ballot when some voters have accepted its value, lets a second ballot
@@ -171,14 +171,14 @@ func (ne *nemesis) interrupt(r *rand.Rand) (lasts time.Duration) {
 		heal = append(heal, ne.cutUntil(h, others, way, d))
 	}
 	if r.IntN(3) == 0 {
-		cut(first, []*host{third}, hearsNothing)
+		cut(first, []*host{third}, receivesNothing)
 	}
 	again := r.IntN(3) == 0 // the first proposer crashes and proposes once more
-	trigger := &lurk{host: first, step: stepSays, word: vote.KindAccept}
+	trigger := &pendingFault{host: first, step: stepSends, kind: vote.KindAccept}
 	if r.IntN(3) == 0 {
-		trigger.step, trigger.word = stepHears, vote.KindPrepare
+		trigger.step, trigger.kind = stepReceives, vote.KindPrepare
 	}
-	trigger.strike = func(*host) {
+	trigger.inject = func(*host) {
 		if ne.w.faults.healed {
 			return
 		}
@@ -187,7 +187,7 @@ func (ne *nemesis) interrupt(r *rand.Rand) (lasts time.Duration) {
 			ne.proposesOn(version, second, r, d)
 			// The first ballot is over, and a newer ballot precedes the second proposer's
 			// acceptance.
-			if trigger.step == stepHears {
+			if trigger.step == stepReceives {
 				ne.proposesOn(version, first, r, d)
 			}
 			return
@@ -201,8 +201,8 @@ func (ne *nemesis) interrupt(r *rand.Rand) (lasts time.Duration) {
 		}
 		ne.proposesOn(version, first, r, d)
 	}
-	ne.await(trigger, d)
-	ne.await(&lurk{step: stepKnows, any: true, strike: func(h *host) {
+	ne.addForAWhile(trigger, d)
+	ne.addForAWhile(&pendingFault{step: stepKnows, any: true, inject: func(h *host) {
 		if ne.w.faults.healed {
 			return
 		}
@@ -219,7 +219,7 @@ func (ne *nemesis) interrupt(r *rand.Rand) (lasts time.Duration) {
 		}
 	}}, d)
 	ne.proposesFor(first, r, ne.w.opt.MaxTTL, func(bool) {})
-	if trigger.step == stepHears {
+	if trigger.step == stepReceives {
 		ne.w.At(fault.Within(r, ne.w.opt.MaxTTL/5), func() { ne.proposesFor(second, r, ne.w.opt.MaxTTL, func(bool) {}) })
 	}
 	return d
@@ -242,11 +242,11 @@ func (ne *nemesis) finalVoters(r *rand.Rand) []*host {
 	return voters
 }
 
-// await registers a pending strike for a while, ahead of all other pending strikes.
-func (ne *nemesis) await(b *lurk, d time.Duration) {
-	ne.lurks = slices.Insert(ne.lurks, 0, b)
+// addForAWhile adds a pending fault for a while, ahead of all other pending faults.
+func (ne *nemesis) addForAWhile(b *pendingFault, d time.Duration) {
+	ne.pending = slices.Insert(ne.pending, 0, b)
 	ne.w.At(d, func() {
-		ne.lurks = slices.DeleteFunc(ne.lurks, func(o *lurk) bool { return o == b })
+		ne.pending = slices.DeleteFunc(ne.pending, func(o *pendingFault) bool { return o == b })
 	})
 }
 
