@@ -191,7 +191,7 @@ func TestTheWrittenTestIsGo(t *testing.T) {
 	if err := s.WriteTest(&b); err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"func TestShrunkSeed", "//\tcover violated", "[]fault.Act{", "Fault: fault.", "w.Run(", "w.Settle()"} {
+	for _, want := range []string{"func TestShrunkSeed", "//\tvalidity violated", "[]fault.Act{", "Fault: fault.", "w.Run(", "w.Settle()"} {
 		if !strings.Contains(b.String(), want) {
 			t.Errorf("it lacks %q:\n%s", want, b.String())
 		}
