@@ -5,6 +5,8 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -51,6 +53,45 @@ func TestEachKindOfLineIsBroken(t *testing.T) {
 	}
 	if strings.Join(got, "\n") != strings.Join(want, "\n") {
 		t.Errorf("got\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+	}
+}
+
+// Each name in the patterns of a suite is that of a test, so that a renamed test doesn't leave a suite
+// with nothing to run, or with the tests that it means to leave out.
+func TestTheTestsThatSuitesNameExist(t *testing.T) {
+	declared := regexp.MustCompile(`(?m)^func (Test\w+)\(`)
+	skipped := make(map[string]bool)
+	for _, s := range suites() {
+		files, err := filepath.Glob(filepath.Join("..", "..", "..", filepath.FromSlash(s.pkg), "*_test.go"))
+		if err != nil || len(files) == 0 {
+			t.Fatalf("%s has no tests: %v", s.pkg, err)
+		}
+		var names []string
+		for _, file := range files {
+			text, err := os.ReadFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, m := range declared.FindAllStringSubmatch(string(text), -1) {
+				names = append(names, m[1])
+			}
+		}
+		for i, arg := range s.args {
+			if arg == "-test.run" && !slices.ContainsFunc(names, regexp.MustCompile(s.args[i+1]).MatchString) {
+				t.Errorf("%s, %s: no test is named %s", s.name, s.pkg, s.args[i+1])
+			}
+			if arg != "-test.skip" {
+				continue
+			}
+			for part := range strings.SplitSeq(s.args[i+1], "|") {
+				skipped[part] = skipped[part] || slices.ContainsFunc(names, regexp.MustCompile(part).MatchString)
+			}
+		}
+	}
+	for part, found := range skipped {
+		if !found {
+			t.Errorf("no suite has a test named %s, which is to be left out", part)
+		}
 	}
 }
 
