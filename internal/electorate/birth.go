@@ -259,7 +259,7 @@ func (m *Machine) reborn() {
 	m.candidates, m.candidatesSince = nil, m.now.Slow
 	m.pledgesKnown, m.mustRegister = 0, false
 	m.register.counts, m.register.warned, m.register.superseded, m.register.lockedOutSince = 0, false, 0, 0
-	m.register.renewed = false // the mesh of the old identity may have ended
+	m.register.renewed, m.register.baseline = false, false // the mesh of the old identity may have ended
 	m.started, m.pollAt = m.now.Slow, m.now.Slow
 	for _, c := range m.connections() {
 		m.out = append(m.out, vote.Outbound{Conn: c, Close: true})

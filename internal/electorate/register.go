@@ -37,8 +37,9 @@ type registration struct {
 	known  bool // the last call has told the record
 	record vote.RegisterRecord
 	since  vote.Instant // since when the record is known and the same
-	// renewed: the record's mesh has renewed the record since this process first saw the record.
-	renewed bool
+	// renewed: the record's mesh has renewed the record since this process, under its present
+	// identity, first read the record: baseline. An earlier renewal may be the last.
+	renewed, baseline bool
 	// counts is until when this node's votes count, on the fast clock, which doesn't stop while the
 	// machine is suspended; zero if the votes don't count.
 	counts vote.Instant
@@ -276,10 +277,10 @@ func (m *Machine) Registered(now vote.Now, result vote.RegisterResult) {
 func (m *Machine) registerShows(record vote.RegisterRecord) {
 	r := &m.register
 	if r.since == 0 || record != r.record {
-		r.renewed = record.Lineage == r.record.Lineage && (r.renewed || r.since != 0 && record.Renewal > r.record.Renewal)
+		r.renewed = record.Lineage == r.record.Lineage && (r.renewed || r.baseline && record.Renewal > r.record.Renewal)
 		r.record, r.since = record, m.now.Slow
 	}
-	r.known = true
+	r.known, r.baseline = true, true
 	e := &m.state.Electorate
 	if e.Version == 0 || record.IsZero() || m.isForeign() || record.Lineage == e.Lineage {
 		r.newest, r.superseded = max(r.newest, record.Renewal), 0
