@@ -3,6 +3,7 @@ package lockmesh
 import (
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/lockmesh/lockmesh/internal/vote"
@@ -64,5 +65,31 @@ func TestAnUpgradeShowsTheValueThatWasSetMeanwhile(t *testing.T) {
 			t.Error(r.err)
 		}
 		unlock(t, l)
+	})
+}
+
+// An eviction and the next call of Extend reach a busy node in one round: the call ends with the
+// lease, and the key is free once its least time to be held is over.
+func TestAnExtensionEndsWithAnEvictedLease(t *testing.T) {
+	const latency = 10 * time.Millisecond
+	inBubbleOver(t, latency, func(t *testing.T, w *wire) {
+		a, b, _ := w.three()
+		l := must[*Lease](t)(a.Lock(t.Context(), "k", WithTTL(2*time.Second), WithoutRenewal(), WithMinHold(20*time.Second)))
+		time.Sleep(time.Second)
+		first := later(func() (*Lease, error) { return nil, l.Extend(t.Context(), 1500*time.Millisecond) })
+		time.Sleep(latency)
+		busy := make(chan struct{})
+		a.eng.Post(false, func(vote.Now) { <-busy })
+		evicted := later(func() (*Lease, error) { return nil, b.Evict(within(t, 5*time.Second), "k", l.Token()) })
+		time.Sleep(4 * latency)
+		second := later(func() (*Lease, error) { return nil, l.Extend(within(t, time.Minute), 2*time.Second) })
+		synctest.Wait()
+		close(busy)
+		if err := (<-first).err; err != nil { // the eviction was read before the confirmation
+			wantIs(t, err, ErrEvicted)
+		}
+		check(t, (<-evicted).err)
+		wantIs(t, (<-second).err, ErrEvicted)
+		unlock(t, must[*Lease](t)(b.Lock(within(t, time.Minute), "k")))
 	})
 }

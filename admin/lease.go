@@ -201,7 +201,8 @@ func (x *exchange) extend() error {
 	if !has {
 		return failure(ErrRequest, "a hold lasts as long as its connection: there is nothing to extend")
 	}
-	if ttl, err = x.duration("ttl", ttl, x.h.longestTTL()); err != nil {
+	longest := x.h.longestTTL() // less than before, if the voters have lowered MaxTTL
+	if ttl, err = x.duration("ttl", min(ttl, longest), longest); err != nil {
 		return err
 	}
 	if ttl > c.granted {

@@ -101,6 +101,42 @@ func TestAnExtensionOutlivesItsNode(t *testing.T) {
 	}
 }
 
+// TestALeaseWithALongHoldOutlivesItsNode : the same for a key that is held for a least time too long
+// for a promise of the voters.
+func TestALeaseWithALongHoldOutlivesItsNode(t *testing.T) {
+	for off := time.Duration(0); off <= 2*time.Second; off += 250 * time.Millisecond {
+		run(t, func(t *testing.T, m *meshtest.Mesh) {
+			s := newSite(t, m, "a")
+			time.Sleep(5*time.Second + off) // at any time between two refreshes of the session
+			l, err := s.c.Lock(t.Context(), "job", LockOptions{MinHold: 8 * time.Second})
+			must(t, err)
+			m.Crash("a")
+			next, err := m.Node("b").Lock(t.Context(), "job")
+			must(t, err)
+			if early := time.Until(l.Deadline); early > 0 {
+				t.Errorf("off %v: b has the key %v before the deadline told to a's client", off, early)
+			}
+			must(t, next.Unlock(t.Context()))
+		})
+	}
+}
+
+// TestAnExtensionAfterMaxTTLWasLowered : an extension without a ttl is no longer than the voters keep
+// the key by now.
+func TestAnExtensionAfterMaxTTLWasLowered(t *testing.T) {
+	run(t, func(t *testing.T, m *meshtest.Mesh) {
+		s := newSite(t, m, "a")
+		l, err := s.c.Lock(t.Context(), "job", LockOptions{TTL: 8 * time.Second})
+		must(t, err)
+		s.h.decided.at, s.h.decided.ttl = time.Now(), 2*time.Second // as if the voters had decided so
+		l, err = s.c.Extend(t.Context(), l.ID, 0)
+		must(t, err)
+		if l.TTLMS != 2000 {
+			t.Errorf("extended by %d ms", l.TTLMS)
+		}
+	})
+}
+
 // TestAnExtensionIsAsLongAsTheLease : an extension may be as long as the lease was at its grant,
 // though the extension before was shorter; the error for a longer extension says what to do.
 func TestAnExtensionIsAsLongAsTheLease(t *testing.T) {

@@ -233,7 +233,11 @@ func (l *Lease) inLoop(ctx context.Context, op, unconfirmed string, cause func()
 func (l *Lease) extend(now vote.Now, d time.Duration, c pendingCall) {
 	loop, a := l.loop, l.options
 	if l.pending != nil && len(l.pending.extending) > 0 {
-		loop.drainNode(now) // the confirmation of the extension before doesn't confirm this one
+		loop.drainNode(now)             // the confirmation of the extension before doesn't confirm this one
+		if loop.held.m[l.number] != l { // an event has ended the lease
+			c.done <- l.EndError("extend", l.Cause(), "")
+			return
+		}
 	}
 	to := max(now.Fast.Add(d), a.endsAt())
 	ends := a.length + to.Sub(a.endsAt())
