@@ -36,7 +36,8 @@ func (w *living) wantRefusal(want bool, when string, names ...string) {
 }
 
 // After the loss of a majority a single process with a wrong secret takes no process out of
-// service, neither the survivor nor the processes that replace the lost ones.
+// service: never the survivor, and the processes that replace the lost ones no longer than for two
+// thirds of a term, after which the record shows that it isn't renewed.
 func TestAWrongProcessBesideALostMajorityRefusesNoOther(t *testing.T) {
 	inCountedBubble(t, func(t *testing.T, w *living) {
 		m, right, wrong := new(register.Memory), NewSecret(), NewSecret()
@@ -54,11 +55,12 @@ func TestAWrongProcessBesideALostMajorityRefusesNoOther(t *testing.T) {
 		for _, name := range []string{"e", "f"} {
 			w.start(name, expect(3, registered(m), secretly(right, peers)))
 		}
-		for n := range 10 {
+		for n := range 15 {
 			time.Sleep(30 * time.Second)
-			w.wantRefusal(false, fmt.Sprint("beside the wrong one, ", n), "a", "e", "f")
+			w.wantRefusal(false, fmt.Sprint("beside the wrong one, ", n), "a")
 			w.wantRefusal(true, fmt.Sprint("beside the right ones, ", n), "d")
 		}
+		w.wantRefusal(false, "the record has stood unchanged", "e", "f")
 		w.crash("d")
 		time.Sleep(time.Minute)
 		w.wantRefusal(false, "the wrong one is gone", "a", "e", "f")
@@ -85,7 +87,11 @@ func TestAnAddressOfAnotherMeshBesideALostMajorityRefusesNoProcess(t *testing.T)
 		w.start("e", with)
 		for n := range 12 {
 			time.Sleep(time.Minute)
-			w.wantRefusal(false, fmt.Sprint(n+1, " minutes"), "a", "d", "e")
+			names := []string{"a"}
+			if n >= 7 { // the record has stood unchanged for two thirds of a term
+				names = append(names, "d", "e")
+			}
+			w.wantRefusal(false, fmt.Sprint(n+1, " minutes"), names...)
 		}
 		w.ready("e")
 	})
@@ -148,24 +154,28 @@ func TestARefusalEndsWithTheProcessThatRefuses(t *testing.T) {
 	}
 }
 
-// More processes with the same wrong secret than the mesh has don't open their gates, once the
-// register shows them that the mesh is alive.
+// More processes with the same wrong secret than the mesh has don't open their gates: neither before
+// the register has shown them that the mesh is alive nor afterwards, nor while they can't read it.
 func TestNoNumberOfProcessesWithAWrongSecretIsEnough(t *testing.T) {
 	inCountedBubble(t, func(t *testing.T, w *living) {
-		m, right, wrong := new(register.Memory), NewSecret(), NewSecret()
+		m, outOfReach, right, wrong := new(register.Memory), new(register.Memory), NewSecret(), NewSecret()
+		outOfReach.Fail(errors.New("out of reach"))
 		late := []string{"d", "e", "f", "g", "h"}
 		peers := append(addrsOf(late...), addrsOf("a", "b", "c")...)
+		with := func(secret Secret, r register.Register) func(*Config) {
+			return expect(3, registered(r), secretly(secret, peers), func(c *Config) { c.RegisterTerm = 20 * time.Minute })
+		}
 		for _, name := range []string{"a", "b", "c"} {
-			w.start(name, expect(3, registered(m), secretly(right, peers)))
+			w.start(name, with(right, m))
 		}
 		w.ready("a")
-		for _, name := range late {
-			w.start(name, expect(3, registered(m), secretly(wrong, peers)))
+		for _, name := range late[1:] {
+			w.start(name, with(wrong, m))
 		}
-		time.Sleep(5 * time.Minute) // before, the gates are shut in any case
-		for n := range 10 {
-			w.wantRefusal(true, fmt.Sprint(n+5, " minutes"), late...)
-			time.Sleep(time.Minute)
+		w.start(late[0], with(wrong, outOfReach))
+		for n := range 24 { // the first renewal is seen after half a term at most
+			time.Sleep(30 * time.Second)
+			w.wantRefusal(true, fmt.Sprint(n), late...)
 		}
 	})
 }

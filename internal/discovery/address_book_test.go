@@ -112,19 +112,19 @@ func TestARefusalStandsUntilItsAddressIsGone(t *testing.T) {
 func TestMoreAcceptingThanRefusingAddressesAreEnough(t *testing.T) {
 	for _, row := range []struct {
 		name                   string
-		voter, barred, renewed bool
+		voter, barred, mayLive bool
 		accepting, refusing    int
 		enough                 bool
 	}{
 		{"more accept", true, true, false, 2, 1, true},
 		{"as many refuse", true, true, false, 2, 2, false},
-		{"the mesh is alive", true, true, true, 9, 1, false},
+		{"the mesh may be alive", true, true, true, 9, 1, false},
 		{"a node without a vote", false, true, false, 9, 1, false},
 		{"the processes for a birth are counted", true, false, false, 2, 1, false},
 	} {
 		f := &Finder{peers: &peerProber{wake: make(chan struct{}, 1)}}
 		f.cfg.Voter = row.voter
-		f.SetUnborn(true, row.barred, row.renewed)
+		f.SetUnborn(true, row.barred, row.mayLive)
 		if is := f.outnumbers(row.accepting, row.refusing); is != row.enough {
 			t.Errorf("%s: %t", row.name, is)
 		}

@@ -73,7 +73,7 @@ type Finder struct {
 	work     sync.WaitGroup  // the finder's goroutines
 	unborn   atomic.Bool     // the node knows no electorate
 	barred   atomic.Bool     // and the register lets no mesh be born
-	renewed  atomic.Bool     // since the mesh named by the register is alive
+	mayLive  atomic.Bool     // since the mesh named by the register may be alive
 
 	mu      sync.Mutex
 	dialers map[vote.NodeID]*dialer // by the name of the wanted node
@@ -178,9 +178,9 @@ func (f *Finder) needed() int {
 // outnumbers reports whether so many addresses accept this node, and so few refuse it, that this
 // node isn't the one with a wrong secret, though the register lets no mesh be born: the mesh of the
 // register may have lost its majority, and its survivors and new processes wait together. While the
-// mesh is alive, the few addresses that refuse may be the right ones.
+// mesh may be alive, the few addresses that refuse may be the right ones.
 func (f *Finder) outnumbers(accepting, refusing int) bool {
-	return f.cfg.Voter && f.barred.Load() && !f.renewed.Load() && accepting > refusing
+	return f.cfg.Voter && f.barred.Load() && !f.mayLive.Load() && accepting > refusing
 }
 
 // isAccepted reports whether gossip knows as many other live nodes as needed.
@@ -192,9 +192,9 @@ func (f *Finder) isAccepted() bool {
 
 // SetUnborn says whether the node knows no electorate yet. Such a node may want no link, and looks
 // for other nodes until gossip knows as many as needed. Barred says that the node can't be born,
-// as far as is known, and renewed that the mesh named by the register is alive.
-func (f *Finder) SetUnborn(unborn, barred, renewed bool) {
-	f.renewed.Store(renewed)
+// as far as is known, and mayLive that the mesh named by the register may be alive.
+func (f *Finder) SetUnborn(unborn, barred, mayLive bool) {
+	f.mayLive.Store(mayLive)
 	isNews := f.barred.Swap(barred) != barred
 	if f.unborn.Swap(unborn) != unborn || isNews {
 		wakeup.Send(f.peers.wake)
@@ -220,7 +220,7 @@ func (f *Finder) Trouble() string {
 // IsRefused reports whether nodes found by the configured peers refuse this node, and too few
 // others accept it: one, or before a birth by count as many as the birth needs. While the register
 // lets no mesh be born, more must accept than refuse, and no number is enough while the mesh named
-// by the register is alive, or for a node without a vote. The refusal stands until enough nodes
+// by the register may be alive, or for a node without a vote. The refusal stands until enough nodes
 // accept this node or gossip has met them, until the node that refuses accepts this node or answers
 // no more, or until no configured peer leads to that node.
 func (f *Finder) IsRefused() bool { return !f.isAccepted() && f.book.isRefused() }

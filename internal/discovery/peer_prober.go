@@ -185,8 +185,8 @@ func (p *peerProber) round(ctx context.Context) {
 			"addrs", silent, "error", transport.ErrNoAnswer)
 	}
 	accepted := len(welcome) >= p.f.needed() || p.f.outnumbers(accepting, len(refusing))
-	if p.f.renewed.Load() {
-		maps.DeleteFunc(answers, func(_ string, a answer) bool { return a == noAnswer }) // the mesh is alive
+	if p.f.mayLive.Load() {
+		maps.DeleteFunc(answers, func(_ string, a answer) bool { return a == noAnswer }) // the mesh may be alive
 	}
 	if p.f.book.noteRound(accepted, refused, answers, found, failing) || unheard {
 		for _, d := range p.f.allDialers() {

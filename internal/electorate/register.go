@@ -127,12 +127,21 @@ func (m *Machine) IsBarred() bool {
 	return m.state.Electorate.Version == 0 && !m.mayFound()
 }
 
-// IsRenewed reports whether the mesh of the register's record is alive: it has renewed the record
-// not long ago. A voter renews within a third of a term, and this process looks each sixth.
-func (m *Machine) IsRenewed() bool {
-	r := &m.register
-	return r.renewed && m.now.Slow.Sub(r.since) < renewAfter(m.term())+2*lookAfter(m.term())
+// MayMeshBeAlive reports whether the mesh of the register's record may be alive, as far as this
+// process knows: the record isn't known, or hasn't stood unchanged for long enough. False without a
+// register. A voter renews the record within a third of a term, and this process looks each sixth.
+func (m *Machine) MayMeshBeAlive() bool {
+	return m.registers() && (!m.register.known || m.isRecordFresh())
 }
+
+// isRecordFresh reports whether the register's record was changed not long ago, or was first read.
+func (m *Machine) isRecordFresh() bool {
+	return m.now.Slow.Sub(m.register.since) < renewAfter(m.term())+2*lookAfter(m.term())
+}
+
+// isRenewed reports whether the mesh of the register's record is alive: it has renewed the record
+// not long ago.
+func (m *Machine) isRenewed() bool { return m.register.renewed && m.isRecordFresh() }
 
 // mayFound reports whether the register allows a founding, as far as this process knows: there is
 // no record, or the named mesh has ended.
@@ -411,7 +420,7 @@ func (m *Machine) registerText() string {
 		return "no mesh can be founded: " + text
 	case !r.known:
 		return "waits for the register's answer"
-	case m.foundingBlockedFor() > 0 && !m.isRegistered() && m.IsRenewed():
+	case m.foundingBlockedFor() > 0 && !m.isRegistered() && m.isRenewed():
 		return fmt.Sprintf("the register names another mesh, and that mesh is alive: it has renewed its record, last by %s. "+
 			"Have this process reach that mesh (Peers, Secret), or give each mesh a Mesh name and a register of its own. "+
 			"Otherwise this process waits until the record has stood unchanged for %v (another %v)",

@@ -751,15 +751,31 @@ func TestAProcessIsBarredWhileTheRegisterLetsNoMeshBeBorn(t *testing.T) {
 			t.Fatalf("barred: %t; a waits for %q", is, l.units["a"].m.Status(l.now).Change)
 		}
 	}
-	wantBarred(true) // the register has not answered yet
+	wantAlive := func(want bool, when string) {
+		t.Helper()
+		if may := l.units["a"].m.MayMeshBeAlive(); may != want {
+			t.Fatalf("%s: the mesh of the record may be alive: %t", when, may)
+		}
+	}
+	wantBarred(true)
+	wantAlive(true, "the register has not answered yet")
 	l.pass(aMoment)
-	wantBarred(true) // the record may be old, or in use
+	wantBarred(true)
+	wantAlive(true, "the record has been read only now")
 	for range 4 {
 		l.pass(registerTerm / 2)
 		l.register.record.Renewal++
 		wantBarred(true)
+		wantAlive(true, "the record is being renewed")
 	}
 	l.want("a b c", "none")
+	l.pass(registerTerm * 8 / 10) // a look at the record comes late by a sixth of a term
+	wantBarred(true)
+	wantAlive(false, "the record stands unchanged")
+	l.register.down = "the server is gone"
+	l.pass(registerTerm / 10)
+	wantAlive(true, "the register can't be read")
+	l.register.down = ""
 	l.pass(2 * registerTerm)
 	l.want("a b c", "1: a, b, c")
 	wantBarred(false)

@@ -215,7 +215,7 @@ func (eng *Engine) seek() {
 	node := eng.loop.node
 	// A node without a vote isn't born: others like it that accept the node show nothing.
 	unborn, barred := node.IsUnborn(), node.IsBarred()
-	eng.finder.SetUnborn(unborn, barred || unborn && eng.cfg.NonVoting, barred && node.IsRenewed())
+	eng.finder.SetUnborn(unborn, barred || unborn && eng.cfg.NonVoting, barred && node.MayMeshBeAlive())
 	eng.finder.Want(node.Wanted())
 }
 

@@ -332,9 +332,9 @@ func (n *Node) IsUnborn() bool { return n.elect != nil && n.elect.Known().Versio
 // see [electorate.Machine.IsBarred].
 func (n *Node) IsBarred() bool { return n.elect != nil && n.elect.IsBarred() }
 
-// IsRenewed reports whether the register's record is being renewed; see
-// [electorate.Machine.IsRenewed].
-func (n *Node) IsRenewed() bool { return n.elect != nil && n.elect.IsRenewed() }
+// MayMeshBeAlive reports whether the mesh of the register's record may be alive; see
+// [electorate.Machine.MayMeshBeAlive].
+func (n *Node) MayMeshBeAlive() bool { return n.elect != nil && n.elect.MayMeshBeAlive() }
 
 // HasKnown reports whether this node knows an electorate, or has known one.
 func (n *Node) HasKnown() bool { return n.elect != nil && n.elect.HasKnown() }
