@@ -53,6 +53,9 @@ func scene(t *testing.T, e, others string) *bench {
 			lost(FailAfter(maxTTL) - 1)
 		case "failed": // failed in gossip; connected, and answers
 			o.seen = vote.Failed
+		case "cut": // the links and gossip have ended a moment ago
+			lost(time.Millisecond)
+			o.seen = vote.Failed
 		case "left":
 			lost(time.Millisecond)
 			o.seen = vote.Left

@@ -53,7 +53,10 @@ func (m *Machine) stays() string {
 			o := m.others[v.Name]
 			return m.healthy(v) || o != nil && o.seen == vote.Alive // perhaps the link is down
 		}
-		if slices.ContainsFunc(r.stay, lives) && (!decide || m.now.Slow.Sub(m.leftAt) < m.maxTTL()) {
+		// A node that has lost its links sees no other voter live, and none leave.
+		leaves := func(v vote.Elector) bool { o := m.others[v.Name]; return o != nil && o.report.leaving }
+		wait := slices.ContainsFunc(r.stay, lives) || !slices.ContainsFunc(e.Voters, leaves)
+		if wait && (!decide || m.now.Slow.Sub(m.leftAt) < m.maxTTL()) {
 			return ""
 		}
 		// A process that starts later takes the seat, as the process takes an absent voter's seat.

@@ -81,6 +81,7 @@ func TestAVoterBornByCountKnowsThatNoProcessTakesItsPlace(t *testing.T) {
 		{"two of three, and another has just crashed", "3: a b c", "b=leaving c=away", none, true},
 		{"two of three, and another is silent", "3: a b c", "b=leaving c=silentnow", "", false},
 		{"one of three, and another has just crashed", "3: a b c", "b c=away", "", false},
+		{"one of three, cut off a moment ago", "3: a b c", "b=cut c=cut", "", false},
 		{"one of three, and one stands by", "3: a b c", "b c d", "", false},
 		{"two of three, and one stands by", "3: a b c", "b=leaving c d", "", false},
 		{"one of three, and another will be on standby", "3: a b c", "b c d=new", "", false},
@@ -95,6 +96,7 @@ func TestAVoterBornByCountKnowsThatNoProcessTakesItsPlace(t *testing.T) {
 	} {
 		b := scene(t, c.e, c.others)
 		b.m.cfg.Expect, b.m.cfg.MinVoters = 3, 3
+		b.m.noMajoritySince = 0 // until now
 		b.m.Leave(b.now)
 		first := b.m.Status(b.now).Stays
 		b.m.leftAt = b.m.leftAt.Add(-b.m.maxTTL())
