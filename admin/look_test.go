@@ -78,7 +78,6 @@ func TestALookEndsWithItsRequest(t *testing.T) {
 		time.Sleep(time.Millisecond)
 		end()
 		clients.Wait()
-		time.Sleep(2 * lookAge)
 		began = time.Now()
 		if lock := l.at(t.Context(), "k", silent); lock != nil || time.Since(began) != lookTime {
 			t.Errorf("the state of k after %v: %+v", time.Since(began), lock)
@@ -104,9 +103,14 @@ func TestLooksAreBounded(t *testing.T) {
 		if n := calls.Load(); n != MaxAnswers {
 			t.Errorf("the voters were asked %d times", n)
 		}
-		time.Sleep(2 * lookAge)
 		if lock := l.at(t.Context(), "one more", inspect); lock == nil {
-			t.Error("the state of one more key isn't known")
+			t.Error("the state of one more key isn't known, though the voters have answered")
+		}
+		for i := range 2 * maxLooks {
+			l.at(t.Context(), strconv.Itoa(i), func(context.Context, string) (lockmesh.Info, error) { return lockmesh.Info{}, nil })
+		}
+		if n := len(l.byKey); n != maxLooks {
+			t.Errorf("the states of %d keys are kept", n)
 		}
 	})
 }

@@ -132,9 +132,13 @@ const (
 	// answer. A majority answers within milliseconds or not at all.
 	lookTime = time.Second
 
-	// lookAge is how old the present holders in the answer to a refused request may be. A caller
-	// that tries again later sees the next holder.
+	// lookAge is how long the present holders are kept for the answers to further refused requests.
+	// So the holders in an answer are up to lookTime and lookAge old. A caller that tries again
+	// later sees the next holder.
 	lookAge = 200 * time.Millisecond
+
+	// maxLooks is of how many keys the present holders are kept: a state has up to 1,024 waiters.
+	maxLooks = 256
 )
 
 // Option changes a handler made by [New].
