@@ -47,6 +47,10 @@ func TestAnUpgradeShowsTheValueThatWasSetMeanwhile(t *testing.T) {
 		l, other, upgrade := upgrading(t, a, b, WithValue([]byte("old")))
 		check(t, l.SetValue(t.Context(), []byte("new")))
 		time.Sleep(time.Second)
+		info := must[Info](t)(c.Inspect(t.Context(), "k"))
+		if len(info.Waiters) != 1 || string(info.Waiters[0].Value) != "new" {
+			t.Errorf("the waiting upgrade has another value: %+v", info)
+		}
 		unlock(t, other)
 		var views sync.WaitGroup
 		for at := range 100 {

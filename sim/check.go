@@ -404,7 +404,7 @@ func (j *judge) onProcessDead(p *process) {
 	}
 }
 
-// lookedAt is how many leases of one key are examined at most after each event.
+// leasesChecked is how many leases of one key are examined at most after each event.
 const leasesChecked = 32
 
 // check examines the world after an event of a process.

@@ -174,7 +174,7 @@ func (c *credulous) Deliver(now vote.Now, conn vote.Conn, from vote.SessionID, m
 	c.Machine.Deliver(now, conn, from, m)
 }
 
-// bidFromAFarFuture has x1, with a clock in the year 2100, lock a key.
+// hintFromAFarFuture has x1, with a clock in the year 2100, lock a key.
 func hintFromAFarFuture(w *World) {
 	w.Script.Release(w.Script.Lock("x1", "other")) // a request given up at once does no harm either
 	w.expect(w.Script.Lock("x1", "k"), Granted, sceneTTL)

@@ -83,7 +83,7 @@ type Options struct {
 	Build Builder   // Genuine by default
 	Trace io.Writer // receives a line for each event; may be nil
 
-	// LateWords is for runs with messages that may take longer than a voter waits for an old
+	// LateMessages is for runs with messages that may take longer than a voter waits for an old
 	// incarnation's answer: see [World.mayBeLate].
 	LateMessages bool
 
@@ -215,7 +215,7 @@ type process struct {
 	clients     []client
 	inspections *inspections
 	watch       *watching
-	forgot      bool   // a message came about a forgotten request; see checkBooks
+	forgot      bool   // a message came about a forgotten request; see digestCheck
 	resorts     uint64 // tokens taken from the clock, as last seen
 }
 
