@@ -175,6 +175,17 @@ func TestTheScriptsThatPagesNameExist(t *testing.T) {
 	})
 }
 
+// TestTheSourcesThatPagesNameExist covers the files of Go with a folder, from the root of the
+// repository or from the page's folder. A star stands for several files.
+func TestTheSourcesThatPagesNameExist(t *testing.T) {
+	each(t, pages(t), "`([a-z][\\w*./-]*/[\\w*-]+\\.go)`", func(page string, m []string) {
+		found, err := filepath.Glob(m[1])
+		if nearby, _ := filepath.Glob(filepath.Join(filepath.Dir(page), m[1])); len(found)+len(nearby) == 0 || err != nil {
+			t.Errorf("%s names %s, and there is no such file (%v)", page, m[1], err)
+		}
+	})
+}
+
 // TestTheVariablesThatPagesNameExist checks that a program, a test or a script has each environment
 // variable named by a page.
 func TestTheVariablesThatPagesNameExist(t *testing.T) {
