@@ -38,7 +38,8 @@ const (
 	EventContended
 	// EventEvicted : another node demands the end of the lease. Number, Who, Text.
 	EventEvicted
-	// EventExtended : a majority has confirmed the extension requested by Extend. Number.
+	// EventExtended : a majority has confirmed extensions requested by Extend, up to the one that
+	// Extend said would be confirmed until Until. Number, Until.
 	EventExtended
 	// EventNoted : a majority has the value. Number, Version.
 	EventNoted

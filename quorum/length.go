@@ -31,19 +31,20 @@ func (q *Requester) extend(r *request, set Set) {
 // confirmation by a majority. If d exceeds the length, the votes are extended further until the
 // lease is released: its node ends it.
 //
-// Extend reports whether there is such a lease, and whether EventExtended will follow.
-func (q *Requester) Extend(now vote.Now, n vote.Number, d, ends time.Duration) (held, later bool) {
+// Extend reports whether there is such a lease. If the voters have to confirm, an EventExtended with
+// an Until of at least confirmed will follow; otherwise confirmed is zero.
+func (q *Requester) Extend(now vote.Now, n vote.Number, d, ends time.Duration) (held bool, confirmed vote.Instant) {
 	q.begin(now)
 	r := q.find(n)
 	if r == nil || r.state != stateWon {
-		return false, false
+		return false, 0
 	}
 	q.beforeChange(r)
 	x := q.coldOf(r)
 	x.ends = q.now.Fast.Add(ends)
 	if r.length() == 0 {
 		q.tellEnd(r)
-		return true, false
+		return true, 0
 	}
 	if d > q.lengthOf(r) {
 		x.opts.Fixed = false
@@ -56,7 +57,7 @@ func (q *Requester) Extend(now vote.Now, n vote.Number, d, ends time.Duration) (
 		x.votes[i].extending = false
 	}
 	q.extend(r, ^Set(0))
-	return true, true
+	return true, x.extendTo
 }
 
 // tellEnd tells the voters how much longer a lease lasts. It extends no vote: no serial is named.
@@ -75,11 +76,11 @@ func (q *Requester) settleExtended(r *request) {
 	if x.extendTo == 0 || r.state != stateWon || r.group.until < x.extendTo {
 		return
 	}
-	x.extendTo = 0
+	e := q.emit(EventExtended, r.caller)
+	e.Until, x.extendTo = x.extendTo, 0
 	if r.fixed() {
 		q.lengths.stop(r)
 	}
-	q.emit(EventExtended, r.caller)
 }
 
 // extended takes in a voter's confirmation that a vote was extended.

@@ -142,7 +142,7 @@ func TestALeaseOfItsOwnLengthRestsOnItsVotes(t *testing.T) {
 		}
 		b.told("v0")
 		b.promise("v2", n, 1, 100) // this vote arrives after the win
-		if got := b.told("v2"); (got == "request confirm extend") != !fixed {
+		if got := b.told("v2"); got != "request confirm extend" {
 			t.Fatalf("fixed %v: v2 was told %q", fixed, got)
 		}
 		b.pass(50 * time.Millisecond)
@@ -333,8 +333,8 @@ func TestVotersHearOfTheNewEndOfALease(t *testing.T) {
 	b.told("v0")
 	b.pass(time.Millisecond)
 	b.heard["v0"] = nil
-	if held, later := b.q.Extend(b.now, n, 3*time.Second, 3*time.Second); !held || later {
-		t.Fatalf("held: %t, confirmed later: %t", held, later)
+	if held, confirmed := b.q.Extend(b.now, n, 3*time.Second, 3*time.Second); !held || confirmed != 0 {
+		t.Fatalf("held: %t, to be confirmed until %d", held, confirmed)
 	}
 	b.drain()
 	m := b.heard["v0"]

@@ -124,8 +124,8 @@ func TestAnExtensionByTheApplicationIsNoRenewal(t *testing.T) {
 	const length = 100 * time.Millisecond
 	b, n := leaseOf(t, length, true)
 	b.pass(length / 2)
-	if held, later := b.q.Extend(b.now, n, length, length); !held || !later {
-		t.Fatal(held, later)
+	if held, confirmed := b.q.Extend(b.now, n, length, length); !held || confirmed == 0 {
+		t.Fatal(held, confirmed)
 	}
 	b.events = nil
 	for _, v := range b.names {

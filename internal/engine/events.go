@@ -87,7 +87,7 @@ func (l *loop) handleEvent(now vote.Now, e *quorum.Event) {
 		}
 	case quorum.EventExtended:
 		if lease := l.held.m[e.Number]; lease != nil {
-			lease.confirmExtensions()
+			lease.confirmExtensions(e.Until)
 		}
 	case quorum.EventNoted:
 		if lease := l.held.m[e.Number]; lease != nil {

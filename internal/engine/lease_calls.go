@@ -232,16 +232,9 @@ func (l *Lease) inLoop(ctx context.Context, op, unconfirmed string, cause func()
 // extend.
 func (l *Lease) extend(now vote.Now, d time.Duration, c pendingCall) {
 	loop, a := l.loop, l.options
-	if l.pending != nil && len(l.pending.extending) > 0 {
-		loop.drainNode(now)             // the confirmation of the extension before doesn't confirm this one
-		if loop.held.m[l.number] != l { // an event has ended the lease
-			c.done <- l.EndError("extend", l.Cause(), "")
-			return
-		}
-	}
 	to := max(now.Fast.Add(d), a.endsAt())
 	ends := a.length + to.Sub(a.endsAt())
-	held, later := loop.node.Extend(now, l.number, d, to.Sub(now.Fast))
+	held, confirmed := loop.node.Extend(now, l.number, d, to.Sub(now.Fast))
 	if !held { // the node is about to report the end of the lease
 		c.done <- l.fail(errs.Failure{Op: "extend", Key: string(l.key), Reason: errs.Lost})
 		return
@@ -252,9 +245,10 @@ func (l *Lease) extend(now vote.Now, d time.Duration, c pendingCall) {
 	a.length = ends
 	a.end.Store(int64(to))
 	loop.scheduleEnd(now, l)
-	if !later {
+	if confirmed == 0 {
 		c.done <- nil
 		return
 	}
-	l.ensurePending().extending = append(l.ensurePending().extending, c)
+	b := l.ensurePending()
+	b.extensions = append(b.extensions, extension{c, confirmed})
 }

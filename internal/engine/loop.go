@@ -410,7 +410,7 @@ func (l *loop) end() {
 			for _, w := range b.valueWaits {
 				w.done <- l.fail(errs.Failure{Op: "setvalue", Key: string(lease.key), Reason: errs.Closed})
 			}
-			for _, c := range b.extending {
+			for _, c := range b.extensions {
 				c.done <- l.fail(errs.Failure{Op: "extend", Key: string(lease.key), Reason: errs.Closed})
 			}
 		}

@@ -14,7 +14,7 @@ type pendingOps struct {
 	upgrading  *call
 	value      []byte // the newest value
 	valueWaits []valueWait
-	extending  []pendingCall
+	extensions []extension
 	// stops the timer that ends a lease of a set length, or that releases a key kept from others
 	stop func()
 }
@@ -42,15 +42,24 @@ type valueWait struct {
 	version uint64
 }
 
-// confirmExtensions answers the calls of Extend: the voters have confirmed.
-func (l *Lease) confirmExtensions() {
+// extension is a call of Extend under way, and until when of the fast clock the voters must have
+// confirmed the lease.
+type extension struct {
+	pendingCall
+	until vote.Instant
+}
+
+// confirmExtensions answers the calls of Extend that the voters have confirmed.
+func (l *Lease) confirmExtensions(until vote.Instant) {
 	if l.pending == nil {
 		return
 	}
-	for _, c := range l.pending.extending {
-		c.done <- nil
-	}
-	l.pending.extending = nil
+	l.pending.extensions = slices.DeleteFunc(l.pending.extensions, func(e extension) bool {
+		if e.until <= until {
+			e.done <- nil
+		}
+		return e.until <= until
+	})
 }
 
 // confirmValue answers the calls of SetValue with a value stored by a majority.
@@ -87,11 +96,14 @@ func (l *loop) completeUpgrade(now vote.Now, c *call, token vote.Token, validity
 		a.grantedLength = c.Length
 		a.length = a.endsAt().Sub(now.Fast) // the voters count it from the new grant
 		l.scheduleEnd(now, lease)
-		if len(lease.pending.extending) > 0 || a.endsAt() > c.endsAt {
+		if len(lease.pending.extensions) > 0 || a.endsAt() > c.endsAt {
 			// The lease was extended after the upgrade was requested, and the voters know the lease
 			// by another number now.
 			a.byNode.Store(true)
-			l.node.Extend(now, lease.number, a.length, a.length)
+			_, until := l.node.Extend(now, lease.number, a.length, a.length)
+			for i := range lease.pending.extensions {
+				lease.pending.extensions[i].until = until
+			}
 		}
 	}
 	if b := lease.pending; len(b.valueWaits) > 0 || !bytes.Equal(b.value, c.Value) {
@@ -132,5 +144,5 @@ func (l *loop) failPending(now vote.Now, lease *Lease, cause error) {
 		return ended != nil
 	}
 	b.valueWaits = slices.DeleteFunc(b.valueWaits, func(w valueWait) bool { return failed("setvalue", w.pendingCall) })
-	b.extending = slices.DeleteFunc(b.extending, func(c pendingCall) bool { return failed("extend", c) })
+	b.extensions = slices.DeleteFunc(b.extensions, func(e extension) bool { return failed("extend", e.pendingCall) })
 }

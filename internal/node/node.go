@@ -182,10 +182,10 @@ func (n *Node) Evict(now vote.Now, key vote.Key, token vote.Token, reason string
 }
 
 // Extend moves the end of a lease with an end of its own; see [quorum.Requester.Extend].
-func (n *Node) Extend(now vote.Now, num vote.Number, d, ends time.Duration) (held, later bool) {
-	held, later = n.req.Extend(now, num, d, ends)
+func (n *Node) Extend(now vote.Now, num vote.Number, d, ends time.Duration) (held bool, confirmed vote.Instant) {
+	held, confirmed = n.req.Extend(now, num, d, ends)
 	n.settle(now)
-	return held, later
+	return held, confirmed
 }
 
 // Watch asks the voters to report the events of keys; see [quorum.Requester.Watch].
