@@ -60,7 +60,9 @@ type link struct {
 	idle     time.Duration // for how long the peer may send nothing
 	heard    atomic.Int64  // when the last message arrived, as time since the port was opened
 
-	closing atomic.Bool // closed by this side, while queued messages may still be written
+	closing    atomic.Bool   // closed by this side, while queued messages may still be written
+	awaitsPeer atomic.Bool   // once they are written, the peer closes first; set before closing
+	ended      chan struct{} // closed when Closed has been called
 
 	mu      sync.Mutex
 	flushBy time.Time // no write may last beyond flushBy once set
@@ -73,7 +75,7 @@ func (p *Port) newLink(s *session, dialed bool) (*link, error) {
 	l := &link{
 		port: p, peer: s.peer.self, dialed: dialed, key: s.key,
 		socket: s.socket, early: s.early, frames: s.frames, out: newSendQueue(s.version), version: s.version,
-		idle: p.idleLimit(s.peer.terms.MaxTTL),
+		idle: p.idleLimit(s.peer.terms.MaxTTL), ended: make(chan struct{}),
 	}
 	if l.secured, _ = s.stream.(*tls.Conn); l.secured != nil {
 		s.early.hold()
@@ -88,7 +90,7 @@ func (p *Port) newLink(s *session, dialed bool) (*link, error) {
 	l.flushTimer.Stop()
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.isClosed {
+	if p.isClosed || p.isFinishing {
 		return nil, ErrClosed
 	}
 	if old := p.oneTooMany(l); old != nil {
@@ -119,6 +121,7 @@ func (l *link) run() {
 	cause := l.cause
 	l.mu.Unlock()
 	l.port.handler.Closed(l.id, l.peer, cause)
+	close(l.ended)
 }
 
 func (p *Port) remove(l *link) {
@@ -135,7 +138,14 @@ func (l *link) read() {
 		err := l.receive(b)
 		if l.closing.Load() {
 			b.Free()
-			return // the writer ends the link when done, and run waits for the writer
+			if !l.awaitsPeer.Load() {
+				return // the writer ends the link when done, and run waits for the writer
+			}
+			if err != nil {
+				l.fail(err)
+				return
+			}
+			continue
 		}
 		if len(b.Messages) > 0 {
 			l.hear()
@@ -231,9 +241,20 @@ func (l *link) write() {
 			l.port.count.sentBytes.Add(uint64(len(l.batch)))
 		}
 		if l.out.over() {
-			l.fail(ErrClosed)
+			l.endWriting()
 			return
 		}
+	}
+}
+
+// endWriting ends the link, all of whose messages are written. If the link awaits the end by its
+// peer, the reader ends the link then.
+func (l *link) endWriting() {
+	l.mu.Lock()
+	by := l.flushBy
+	l.mu.Unlock()
+	if !l.awaitsPeer.Load() || l.socket.SetReadDeadline(by) != nil || l.socket.CloseWrite() != nil {
+		l.fail(ErrClosed)
 	}
 }
 
@@ -272,12 +293,15 @@ func (l *link) arm(d time.Duration) {
 }
 
 // close ends the link from this side once the queued messages are written, or flushTime has passed.
-func (l *link) close() {
+// If awaitPeer is set, the link goes on until the peer has read them, and has closed the link, too.
+func (l *link) close(awaitPeer bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.closing.Swap(true) {
+	if l.closing.Load() {
 		return
 	}
+	l.awaitsPeer.Store(awaitPeer)
+	l.closing.Store(true)
 	l.flushBy = time.Now().Add(l.port.build.flushTime)
 	_ = l.socket.SetWriteDeadline(l.flushBy)
 	l.out.end()

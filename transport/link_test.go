@@ -281,6 +281,49 @@ func TestClosingAConnectionDoesntWaitLongForAPeerThatTakesNothing(t *testing.T) 
 	}
 }
 
+// Finish delivers what was sent just before, though Close follows at once, and doesn't wait long for a
+// peer that reads nothing.
+func TestFinishDeliversTheLastMessages(t *testing.T) {
+	for _, m := range modes {
+		t.Run(m.name, func(t *testing.T) {
+			a, b := open(t, config("a", m.secret)), open(t, config("b", m.secret))
+			atA, atB := pair(t, a, b)
+			const last = 3000
+			for n := range vote.Stream(last) {
+				a.Queue(atA, &vote.Message{Kind: vote.KindProbe, Stream: n + 1})
+				b.Send(atB, &vote.Message{Kind: vote.KindProbe, Stream: n + 1}) // a hasn't read all of it at its end
+			}
+			a.Flush(atA, true)
+			a.Finish()
+			if err := a.Close(); err != nil {
+				t.Fatal(err)
+			}
+			for n := range vote.Stream(last) {
+				if got := get(t, b.received, "a message"); got.m.Stream != n+1 {
+					t.Fatalf("message %d, want %d", got.m.Stream, n+1)
+				}
+			}
+			get(t, b.closed, "the end")
+		})
+	}
+}
+
+func TestFinishDoesntWaitLongForAPeerThatReadsNothing(t *testing.T) {
+	hasty := thisBuild
+	hasty.flushTime, hasty.writeTimeout = 20*time.Millisecond, time.Hour
+	for _, messages := range []int{0, 400} {
+		b := openBuild(t, config("b", secretA), hasty)
+		_, l := impostor(t, secretA, b)
+		for range messages {
+			b.Send(l.conn, bulky(1))
+		}
+		b.Finish()
+		if end := get(t, b.closed, "the end"); !errors.Is(end.err, ErrClosed) {
+			t.Fatalf("told %v", end.err)
+		}
+	}
+}
+
 // slow is a Handler with a Received that waits for letGo.
 type slow struct {
 	*witness

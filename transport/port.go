@@ -117,10 +117,11 @@ type Port struct {
 	ctx  context.Context // ends when the port closes
 	stop context.CancelFunc
 
-	mu       sync.Mutex
-	isClosed bool
-	lastConn vote.Conn
-	sockets  map[*net.TCPConn]struct{} // all open sockets, so that Close can close them
+	mu          sync.Mutex
+	isClosed    bool
+	isFinishing bool // no more links are made
+	lastConn    vote.Conn
+	sockets     map[*net.TCPConn]struct{} // all open sockets, so that Close can close them
 
 	// links is replaced at each change, under mu: sending a message looks up a link without
 	// locking.
@@ -302,7 +303,7 @@ func (p *Port) Flush(c vote.Conn, later bool) {
 // more are received. Closed is called as always.
 func (p *Port) CloseConn(c vote.Conn) {
 	if l := p.find(c); l != nil {
-		l.close()
+		l.close(false)
 	}
 }
 
@@ -317,6 +318,22 @@ func (p *Port) setLink(c vote.Conn, l *link) {
 		links[c] = l
 	}
 	p.links.Store(&links)
+}
+
+// Finish ends all links once the peers have read what was sent, and waits for that, for flushTime at
+// most. (Close may have the system discard what a peer hasn't received yet.) Messages that arrive
+// meanwhile are dropped, and no more links are made. Close must follow.
+func (p *Port) Finish() {
+	p.mu.Lock()
+	p.isFinishing = true
+	links := *p.links.Load()
+	p.mu.Unlock()
+	for _, l := range links {
+		l.close(true)
+	}
+	for _, l := range links {
+		<-l.ended
+	}
 }
 
 // Close ends all links, sockets and gossip at once, like a crash to outside observers, and returns

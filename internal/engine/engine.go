@@ -9,6 +9,7 @@ import (
 	"errors"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/lockmesh/lockmesh/internal/clock"
@@ -80,6 +81,7 @@ type Engine struct {
 
 	loop    *loop
 	links   world.Links
+	inOrder atomic.Bool // Stop or Leave has ended the node's work
 	group   member.Group
 	finder  *discovery.Finder
 	dynamic bool          // membership of the electorate is dynamic
@@ -172,13 +174,17 @@ func (eng *Engine) Post(urgent bool, do func(now vote.Now)) bool {
 func (eng *Engine) Links() map[vote.NodeID]bool { return eng.finder.Links() }
 
 // Close stops the node at once, without notice, and returns when every goroutine of the node has
-// ended. It is called once.
+// ended. After Stop or Leave, the other nodes get the last messages: a voter that missed the release
+// of a key would keep the key, as after a crash. Close is called once.
 func (eng *Engine) Close() error {
 	eng.stop()
 	// The leases end before other nodes can see that this node is gone.
 	<-eng.loop.done
 	gossip := make(chan error, 1)
 	go func() { gossip <- eng.group.Close() }()
+	if eng.inOrder.Load() {
+		eng.links.Finish()
+	}
 	err := errors.Join(eng.links.Close(), <-gossip)
 	eng.work.Wait()
 	eng.finder.Wait()

@@ -192,6 +192,10 @@ func (l *Lease) Deadline() time.Time {
 	return l.loop.clocks.Wall(until)
 }
 
+// KeptUntil returns the time of the wall clock until when the voters keep the key for the lease even
+// if the node ends now.
+func (l *Lease) KeptUntil() time.Time { return l.loop.clocks.Wall(l.validUntil()) }
+
 func (l *Lease) validUntil() vote.Instant {
 	until := vote.Instant(l.validity.Load().until.Load())
 	if l.options != nil {

@@ -112,6 +112,7 @@ func (eng *Engine) Leave(ctx context.Context) error {
 	default:
 	}
 	eng.retire(ctx)
+	eng.inOrder.Store(true)
 	goodbye, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	defer context.AfterFunc(eng.ctx, func() { cancel(errs.Closed) })()
@@ -129,6 +130,7 @@ func (eng *Engine) Stop(ctx context.Context) error {
 	case <-eng.loop.done: // closed meanwhile
 	default:
 		eng.retire(ctx)
+		eng.inOrder.Store(true)
 	}
 	return err
 }

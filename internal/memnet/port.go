@@ -340,6 +340,9 @@ func (p *port) CloseConn(c vote.Conn) {
 	}
 }
 
+// Finish has nothing to do: messages on the way arrive after Close, too.
+func (p *port) Finish() {}
+
 // Close ends all connections. Other nodes notice as soon as messages from this node reach them.
 func (p *port) Close() error {
 	p.process.lock()

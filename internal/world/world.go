@@ -23,6 +23,7 @@ type Links interface {
 	Know(addr netip.Addr)
 	SetSecrets(secrets [][]byte) (gossipKeys [][]byte, err error)
 	Stats() transport.Stats
+	Finish()
 	Close() error
 }
 
