@@ -77,12 +77,19 @@ func TestALeaseOfASetLengthIsExtended(t *testing.T) {
 			})
 			t.Run("its node crashes", func(t *testing.T) {
 				inBubble(t, func(t *testing.T, w *wire) {
-					a, b, _, start := take(t, w)
+					a, b, l, start := take(t, w)
+					kept := l.KeptUntil()
+					if kept.After(l.Deadline()) || row.exactlyTTL && kept != l.Deadline() {
+						t.Errorf("kept until %v, and the deadline is %v", kept, l.Deadline())
+					}
 					if err := a.Close(); err != nil {
 						t.Fatal(err)
 					}
 					must[*Lease](t)(b.Lock(t.Context(), "k"))
 					about(t, "the next had it after", time.Since(start), row.outlives)
+					if early := time.Until(kept); early > 0 || early < -time.Second && row.rests >= row.outlives {
+						t.Errorf("the next had it %v after the end of the promise", -early)
+					}
 				})
 			})
 			t.Run("and is unlocked", func(t *testing.T) {

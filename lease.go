@@ -89,6 +89,16 @@ func (l *Lease) Deadline() time.Time {
 	return l.core().Deadline()
 }
 
+// KeptUntil returns until when the voters keep the key for the lease if they hear nothing more from
+// this node: after a crash of this process the key may be another's from then on. It is never later
+// than the Deadline, and earlier only for a lease that its node keeps up by itself: one that is, or
+// was extended to be, longer than the voters promise. A program that grants its leases to other
+// processes tells them this time. As with Deadline, the time is one of the wall clock.
+func (l *Lease) KeptUntil() time.Time {
+	l.checkUsable("Lease.KeptUntil")
+	return l.core().KeptUntil()
+}
+
 // Done returns a channel that is closed when the lease has ended. If the lease is lost, the channel
 // is closed a little before another lease may get the key; but after a sleep of the machine up to a
 // fifth of the TTL later, while Err reports the loss at once.

@@ -118,6 +118,10 @@ func (h *Hold) read(body io.Closer, lines *bufio.Scanner) {
 			default: // enough wait unread
 			}
 		}
+		if late := h.overdue(); late != nil {
+			_ = h.end(late) // the line waited while this process stood still, or the node did
+			return
+		}
 		h.mu.Lock()
 		h.note(line)
 		h.mu.Unlock()

@@ -177,6 +177,13 @@ type decidedTTL struct {
 	own time.Duration
 }
 
+// forget has the next call ask the node again.
+func (d *decidedTTL) forget() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.at = time.Time{}
+}
+
 // longestTTL returns the longest length of a lease kept by the voters after any fate of this node.
 func (h *Handler) longestTTL() time.Duration {
 	if decided, _ := h.ttls(); decided > 0 {

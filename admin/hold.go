@@ -88,7 +88,7 @@ func (x *exchange) hearts(c *clientLease, view *clientView) error {
 	}
 	// A quarter of the time left of a new lease: a client that takes a missing line for the loss of
 	// the lease shouldn't do so because of a single late line.
-	pause := min(max(time.Until(lease.Deadline())/4, holdBeatLeast), holdBeatTime)
+	pause := min(max(time.Until(lease.KeptUntil())/4, holdBeatLeast), holdBeatTime)
 	beat := time.NewTicker(pause)
 	defer beat.Stop()
 	for {
@@ -146,7 +146,7 @@ func holdEnd(err error) *Error {
 
 // line writes a line about the lease, and notes the deadline of which the client knows by the line.
 func (x *exchange) line(c *clientLease, view *clientView, event string, r *Revocation, f *Error) error {
-	lease, deadline := c.lease, c.lease.Deadline()
+	lease, deadline := c.lease, c.lease.KeptUntil()
 	data, err := json.Marshal(HoldLine{
 		Event: event, ID: c.id, Key: lease.Key(), Token: lease.Token(), Node: x.h.mesh.Name(), Mode: lease.Mode().String(), Slot: lease.Slot(),
 		TTLMS: c.renewed.Milliseconds(), Deadline: deadline.UTC(), LeftMS: until(deadline), Revocation: r, Failure: f,

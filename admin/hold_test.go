@@ -274,6 +274,22 @@ func TestAHoldsClientNoticesSilence(t *testing.T) {
 	})
 }
 
+// TestALineAfterTheDeadlineRevivesNoHold : a line that has waited until after the deadline of the line
+// before, since this process or the node stood still, ends the hold.
+func TestALineAfterTheDeadlineRevivesNoHold(t *testing.T) {
+	h := &Hold{done: make(chan struct{}), gone: make(chan struct{}), revoked: make(chan Revocation, 1), cancel: func() {}, client: &Client{}}
+	h.timer = time.AfterFunc(time.Hour, h.check) // fires late: the process stands still
+	h.note(&HoldLine{Event: "held", LeftMS: 5000})
+	h.timer.Stop()
+	h.deadline = time.Now()
+	line := `{"event":"alive","left_ms":5000}` + "\n"
+	h.read(io.NopCloser(strings.NewReader("")), bufio.NewScanner(strings.NewReader(line)))
+	wantError(t, h.Err(), lockmesh.ErrLost)
+	if !strings.Contains(h.Err().Error(), "no confirmation") {
+		t.Error(h.Err())
+	}
+}
+
 // deaf is a connection that receives nothing once from is closed.
 type deaf struct {
 	net.Conn

@@ -154,11 +154,13 @@ func (x *exchange) lock() error {
 	}
 	c := x.h.leases.add(lease, ttl, give)
 	if err = x.ctx.Err(); err == nil {
+		err = x.checkKept(c, ttl)
+	}
+	if err == nil {
 		err = x.answerLease(c)
 	}
 	if err != nil {
-		// The client is gone, and doesn't know of the lease.
-		release(lease)
+		release(lease) // the client doesn't know of the lease
 	}
 	return err
 }
@@ -214,8 +216,24 @@ func (x *exchange) extend() error {
 	if err := c.lease.Extend(x.ctx, ttl); err != nil {
 		return err
 	}
+	if err := x.checkKept(c, ttl); err != nil {
+		return err
+	}
 	c.extended(ttl)
 	return x.answerLease(c)
+}
+
+// checkKept returns an error unless the voters keep the key of a lease for most of a ttl: their
+// margin and the age of their votes make a deadline earlier. Since this handler last asked, they may
+// have lowered MaxTTL; a client that counted on the ttl would work on after a crash of this node,
+// beside the next holder.
+func (x *exchange) checkKept(c *clientLease, ttl time.Duration) error {
+	if l := c.lease; l.Deadline().Sub(l.KeptUntil()) <= ttl/4 {
+		return nil
+	}
+	x.h.decided.forget()
+	return failure(ErrRequest, "ttl: the voters keep a key no longer than %v after a crash of the node, since they have "+
+		"lowered MaxTTL; ask for no more than that", x.h.longestTTL())
 }
 
 func (x *exchange) unlock() error {
@@ -237,7 +255,7 @@ func (x *exchange) unlock() error {
 func (x *exchange) answerLease(c *clientLease) error {
 	ttl, drains := c.span()
 	l := c.lease
-	deadline := l.Deadline()
+	deadline := l.KeptUntil()
 	answer := Lease{
 		ID: c.id, Key: l.Key(), Token: l.Token(), Node: x.h.mesh.Name(), Mode: l.Mode().String(), Slot: l.Slot(),
 		TTLMS: ttl.Milliseconds(), Deadline: deadline.UTC(), LeftMS: until(deadline), Revocations: []Revocation{},

@@ -92,8 +92,8 @@ func TestAnExtensionOutlivesItsNode(t *testing.T) {
 				m.Crash("a")
 				next, err := m.Node("b").Lock(t.Context(), "job")
 				must(t, err)
-				if early := time.Until(l.Deadline); early > 0 {
-					t.Errorf("b has the key %v before the deadline told to a's client", early)
+				if early := time.Until(l.Deadline); early > 0 || early < -time.Second {
+					t.Errorf("b has the key %v after the deadline told to a's client", -early)
 				}
 				must(t, next.Unlock(t.Context()))
 			})
@@ -101,23 +101,53 @@ func TestAnExtensionOutlivesItsNode(t *testing.T) {
 	}
 }
 
-// TestALeaseWithALongHoldOutlivesItsNode : the same for a key that is held for a least time too long
-// for a promise of the voters.
-func TestALeaseWithALongHoldOutlivesItsNode(t *testing.T) {
-	for off := time.Duration(0); off <= 2*time.Second; off += 250 * time.Millisecond {
-		run(t, func(t *testing.T, m *meshtest.Mesh) {
-			s := newSite(t, m, "a")
-			time.Sleep(5*time.Second + off) // at any time between two refreshes of the session
-			l, err := s.c.Lock(t.Context(), "job", LockOptions{MinHold: 8 * time.Second})
-			must(t, err)
-			m.Crash("a")
-			next, err := m.Node("b").Lock(t.Context(), "job")
-			must(t, err)
-			if early := time.Until(l.Deadline); early > 0 {
-				t.Errorf("off %v: b has the key %v before the deadline told to a's client", off, early)
+// TestALockOutlivesItsNodeByItsTTL : if the node of a lock crashes, a voter or not, and before or
+// after all voters know of the lock, the key is free soon after the deadline.
+func TestALockOutlivesItsNodeByItsTTL(t *testing.T) {
+	for _, node := range []string{"a", "d"} {
+		for _, latency := range []time.Duration{0, 5 * time.Millisecond} {
+			for _, crash := range []time.Duration{0, 300 * time.Millisecond, 2 * time.Second} {
+				secret := meshtest.Configure(func(c *lockmesh.Config) { c.Secret = lockmesh.Secret(testSecret) })
+				meshtest.Run(t, 4, func(t *testing.T, m *meshtest.Mesh) {
+					l, err := newSite(t, m, node).c.Lock(t.Context(), "job", LockOptions{TTL: 3 * time.Second})
+					must(t, err)
+					time.Sleep(crash)
+					m.Crash(node)
+					next, err := m.Node("b").Lock(t.Context(), "job")
+					must(t, err)
+					if early := time.Until(l.Deadline); early > 0 || early < -time.Second {
+						t.Errorf("%s, %v, %v: b has the key %v after the deadline", node, latency, crash, -early)
+					}
+					must(t, next.Unlock(t.Context()))
+				}, meshtest.Latency(latency), meshtest.Voters(3), secret)
 			}
-			must(t, next.Unlock(t.Context()))
-		})
+		}
+	}
+}
+
+// TestALeaseWithALongHoldOutlivesItsNode : the same for a key that is held for a least time too long
+// for a promise of the voters. The votes are older than the grant by the time on the way, and by the
+// wait for another holder.
+func TestALeaseWithALongHoldOutlivesItsNode(t *testing.T) {
+	for _, latency := range []time.Duration{0, 20 * time.Millisecond, 200 * time.Millisecond} {
+		for off := time.Duration(0); off <= 2*time.Second; off += 250 * time.Millisecond {
+			run(t, func(t *testing.T, m *meshtest.Mesh) {
+				s := newSite(t, m, "a")
+				time.Sleep(5*time.Second + off) // at any time between two refreshes of the session
+				before, err := m.Node("c").Lock(t.Context(), "job")
+				must(t, err)
+				time.AfterFunc(2*off, func() { _ = before.Unlock(context.Background()) })
+				l, err := s.c.Lock(t.Context(), "job", LockOptions{MinHold: 8 * time.Second, Wait: time.Minute})
+				must(t, err)
+				m.Crash("a")
+				next, err := m.Node("b").Lock(t.Context(), "job")
+				must(t, err)
+				if early := time.Until(l.Deadline); early > 0 {
+					t.Errorf("%v, %v: b has the key %v before the deadline told to a's client", latency, off, early)
+				}
+				must(t, next.Unlock(t.Context()))
+			}, meshtest.Latency(latency))
+		}
 	}
 }
 
@@ -135,6 +165,32 @@ func TestAnExtensionAfterMaxTTLWasLowered(t *testing.T) {
 			t.Errorf("extended by %d ms", l.TTLMS)
 		}
 	})
+}
+
+// TestAMaxTTLLoweredJustNowCounts : a handler that hasn't noticed yet that the voters keep keys for
+// less time grants and extends none for longer, and tells no deadline that they don't keep.
+func TestAMaxTTLLoweredJustNowCounts(t *testing.T) {
+	run(t, func(t *testing.T, m *meshtest.Mesh) {
+		s := newSite(t, m, "a")
+		before := func() { s.h.decided.at, s.h.decided.ttl = time.Now(), 8*time.Second }
+		before()
+		wantError(t, second(s.c.Lock(t.Context(), "job", LockOptions{TTL: 8 * time.Second})), ErrRequest)
+		l, err := s.c.Lock(t.Context(), "job", LockOptions{TTL: 2 * time.Second})
+		must(t, err)
+		s.h.leases.held[l.ID].granted = 8 * time.Second // as if granted before
+		before()
+		wantError(t, second(s.c.Extend(t.Context(), l.ID, 8*time.Second)), ErrRequest)
+		l, err = s.c.Lease(t.Context(), l.ID)
+		must(t, err)
+		time.Sleep(time.Second) // told, and the node keeps the key up beyond the voters' promise
+		m.Crash("a")
+		next, err := m.Node("b").Lock(t.Context(), "job")
+		must(t, err)
+		if early := time.Until(l.Deadline); early > 0 {
+			t.Errorf("b has the key %v before the deadline told to a's client", early)
+		}
+		must(t, next.Unlock(t.Context()))
+	}, meshtest.MaxTTL(3*time.Second), meshtest.DynamicMembership())
 }
 
 // TestAnExtensionIsAsLongAsTheLease : an extension may be as long as the lease was at its grant,
@@ -378,12 +434,12 @@ func TestARequestInParts(t *testing.T) {
 // doesn't learn of its lease, so the server releases the lease at once.
 func TestAClientThatDoesntReadItsLease(t *testing.T) {
 	run(t, func(t *testing.T, m *meshtest.Mesh) {
-		s := newSite(t, m, "a", AllowLocks(time.Hour))
-		s.raw(request("PUT /v1/locks/job?ttl=1h") + "\n") // nothing reads the answer
+		s := newSite(t, m, "a", AllowLocks(10*time.Minute))
+		s.raw(request("PUT /v1/locks/job?ttl=10m") + "\n") // nothing reads the answer
 		s.becomes("job", 1, 0)
 		time.Sleep(writeTime + time.Second)
 		s.becomes("job", 0, 0)
-	})
+	}, meshtest.MaxTTL(10*time.Minute))
 }
 
 func TestTheNumberOfLeasesIsBounded(t *testing.T) {

@@ -14,7 +14,9 @@ import (
 //
 // The lease is requested a little longer than the client's time, since a holder's lease ends before
 // the voters' promise does, and a client counts on the whole time: a timer releases the key. A time
-// close to MaxTTL leaves no room for more, so the lease is extended once, halfway.
+// close to MaxTTL leaves no room for more, so the lease is extended as soon as the rest of the time
+// has room. (While the node can't reach the voters then, the key may be free before its time; the
+// client's connection is cut before.)
 type held struct {
 	key    string
 	lease  *lockmesh.Lease
@@ -27,7 +29,7 @@ type held struct {
 	mu       sync.Mutex
 	end      time.Time // when the key ends for the client; zero if the key has no end
 	conn     *conn     // of the SET or the last extension
-	kept     bool      // the lease lasts by this node's doing alone
+	kept     bool      // the lease may last by this node's doing alone, as its client accepts
 	released bool      // by a command or at its end, so the end of the lease is no loss
 }
 
@@ -47,12 +49,26 @@ func (h *held) left() (left time.Duration, has bool) {
 	return time.Until(h.end), true
 }
 
-// leaseLeft returns how long the lease lasts without an extension.
+// leaseLeft returns how long the lease lasts without an extension: by the voters' doing, unless its
+// client accepts that the node's end is the lease's.
 func (h *held) leaseLeft() time.Duration {
-	if h.length == 0 {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	switch {
+	case h.length == 0:
 		return lockmesh.LongestTTL // renewed
+	case h.kept:
+		return time.Until(h.lease.Deadline())
 	}
-	return time.Until(h.lease.Deadline())
+	return time.Until(h.lease.KeptUntil())
+}
+
+// isPromised reports whether the voters keep the key for the whole of a time that began with a call
+// at an instant, unless the client accepts less. They don't if they have lowered MaxTTL.
+func (h *held) isPromised(began time.Time, d time.Duration) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.kept || h.lease.KeptUntil().Sub(began) >= d-d/spanShare-spanExtra
 }
 
 func (h *held) stopTimer() {
@@ -137,7 +153,7 @@ func (x *call) find(key string) *held {
 // spanFor returns the length of a lease lasting for d at its holder, if longest allows: the
 // holder's lease ends about a fortieth before the voters' promise.
 func spanFor(d, longest time.Duration) time.Duration {
-	return max(min(d+d/32+5*time.Millisecond, longest), d, lockmesh.MinTTL)
+	return max(min(d+d/spanShare+spanExtra, longest), d, lockmesh.MinTTL)
 }
 
 // grant takes a key for a client: for d, or until its release if d is zero. The error is
@@ -155,6 +171,7 @@ func (s *Server) grant(x *call, key, value string, d time.Duration) (*held, erro
 		h.span = spanFor(d, longest)
 		opts = append(opts, lockmesh.WithTTL(h.span), lockmesh.WithoutRenewal())
 	}
+	began := time.Now()
 	lease, err := s.mesh.TryLock(x.ctx, key, opts...)
 	if err != nil {
 		give()
@@ -162,7 +179,13 @@ func (s *Server) grant(x *call, key, value string, d time.Duration) (*held, erro
 	}
 	h.lease = lease
 	if d > 0 {
-		s.endIn(h, d)
+		if !h.isPromised(began, d) {
+			s.decided.forget()
+			_ = lease.Unlock(x.ctx) // sent at least; the client doesn't know of the lease
+			give()
+			return nil, errLowered
+		}
+		s.endIn(h, began, d)
 	}
 	s.leases.put(h)
 	context.AfterFunc(lease.Context(), func() { s.ended(h) })
@@ -177,6 +200,7 @@ func (s *Server) setEnd(x *call, h *held, d time.Duration) reply {
 			"longer than that: set the key with the longest time that you extend it to, or allow long times at the server",
 			millis(d), millis(h.length))
 	}
+	began := time.Now()
 	if h.leaseLeft() < d {
 		span := min(spanFor(d, h.span), h.span)
 		if beyond {
@@ -185,17 +209,22 @@ func (s *Server) setEnd(x *call, h *held, d time.Duration) reply {
 		if err := h.lease.Extend(x.ctx, span); err != nil {
 			return failed(err)
 		}
+		if !beyond && !h.isPromised(began, d) {
+			s.decided.forget()
+			return failed(errLowered)
+		}
 	}
 	h.extendedBy(x.conn, beyond)
-	s.endIn(h, d)
+	s.endIn(h, began, d)
 	return nil
 }
 
-// endIn has a key end d from now for its client. The end is kept by a clock without the steps of
-// the wall clock. The caller holds the key's lock, or has not yet shown h to others.
-func (s *Server) endIn(h *held, d time.Duration) {
+// endIn has a key end for its client d after a command began: the voters promise no more. The end is
+// kept by a clock without the steps of the wall clock. The caller holds the key's lock, or has not
+// yet shown h to others.
+func (s *Server) endIn(h *held, began time.Time, d time.Duration) {
 	h.mu.Lock()
-	h.end = time.Now().Add(d)
+	h.end = began.Add(d)
 	h.mu.Unlock()
 	s.schedule(h)
 }
@@ -208,8 +237,12 @@ func (s *Server) schedule(h *held) {
 	switch left := h.leaseLeft(); {
 	case left >= d:
 		h.timer = time.AfterFunc(d, func() { s.expire(h) })
-	case left > leastStretch && d-left > leastStretch/2:
-		h.timer = time.AfterFunc(left/2, func() { s.stretch(h) })
+	case left > leastStretch:
+		wait := d - (h.span-spanExtra)/(spanShare+1)*spanShare // until an extension covers the rest
+		if wait <= 0 {
+			wait = left / 16 // an extension has failed
+		}
+		h.timer = time.AfterFunc(min(wait+leastStretch, left/2), func() { s.stretch(h) })
 	}
 }
 
@@ -226,7 +259,7 @@ func (s *Server) expire(h *held) {
 func (s *Server) stretch(h *held) {
 	s.atTimer(h, func(ctx context.Context) {
 		if d, _ := h.left(); h.alive() && h.leaseLeft() < d {
-			_ = h.lease.Extend(ctx, min(spanFor(d, h.span), h.span)) // after a failure the next timer tries again
+			_ = h.lease.Extend(ctx, min(spanFor(d, h.span), h.span)) // else the next timer tries again
 			s.schedule(h)
 		}
 	})
@@ -283,6 +316,10 @@ type gauge struct {
 	n     int
 	limit int
 }
+
+// errLowered says that a key would last longer than the voters promise by now. A client that
+// counted on the time would work on after a crash of this node, beside the next holder.
+var errLowered = errors.New("the voters have lowered MaxTTL, and keep the key for less time after a crash of this node: ask for less")
 
 var errLimit = errors.New("too many keys are held through this server; release some, or raise its MaxLeases")
 

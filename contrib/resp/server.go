@@ -219,6 +219,13 @@ type decidedTTL struct {
 	ttl time.Duration // zero if the voters have decided on none
 }
 
+// forget has the next call ask the node again.
+func (d *decidedTTL) forget() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.at = time.Time{}
+}
+
 // longest returns the longest time for which the voters keep a key also after a crash of this node.
 func (s *Server) longest() time.Duration {
 	d := &s.decided
