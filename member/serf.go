@@ -528,7 +528,7 @@ func (s *Serf) Ping(ctx context.Context, name vote.NodeID) (time.Duration, error
 		}
 		took, err := s.serf.Memberlist().Ping(string(name), net.UDPAddrFromAddrPort(addr))
 		if err == nil {
-			return took, nil
+			return max(took, 0), nil // memberlist may note the answer before the sending
 		}
 	}
 	return 0, ErrNoAnswer

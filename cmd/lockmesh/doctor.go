@@ -151,7 +151,8 @@ func (x *examination) settings(err error) {
 		err = x.cfg.Validate()
 	}
 	if err != nil {
-		x.add("settings", fail, "change the settings as the text says", "%s", describe(err))
+		x.add("settings", fail, "change the settings as the text says; doctor examines the flags and variables given to it, as this "+
+			"machine's agent has them, and asks no running agent for its own (-a)", "%s", describe(err))
 		return
 	}
 	x.add("settings", ok, "", "the settings can be used")

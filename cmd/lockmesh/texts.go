@@ -41,6 +41,7 @@ func describe(err error) string {
 		text = nameSettings(text)
 	}
 	text = optionTTL.ReplaceAllString(text, "--ttl $1")
+	text = strings.ReplaceAll(text, "\nlockmesh: the configuration is wrong: ", "; ")
 	text = strings.ReplaceAll(text, "\n", "; ")
 	for {
 		short := strings.TrimPrefix(strings.TrimPrefix(text, "lockmesh: "), "admin: ")
