@@ -28,11 +28,11 @@ type Info struct {
 // Holder is a lease as other nodes see it.
 type Holder struct {
 	Node string
-	// Token is the token of the lease. After a hand-over to a later caller of the holder's node (see
-	// [Mesh.Lock]), Token is the present caller's if the node answers within a tenth of a second,
-	// otherwise the first caller's, which is smaller by 31 at most. [Mesh.List] always shows the
-	// first caller's. [Permit] and [Shared] leases, and leases with an option (but [WithWait]) or a
-	// value, aren't handed over.
+	// Token is the token of the lease. After a hand-over to a later caller of the holder's node
+	// (see [Mesh.Lock]), Token is the present caller's if the node answers within a tenth of a
+	// second, otherwise the first caller's, which is smaller by 31 at most. [Mesh.List] always
+	// shows the first caller's. [Permit] and [Shared] leases, and leases with an option (but
+	// [WithWait]) or a value, aren't handed over.
 	Token   uint64
 	Mode    Mode
 	Slot    int // the number of the permit; zero for other modes

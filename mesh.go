@@ -266,9 +266,9 @@ func (m *Mesh) end() { m.ends.Do(func() { close(m.ending) }) }
 // vote: the only voter, one of two voters without a node on standby, one of the least number of
 // voters of a mesh born by count ([Config.MinVoters]) without a process on standby, or a voter with
 // unreachable fellow voters. Leave ends such a node nevertheless, as soon as this is known, shortly
-// before ctx ends, or after ten MaxTTL; the error is ErrVoter: the other voters need the node for
-// their majority until it is back with its directory, or until it is voted out. A node that is no
-// voter leaves at once.
+// before ctx's deadline, or without a deadline after ten MaxTTL; the error is ErrVoter: the other
+// voters need the node for their majority until it is back with its directory, or until it is voted
+// out. A node that is no voter leaves at once.
 //
 // ErrNoQuorum or ctx's error says what is unconfirmed; the mesh is closed in any case. Further
 // calls wait for the first.

@@ -160,8 +160,8 @@ func (w *acquireOptions) complete(cfg *Config, granted time.Duration) error {
 		// The node must keep the key when the lease is over, so the node ends the lease and
 		// continues the request.
 		w.TTLByNode, w.EndsAfter, w.Fixed = ttl, ttl, false
-		// Also where ttl is the session's: votes without a length of their own end with the session,
-		// which was refreshed up to a fifth of the TTL before the grant.
+		// Also where ttl is the session's: votes without a length of their own end with the
+		// session, which was refreshed up to a fifth of the TTL before the grant.
 		w.Length = ttl
 	case w.Fixed:
 		w.Length, w.EndsAfter = ttl, ttl

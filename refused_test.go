@@ -154,8 +154,9 @@ func TestARefusalEndsWithTheProcessThatRefuses(t *testing.T) {
 	}
 }
 
-// More processes with the same wrong secret than the mesh has don't open their gates: neither before
-// the register has shown them that the mesh is alive nor afterwards, nor while they can't read it.
+// More processes with the same wrong secret than the mesh has don't open their gates: neither
+// before the register has shown them that the mesh is alive nor afterwards, nor while they can't
+// read it.
 func TestNoNumberOfProcessesWithAWrongSecretIsEnough(t *testing.T) {
 	inCountedBubble(t, func(t *testing.T, w *living) {
 		m, outOfReach, right, wrong := new(register.Memory), new(register.Memory), NewSecret(), NewSecret()

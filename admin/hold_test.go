@@ -274,8 +274,8 @@ func TestAHoldsClientNoticesSilence(t *testing.T) {
 	})
 }
 
-// TestALineAfterTheDeadlineRevivesNoHold : a line that has waited until after the deadline of the line
-// before, since this process or the node stood still, ends the hold.
+// TestALineAfterTheDeadlineRevivesNoHold : a line that has waited until after the deadline of the
+// line before, since this process or the node stood still, ends the hold.
 func TestALineAfterTheDeadlineRevivesNoHold(t *testing.T) {
 	h := &Hold{done: make(chan struct{}), gone: make(chan struct{}), revoked: make(chan Revocation, 1), cancel: func() {}, client: &Client{}}
 	h.timer = time.AfterFunc(time.Hour, h.check) // fires late: the process stands still

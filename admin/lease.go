@@ -224,9 +224,9 @@ func (x *exchange) extend() error {
 }
 
 // checkKept returns an error unless the voters keep the key of a lease for most of a ttl: their
-// margin and the age of their votes make a deadline earlier. Since this handler last asked, they may
-// have lowered MaxTTL; a client that counted on the ttl would work on after a crash of this node,
-// beside the next holder.
+// margin and the age of their votes make a deadline earlier. Since this handler last asked, they
+// may have lowered MaxTTL; a client that counted on the ttl would work on after a crash of this
+// node, beside the next holder.
 func (x *exchange) checkKept(c *clientLease, ttl time.Duration) error {
 	if l := c.lease; l.Deadline().Sub(l.KeptUntil()) <= ttl/4 {
 		return nil

@@ -125,9 +125,9 @@ func TestALockOutlivesItsNodeByItsTTL(t *testing.T) {
 	}
 }
 
-// TestALeaseWithALongHoldOutlivesItsNode : the same for a key that is held for a least time too long
-// for a promise of the voters. The votes are older than the grant by the time on the way, and by the
-// wait for another holder.
+// TestALeaseWithALongHoldOutlivesItsNode : the same for a key that is held for a least time too
+// long for a promise of the voters. The votes are older than the grant by the time on the way, and
+// by the wait for another holder.
 func TestALeaseWithALongHoldOutlivesItsNode(t *testing.T) {
 	for _, latency := range []time.Duration{0, 20 * time.Millisecond, 200 * time.Millisecond} {
 		for off := time.Duration(0); off <= 2*time.Second; off += 250 * time.Millisecond {
@@ -151,8 +151,8 @@ func TestALeaseWithALongHoldOutlivesItsNode(t *testing.T) {
 	}
 }
 
-// TestAnExtensionAfterMaxTTLWasLowered : an extension without a ttl is no longer than the voters keep
-// the key by now.
+// TestAnExtensionAfterMaxTTLWasLowered : an extension without a ttl is no longer than the voters
+// keep the key by now.
 func TestAnExtensionAfterMaxTTLWasLowered(t *testing.T) {
 	run(t, func(t *testing.T, m *meshtest.Mesh) {
 		s := newSite(t, m, "a")

@@ -194,9 +194,11 @@ func (q *Requester) evaluate(r *request) {
 	case stateWon:
 		q.moveTo(r, r.slot)
 		q.confirm(r, r.token)
-		if r.length() > 0 {
-			// A late vote for a lease that isn't renewed, too: else the vote would outlast the lease
-			// for as long as the session, and keep the key after a crash of this node, a voter.
+		switch {
+		case r.length() == 0:
+		case r.fixed():
+			q.extendLate(r)
+		default:
 			q.extendNew(r, ^Set(0))
 		}
 		q.regroup(r)

@@ -31,8 +31,8 @@ func (q *Requester) extend(r *request, set Set) {
 // confirmation by a majority. If d exceeds the length, the votes are extended further until the
 // lease is released: its node ends it.
 //
-// Extend reports whether there is such a lease. If the voters have to confirm, an EventExtended with
-// an Until of at least confirmed will follow; otherwise confirmed is zero.
+// Extend reports whether there is such a lease. If the voters have to confirm, an EventExtended
+// with an Until of at least confirmed will follow; otherwise confirmed is zero.
 func (q *Requester) Extend(now vote.Now, n vote.Number, d, ends time.Duration) (held bool, confirmed vote.Instant) {
 	q.begin(now)
 	r := q.find(n)
@@ -90,6 +90,9 @@ func (q *Requester) extended(p *peer, r *request, m *vote.Message) {
 		return
 	}
 	x.extending, x.extended = false, true
+	if r.state == stateWon && r.fixed() && r.cold.extendTo == 0 {
+		return // a late vote doesn't make the lease longer
+	}
 	// A voter answering under another electorate isn't asked again at once.
 	p.ackEpoch = m.Epoch
 	q.extendValidity(&x.validity, m.Epoch, m.Sent, r.length())
@@ -119,6 +122,19 @@ func (q *Requester) extendNew(r *request, set Set) {
 		}
 	}
 	q.extend(r, fresh)
+}
+
+// extendLate extends the votes that came after the win of a lease that isn't renewed, once: a vote
+// that was never extended lasts as long as the session, and would keep the key for longer than the
+// lease's length after a crash of this node, a voter.
+func (q *Requester) extendLate(r *request) {
+	var late Set
+	for i := range r.votes {
+		if r.votes[i].stands() && !r.cold.votes[i].extended {
+			late = late.With(i)
+		}
+	}
+	q.extend(r, late)
 }
 
 // old returns the voters with votes extended more than the margin (vote.Margin) ago: a lease

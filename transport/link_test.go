@@ -281,8 +281,8 @@ func TestClosingAConnectionDoesntWaitLongForAPeerThatTakesNothing(t *testing.T) 
 	}
 }
 
-// Finish delivers what was sent just before, though Close follows at once, and doesn't wait long for a
-// peer that reads nothing.
+// Finish delivers what was sent just before, though Close follows at once, and doesn't wait long
+// for a peer that reads nothing.
 func TestFinishDeliversTheLastMessages(t *testing.T) {
 	for _, m := range modes {
 		t.Run(m.name, func(t *testing.T) {

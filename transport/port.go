@@ -320,9 +320,9 @@ func (p *Port) setLink(c vote.Conn, l *link) {
 	p.links.Store(&links)
 }
 
-// Finish ends all links once the peers have read what was sent, and waits for that, for flushTime at
-// most. (Close may have the system discard what a peer hasn't received yet.) Messages that arrive
-// meanwhile are dropped, and no more links are made. Close must follow.
+// Finish ends all links once the peers have read what was sent, and waits for that, for flushTime
+// at most. (Close may have the system discard what a peer hasn't received yet.) Messages that
+// arrive meanwhile are dropped, and no more links are made. Close must follow.
 func (p *Port) Finish() {
 	p.mu.Lock()
 	p.isFinishing = true

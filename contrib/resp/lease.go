@@ -219,9 +219,9 @@ func (s *Server) setEnd(x *call, h *held, d time.Duration) reply {
 	return nil
 }
 
-// endIn has a key end for its client d after a command began: the voters promise no more. The end is
-// kept by a clock without the steps of the wall clock. The caller holds the key's lock, or has not
-// yet shown h to others.
+// endIn has a key end for its client d after a command began: the voters promise no more. The end
+// is kept by a clock without the steps of the wall clock. The caller holds the key's lock, or has
+// not yet shown h to others.
 func (s *Server) endIn(h *held, began time.Time, d time.Duration) {
 	h.mu.Lock()
 	h.end = began.Add(d)

@@ -109,8 +109,8 @@ const (
 	// timer fires late, and the voters take a moment.
 	leastStretch = 20 * time.Millisecond
 
-	// A lease is requested for a 32nd and spanExtra longer than its client's time: the holder's lease
-	// ends a fortieth before the voters' promise.
+	// A lease is requested for a 32nd and spanExtra longer than its client's time: the holder's
+	// lease ends a fortieth before the voters' promise.
 	spanShare = 32
 	spanExtra = 5 * time.Millisecond
 

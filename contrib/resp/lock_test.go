@@ -5,6 +5,7 @@ import (
 	"errors"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/lockmesh/lockmesh"
@@ -145,6 +146,7 @@ func TestAKeyOutlivesItsServer(t *testing.T) {
 		c := s.client()
 		c.want("+OK", "SET", "job", "v", "NX", "PX", 8000)
 		began := time.Now()
+		synctest.Wait() // each voter has heard of the key
 		m.Crash("a")
 		s.stop()
 		if !c.isCut() {
@@ -288,8 +290,13 @@ func TestAMaxTTLLoweredJustNowCounts(t *testing.T) {
 		c.want("-ERR the voters have lowered MaxTTL…", "SET", "job", "v", "NX", "PX", 8000)
 		c.want("-REFUSED 8000 ms is longer than MaxTTL…", "SET", "job", "v", "NX", "PX", 8000)
 		c.want("+OK", "SET", "job", "v", "NX", "PX", 3000)
+		unlock, err := s.server.locks.lock(t.Context(), "job")
+		if err != nil {
+			t.Fatal(err)
+		}
 		h := s.server.leases.get("job")
 		h.length, h.span = 8*time.Second, 8*time.Second // as if granted before
+		unlock()
 		time.Sleep(time.Second)
 		before()
 		c.want("-ERR the voters have lowered MaxTTL…", "PEXPIRE", "job", 8000)

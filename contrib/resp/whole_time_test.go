@@ -9,8 +9,8 @@ import (
 	"github.com/lockmesh/lockmesh/meshtest"
 )
 
-// TestAKeyLastsForItsWholeTime : a client counts on its key for the time of its SET or PEXPIRE, from
-// the moment of the request on.
+// TestAKeyLastsForItsWholeTime : a client counts on its key for the time of its SET or PEXPIRE,
+// from the moment of the request on.
 func TestAKeyLastsForItsWholeTime(t *testing.T) {
 	for ms := 9700; ms <= 10000; ms += 5 {
 		meshtest.Run(t, 3, func(t *testing.T, m *meshtest.Mesh) {
@@ -50,8 +50,8 @@ func TestAKeyLastsThroughACut(t *testing.T) {
 	})
 }
 
-// TestPTTLIsKeptAfterACrash : the voters keep a key after a crash of the node for the time that PTTL
-// has told.
+// TestPTTLIsKeptAfterACrash : the voters keep a key after a crash of the node for the time that
+// PTTL has told.
 func TestPTTLIsKeptAfterACrash(t *testing.T) {
 	meshtest.Run(t, 3, func(t *testing.T, m *meshtest.Mesh) {
 		c := newSite(t, m, "a").client()

@@ -47,8 +47,8 @@ func (w *writer) append(ctx context.Context, lease *lockmesh.Lease, text string)
 
 // work writes two entries. A refused writer has lost the lock, and requests a new lease, with a
 // larger token. Before the request the writer unlocks the old lease: a lease that is still renewed
-// would keep this writer, and all others, waiting without end. If the database refuses the next held
-// lease, too, the database has seen a token ahead of the mesh, and an operator has to look.
+// would keep this writer, and all others, waiting without end. If the database refuses the next
+// held lease, too, the database has seen a token ahead of the mesh, and an operator has to look.
 func (w *writer) work(ctx context.Context) error {
 	lease, err := w.lock(ctx)
 	if err != nil {

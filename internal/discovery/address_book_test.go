@@ -89,7 +89,8 @@ func TestARefusalStandsUntilItsAddressIsGone(t *testing.T) {
 		}
 	}
 
-	// An address that answers no more counts as gone after a while; a refusal begins the while anew.
+	// An address that answers no more counts as gone after a while; a refusal begins the while
+	// anew.
 	book, silent := newAddressBook(nil), map[string]answer{"b:1": noAnswer}
 	for range 2 {
 		book.noteRound(false, by("b:1"), nil, all, none)

@@ -267,5 +267,11 @@ func (d *dialer) report(err error) {
 		return
 	}
 	d.f.cfg.Log.Warn("a voter refuses this node", "voter", d.voter, "reason", refused.Reason, "text", refused.Text)
-	d.f.cfg.Host.DialFailed(Failure{Node: d.voter, Reason: refused.Reason, Text: refused.Text, dialer: d})
+	reason := refused.Reason
+	if d.f.cfg.Terms.Birth.Expect > 0 && (refused.Foreign || reason == vote.ReasonSecret) {
+		// No voter of a mesh born by count comes back, and another process may have got the address
+		// of a lost voter. This node is in the right mesh: it knows the voters.
+		reason = vote.ReasonNone
+	}
+	d.f.cfg.Host.DialFailed(Failure{Node: d.voter, Reason: reason, Text: refused.Text, dialer: d})
 }

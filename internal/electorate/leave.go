@@ -74,11 +74,12 @@ func (m *Machine) stays() string {
 	return "" // the other voters leave as well, and go first
 }
 
-// mayReplace reports whether there is a live process without a vote that may be on standby some
-// time: the process may wait to be settled, or to hear of the newest electorate.
+// mayReplace reports whether there is a live process without a vote that may be on standby before
+// long: the process may wait to be settled, or to hear of the newest electorate. One that isn't on
+// standby after several MaxTTL may be out of reach of the other voters.
 func (m *Machine) mayReplace() bool {
 	for _, o := range m.others { // in any order
-		if m.mayStandBy(o) {
+		if m.mayStandBy(o) && m.now.Slow.Sub(max(o.since, m.leftAt)) < 3*SettleAfter(m.maxTTL()) {
 			return true
 		}
 	}

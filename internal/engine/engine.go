@@ -174,8 +174,8 @@ func (eng *Engine) Post(urgent bool, do func(now vote.Now)) bool {
 func (eng *Engine) Links() map[vote.NodeID]bool { return eng.finder.Links() }
 
 // Close stops the node at once, without notice, and returns when every goroutine of the node has
-// ended. After Stop or Leave, the other nodes get the last messages: a voter that missed the release
-// of a key would keep the key, as after a crash. Close is called once.
+// ended. After Stop or Leave, the other nodes get the last messages: a voter that missed the
+// release of a key would keep the key, as after a crash. Close is called once.
 func (eng *Engine) Close() error {
 	eng.stop()
 	// The leases end before other nodes can see that this node is gone.

@@ -192,8 +192,8 @@ func (l *Lease) Deadline() time.Time {
 	return l.loop.clocks.Wall(until)
 }
 
-// KeptUntil returns the time of the wall clock until when the voters keep the key for the lease even
-// if the node ends now.
+// KeptUntil returns the time of the wall clock until when the voters keep the key for the lease
+// even if the node ends now.
 func (l *Lease) KeptUntil() time.Time { return l.loop.clocks.Wall(l.validUntil()) }
 
 func (l *Lease) validUntil() vote.Instant {

@@ -17,8 +17,8 @@ import (
 // voter out as soon as possible, rather than after a long absence.
 const goodbyeReserve = 2 * time.Second
 
-// LeaveTTLs is how many MaxTTL Leave waits at most to be voted out: twice the time needed if other
-// voters have to be voted out, too.
+// LeaveTTLs is how many MaxTTL Leave waits at most to be voted out if its context has no deadline:
+// twice the time needed if other voters have to be voted out, too.
 const LeaveTTLs = 10
 
 // LeaveElectorate has this node voted out, and waits for the result. A voter of a fixed list stays
@@ -33,7 +33,9 @@ func (eng *Engine) LeaveElectorate(ctx context.Context) error {
 		ctx = limited
 	}
 	enough := make(chan struct{}, 1)
-	defer eng.clocks.After(LeaveTTLs*eng.longestTTL(), func() { wakeup.Send(enough) })()
+	if _, limited := ctx.Deadline(); !limited {
+		defer eng.clocks.After(LeaveTTLs*eng.longestTTL(), func() { wakeup.Send(enough) })()
+	}
 	l := eng.loop
 	gone := make(chan string, 1)
 	reason := ""

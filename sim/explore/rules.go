@@ -120,8 +120,8 @@ func init() {
 	}
 
 	// The representation of data, chosen only to save memory or time, is no part of a state: these
-	// rules write the contents. The rules apply in raw runs, too, where otherwise each way to fill a
-	// cache would be a state. To find a cache that changes decisions, walks with shadows fill the
+	// rules write the contents. The rules apply in raw runs, too, where otherwise each way to fill
+	// a cache would be a state. To find a cache that changes decisions, walks with shadows fill the
 	// caches in other ways.
 	forms = map[string]rule{
 		"lease.keyTable.byName": elements, "lease.session.entries": elements, "lease.keyTable.idle": resting,

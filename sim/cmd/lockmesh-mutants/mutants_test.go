@@ -56,8 +56,8 @@ func TestEachKindOfLineIsBroken(t *testing.T) {
 	}
 }
 
-// Each name in the patterns of a suite is that of a test, so that a renamed test doesn't leave a suite
-// with nothing to run, or with the tests that it means to leave out.
+// Each name in the patterns of a suite is that of a test, so that a renamed test doesn't leave a
+// suite with nothing to run, or with the tests that it means to leave out.
 func TestTheTestsThatSuitesNameExist(t *testing.T) {
 	declared := regexp.MustCompile(`(?m)^func (Test\w+)\(`)
 	skipped := make(map[string]bool)
