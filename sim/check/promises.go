@@ -85,9 +85,9 @@ func (p *Promises) Promised(at Moment, slow vote.Instant, owner vote.SessionID, 
 				v.until = old.until
 			}
 			continue
-		case old.ended, slow >= until:
+		case old.ended, slow >= until && !p.isVoid(old):
 			continue
-		case old.unsure:
+		case old.unsure, slow >= until:
 		case r.BarsIn(slot, old.lease, old.slot):
 			p.Report(RulePromises, "%s promises %q to request %d of %v, while request %d of %v has it for %v more", p.Voter, r.Key, r.Number, owner,
 				old.number, old.owner, until.Sub(slow))
@@ -120,6 +120,10 @@ func (p *Promises) binds(v *promise) vote.Instant {
 	}
 	return until.Add(v.lease.Delay)
 }
+
+// isVoid reports whether a vote binds the voter only once its session is extended again, since the
+// owner has declared all answers void.
+func (p *Promises) isVoid(v *promise) bool { return v.until == 0 && p.until[v.owner] == 0 }
 
 // Extended : the voter extends a session until the given reading of its slow clock, in an answer to
 // a message that the owner sent at sent, by the owner's clock.

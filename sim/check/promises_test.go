@@ -23,6 +23,11 @@ func TestPromises(t *testing.T) {
 		{"after an extension", nil, func(p *Promises) { p.Extended(a, 5, 2*ttl) }, ttl, []string{RulePromises}},
 		{"after an extension that is void", nil, func(p *Promises) { p.Extended(a, 5, 2*ttl); p.Void(a, 4) }, ttl, nil},
 		{"after an older extension", nil, func(p *Promises) { p.Extended(a, 5, 2*ttl); p.Void(a, 5) }, ttl, []string{RulePromises}},
+		{"after a promise while all answers were void, and a length of its own since", nil, func(p *Promises) {
+			p.Void(a, 0)
+			p.Promised(at, 2, b, lease(nil), 9, 0, true)
+			p.Lasts(a, 1, 1, func(*Lease) vote.Instant { return 3 * ttl })
+		}, ttl, []string{RulePromises}},
 		{"in the delay", func(r *Lease) { r.Delay = 5 }, nil, ttl + 4, []string{RulePromises}},
 		{"after the yield", nil, func(p *Promises) { p.Yielded(a, 1, 1) }, 5, nil},
 		{"after the yield of an earlier vote", nil, func(p *Promises) { p.Yielded(a, 1, 9) }, 5, []string{RulePromises}},
