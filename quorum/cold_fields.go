@@ -21,6 +21,8 @@ type coldFields struct {
 	// The votes of a majority are to last until then, as requested by Extend; zero without such a
 	// request.
 	extendTo vote.Instant
+	// Since when the length of a lease that isn't renewed counts: the grant, or the last Extend.
+	lengthFrom vote.Instant
 	// When the node ends the lease by itself, on the fast clock; zero if never, and before the
 	// grant.
 	ends vote.Instant

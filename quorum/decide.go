@@ -324,6 +324,7 @@ func (q *Requester) win(r *request, t vote.Token, slot vote.Slot) {
 	}
 	q.regroup(r)
 	if r.fixed() {
+		r.cold.lengthFrom = q.now.Fast
 		q.lengths.stop(r)
 		q.extend(r, q.old(r))
 	} else if r.length() > 0 {

@@ -51,6 +51,7 @@ func (q *Requester) Extend(now vote.Now, n vote.Number, d, ends time.Duration) (
 	}
 	length := q.lengthOf(r)
 	x.extendTo = q.now.Fast.Add(vote.Validity(length) - vote.Margin(length))
+	x.lengthFrom = q.now.Fast
 	q.startExtending(r) // at least until extendTo is reached
 	for i := range x.votes {
 		// An answer to an earlier extension doesn't confirm this extension.
@@ -90,7 +91,7 @@ func (q *Requester) extended(p *peer, r *request, m *vote.Message) {
 		return
 	}
 	x.extending, x.extended = false, true
-	if r.state == stateWon && r.fixed() && r.cold.extendTo == 0 {
+	if r.state == stateWon && r.fixed() && r.cold.extendTo == 0 && m.Sent > r.cold.lengthFrom {
 		return // a late vote doesn't make the lease longer
 	}
 	// A voter answering under another electorate isn't asked again at once.
