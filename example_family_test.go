@@ -17,7 +17,7 @@ import (
 // any mesh.
 var alone = sync.OnceValue(func() *lockmesh.Mesh {
 	mesh, err := lockmesh.Join(context.Background(), lockmesh.Config{
-		Name: "edge-1", Bind: "127.0.0.1:0", Voters: []string{"edge-1"}, Logger: slog.New(slog.DiscardHandler),
+		Name: "edge-1", Bind: "127.0.0.1:0", Expect: 1, Logger: slog.New(slog.DiscardHandler),
 		MaxTTL: 2 * time.Second, TTL: time.Second,
 	})
 	if err != nil {

@@ -91,9 +91,9 @@ func (l *Lease) Deadline() time.Time {
 
 // KeptUntil returns until when the voters keep the key for the lease if they hear nothing more from
 // this node: after a crash of this process the key may be another's from then on. It is never later
-// than the Deadline, and earlier only for a lease that its node keeps up by itself: one that is, or
-// was extended to be, longer than the voters promise. A program that grants its leases to other
-// processes tells them this time. As with Deadline, the time is one of the wall clock.
+// than the Deadline, and earlier only for a lease that its node keeps up by itself: the lease or its
+// minimum hold is, or was extended to be, longer than the voters promise. A program that grants its
+// leases to other processes tells them this time. As with Deadline, it is one of the wall clock.
 func (l *Lease) KeptUntil() time.Time {
 	l.checkUsable("Lease.KeptUntil")
 	return l.core().KeptUntil()

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/lockmesh/lockmesh/internal/sampled"
 	"github.com/lockmesh/lockmesh/register"
 )
 
@@ -158,6 +159,7 @@ func TestARefusalEndsWithTheProcessThatRefuses(t *testing.T) {
 // before the register has shown them that the mesh is alive nor afterwards, nor while they can't
 // read it.
 func TestNoNumberOfProcessesWithAWrongSecretIsEnough(t *testing.T) {
+	sampled.Computes(t)
 	inCountedBubble(t, func(t *testing.T, w *living) {
 		m, outOfReach, right, wrong := new(register.Memory), new(register.Memory), NewSecret(), NewSecret()
 		outOfReach.Fail(errors.New("out of reach"))

@@ -248,6 +248,7 @@ func TestARolloutBySettledServesAllTheWhile(t *testing.T) {
 // processes run at a time than the promise of Expect allows, also where an ending process drains
 // for longer than its replacement takes to be settled. A lock is served throughout.
 func TestARolloutWithoutASurgeServesAllTheWhile(t *testing.T) {
+	sampled.Computes(t)
 	sampled.Unraced(t)
 	for _, n := range fleets(3, 4, 5) {
 		for _, c := range []struct{ pause, drain time.Duration }{
@@ -276,6 +277,7 @@ func TestARolloutWithoutASurgeServesAllTheWhile(t *testing.T) {
 // The maximum TTL of a mesh with Expect is raised, and lowered again, by a rollout each, with a
 // register and without.
 func TestMaxTTLIsChangedByRollouts(t *testing.T) {
+	sampled.Computes(t)
 	sampled.Unraced(t)
 	const short, long = DefaultMaxTTL, 2 * DefaultMaxTTL
 	for _, hasRegister := range []bool{true, false} {
@@ -368,6 +370,7 @@ func isStepDone(all []SecretStatus, secrets int, names []string) bool {
 // Many processes end at once, all voters among them, and three stay that don't vote: the leaving
 // voters vote in those that stay, and end. A lock is served throughout.
 func TestScalingDownServesAllTheWhile(t *testing.T) {
+	sampled.Computes(t)
 	sampled.Unraced(t)
 	inCountedBubble(t, func(t *testing.T, w *living) {
 		with := expect(3, registered(new(register.Memory)))

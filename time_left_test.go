@@ -11,6 +11,7 @@ import (
 // from the grant on, without any extension, and whatever happens to the voters and to the lease
 // meanwhile.
 func TestWhatIsLeftOfALeaseOfASetLength(t *testing.T) {
+	sampled.Computes(t)
 	sampled.Unraced(t)
 	const latency = time.Millisecond
 	// late is the time for which a voter is out of reach during a grant.

@@ -6,12 +6,14 @@ import (
 	"testing"
 	"time"
 
+	"github.com/lockmesh/lockmesh/internal/sampled"
 	"github.com/lockmesh/lockmesh/internal/vote"
 )
 
 // Short-lived processes draw their names at random, join and say goodbye. Two hours later no node
 // remembers them; a node with a directory, and a node that failed, are remembered for days.
 func TestMembersThatLeftAreForgotten(t *testing.T) {
+	sampled.Computes(t)
 	inLab(t, func(l *lab) {
 		a, _, _ := l.trio()
 		leave := func(n *node) {

@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/lockmesh/lockmesh/internal/sampled"
 	"github.com/lockmesh/lockmesh/quorum"
 )
 
@@ -28,6 +29,7 @@ func inPieces(o Options) Options {
 // TestWorldsInPiecesMeetWhatTheyAreFor shows that worlds with small pieces make syncs in pieces,
 // with other events between the pieces.
 func TestWorldsInPiecesMeetWhatTheyAreFor(t *testing.T) {
+	sampled.Computes(t)
 	var sum quorum.Counters
 	for seed := range uint64(160) {
 		w := New(inPieces(Draw(seed)))

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/lockmesh/lockmesh/internal/node"
+	"github.com/lockmesh/lockmesh/internal/sampled"
 	"github.com/lockmesh/lockmesh/internal/vote"
 	"github.com/lockmesh/lockmesh/sim/check"
 )
@@ -18,6 +19,7 @@ const soon = sceneTTL / 50
 // direction or in both, at any moment between two refreshes. The next waiter has the key one TTL
 // later. If fewer than a majority of the voters are cut off, the lease goes on.
 func TestFault69AHolderIsCutOffInAnyDirection(t *testing.T) {
+	sampled.Computes(t)
 	t.Parallel()
 	voters := []string{"a", "b", "c", "d", "e"}
 	for _, way := range []string{"isn't heard", "hears nothing", "neither hears nor is heard", "isn't heard or hears nothing"} {

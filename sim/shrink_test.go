@@ -157,6 +157,7 @@ func TestWhatHoldsCannotBeShrunk(t *testing.T) {
 // TestAnEndLeavesTheSmallestSoFar ends shrinking by the number of runs, and then by the context
 // once a small failure is found.
 func TestAnEndLeavesTheSmallestSoFar(t *testing.T) {
+	sampled.Computes(t)
 	t.Parallel()
 	o := stormy(1, neverTells)
 	ctx, cancel := context.WithCancel(t.Context())

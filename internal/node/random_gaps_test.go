@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/lockmesh/lockmesh/internal/sampled"
 	"github.com/lockmesh/lockmesh/internal/vote"
 	"github.com/lockmesh/lockmesh/lease"
 	"github.com/lockmesh/lockmesh/quorum"
@@ -137,6 +138,7 @@ func lackLinks(w *wild, lacks map[vote.NodeID]vote.NodeID) {
 // Each node may lack another voter for good. Whatever came before, a free key is granted, and a
 // lease has the votes of all voters reached by its node.
 func TestWhatIsFreeIsGrantedThoughEachNodeLacksAVoter(t *testing.T) {
+	sampled.Computes(t)
 	for name, gap := range gaps {
 		for seed := range uint64(max(*wildSeeds/3, 1)) {
 			t.Run(fmt.Sprintf("%s/seed=%d", name, seed), func(t *testing.T) {
