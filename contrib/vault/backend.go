@@ -27,8 +27,9 @@ const tokenDigits = 20
 type Backend struct {
 	physical.Backend
 
-	mesh   *lockmesh.Mesh
-	prefix string
+	mesh     *lockmesh.Mesh
+	prefix   string
+	patience time.Duration // storageTimeout; shorter in tests
 }
 
 var _ physical.HABackend = (*Backend)(nil)
@@ -48,7 +49,7 @@ func New(mesh *lockmesh.Mesh, storage physical.Backend, opts ...Option) *Backend
 		panic("vaultlock: New was called with a nil storage")
 	}
 	_ = mesh.Name() // a nil mesh panics here, in the caller's goroutine, and says what is wrong
-	b := &Backend{Backend: storage, mesh: mesh, prefix: "vault/"}
+	b := &Backend{Backend: storage, mesh: mesh, prefix: "vault/", patience: storageTimeout}
 	for _, o := range opts {
 		o(b)
 	}

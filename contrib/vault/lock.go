@@ -45,7 +45,8 @@ var _ physical.Lock = (*Lock)(nil)
 //
 // If stopCh is closed first, both results are nil. Lock waits for as long as no majority of voters
 // can be reached. The errors are the permanent errors of [lockmesh.Mesh.Lock], the errors of the
-// storage, [ErrToken], and [lockmesh.ErrLost] if the lease was lost before the value was stored.
+// storage, [ErrToken], [lockmesh.ErrLost] if the lease was lost before the value was stored, and
+// context.DeadlineExceeded if the storage hasn't answered for ten seconds.
 // After an error nothing is held.
 func (l *Lock) Lock(stopCh <-chan struct{}) (<-chan struct{}, error) {
 	if !l.reserve() {
@@ -82,10 +83,11 @@ func (l *Lock) acquire(stopCh <-chan struct{}) (*lockmesh.Lease, error) {
 		}
 		return nil, fmt.Errorf("vaultlock: %w", err)
 	}
-	during, stop := context.WithCancel(lease.Context())
+	during, stop := context.WithTimeout(lease.Context(), l.backend.patience)
 	defer stop()
 	defer context.AfterFunc(ctx, stop)()
-	err = l.backend.writeAnnouncement(during, l.key, l.value, lease)
+	// The lease is renewed meanwhile: a storage that hangs here may work for another server.
+	err = within(during, func() error { return l.backend.writeAnnouncement(during, l.key, l.value, lease) })
 	if err == nil && lease.Err() != nil {
 		err = fmt.Errorf("vaultlock: %w", lease.Err())
 	}
@@ -103,9 +105,9 @@ func (l *Lock) acquire(stopCh <-chan struct{}) (*lockmesh.Lease, error) {
 	return nil, err
 }
 
-// Unlock deletes the value and releases the lock. Unlock takes as long as the storage, plus a TTL
-// at most. The lock is given up in any case. The error is [lockmesh.ErrLost] if the lease had ended
-// before, and otherwise the error of [lockmesh.Lease.Unlock].
+// Unlock deletes the value and releases the lock. Unlock takes as long as the storage, ten seconds
+// at most, plus a TTL at most. The lock is given up in any case. The error is [lockmesh.ErrLost] if
+// the lease had ended before, and otherwise the error of [lockmesh.Lease.Unlock].
 func (l *Lock) Unlock() error {
 	l.mu.Lock()
 	lease := l.lease
@@ -125,12 +127,26 @@ func (l *Lock) Unlock() error {
 	return nil
 }
 
-// removeAnnouncement deletes the value of a lease. The value belongs to this lease alone, so
-// withdraw is safe at any time; if the deletion fails, the next holder deletes the value.
+// removeAnnouncement deletes the value of a lease. The value belongs to this lease alone, so the
+// deletion is safe at any time; if the deletion fails, the next holder deletes the value.
 func (l *Lock) removeAnnouncement(lease *lockmesh.Lease) {
-	ctx, cancel := context.WithTimeout(context.Background(), storageTimeout)
+	ctx, cancel := context.WithTimeout(context.Background(), l.backend.patience)
 	defer cancel()
-	_ = l.backend.Delete(ctx, entry(l.key, lease.Token()))
+	_ = within(ctx, func() error { return l.backend.Delete(ctx, entry(l.key, lease.Token())) })
+}
+
+// within returns the result of a storage call, or the context's error once the context has ended: a
+// storage that ignores its context mustn't keep the lock from other servers. The goroutine of such
+// a call ends with the call.
+func within(ctx context.Context, call func() error) error {
+	done := make(chan error, 1)
+	go func() { done <- call() }()
+	select {
+	case err := <-done:
+		return err
+	case <-ctx.Done():
+		return fmt.Errorf("vaultlock: the storage doesn't answer: %w", context.Cause(ctx))
+	}
 }
 
 // Value reports whether any node holds the lock, and the lock's value. The node that holds the lock
@@ -147,7 +163,7 @@ func (l *Lock) Value() (bool, string, error) {
 	if lease != nil && lease.Err() == nil {
 		return true, l.value, nil
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), storageTimeout)
+	ctx, cancel := context.WithTimeout(context.Background(), l.backend.patience)
 	defer cancel()
 	held, err := l.backend.held(ctx, l.key)
 	if err != nil || !held {

@@ -348,3 +348,42 @@ func TestNamesOfLocks(t *testing.T) {
 		t.Error("HA is off")
 	}
 }
+
+// hanging is the storage of a server whose connection to the storage hangs. Its calls end with
+// their context, or only with the test.
+type hanging struct {
+	physical.Backend
+	ignores context.Context // ends the calls that ignore their context; nil if calls heed theirs
+}
+
+func (h hanging) hang(ctx context.Context) error {
+	if h.ignores != nil {
+		ctx = h.ignores
+	}
+	<-ctx.Done()
+	return ctx.Err()
+}
+
+func (h hanging) Put(ctx context.Context, _ *physical.Entry) error { return h.hang(ctx) }
+func (h hanging) Delete(ctx context.Context, _ string) error       { return h.hang(ctx) }
+
+// A server whose storage hangs doesn't keep the lock from a server whose storage works.
+func TestAServerWithAHangingStorageGivesTheLockUp(t *testing.T) {
+	nodes := adaptertest.Start(t, "a", "b", "c")
+	for name, ignores := range map[string]context.Context{"its calls heed their context": nil, "its calls ignore their context": t.Context()} {
+		t.Run(name, func(t *testing.T) {
+			storage := inMemory(t)
+			a := lockWith(t, vaultlock.New(nodes[0], hanging{storage, ignores}, vaultlock.WithPatience(50*time.Millisecond)), "a")
+			if lost, err := a.Lock(nil); lost != nil || !errors.Is(err, context.DeadlineExceeded) {
+				t.Fatalf("Lock: %v, %v", lost, err)
+			}
+			b := lockWith(t, vaultlock.New(nodes[1], storage), "b")
+			if lost, err := b.Lock(nil); lost == nil {
+				t.Fatal(err)
+			}
+			if err := b.Unlock(); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
