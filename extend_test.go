@@ -308,3 +308,23 @@ func TestAnUpgradedLeaseIsExtendedByMoreThanWasLeft(t *testing.T) {
 		})
 	})
 }
+
+// An upgrade doesn't move the deadline of an extended lease back: the program may have told the
+// time to another process, and the next would have the key before.
+func TestAnUpgradeKeepsTheDeadlineOfAnExtendedLease(t *testing.T) {
+	inBubble(t, func(t *testing.T, w *wire) {
+		a, b, _ := w.three()
+		l := must[*Lease](t)(a.RLock(t.Context(), "k", WithTTL(10*time.Second), WithoutRenewal()))
+		time.Sleep(5 * time.Second)
+		check(t, l.Extend(t.Context(), 9*time.Second))
+		deadline, kept := l.Deadline(), l.KeptUntil()
+		check(t, l.Upgrade(t.Context()))
+		if now := l.Deadline(); now.Before(deadline) {
+			t.Errorf("the deadline was %v earlier after the upgrade", deadline.Sub(now))
+		}
+		must[*Lease](t)(b.Lock(t.Context(), "k"))
+		if early := time.Until(kept); early > 0 {
+			t.Errorf("the next had the key %v before the time that KeptUntil had told", early)
+		}
+	})
+}

@@ -42,8 +42,8 @@ func (l *loop) submit(now vote.Now, c *call) {
 		ask.Beside, ask.Value = lease.number, c.Value
 		if lease.isFixed() {
 			// The upgrade gets the remaining time, so that its voters don't keep the key long after
-			// the lease's end.
-			c.Length = max(lease.options.endsAt().Sub(now.Fast), l.engine.cfg.Limits.MinTTL)
+			// the lease's end, and no less: the holder may have told others of the deadline.
+			c.Length = max(vote.LengthFor(max(lease.validUntil().Sub(now.Fast), 0)), l.engine.cfg.Limits.MinTTL)
 			ask.Length = c.Length
 		}
 		if a := lease.options; a != nil {

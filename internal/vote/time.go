@@ -51,9 +51,18 @@ func mulDiv(d time.Duration, num, den int64) time.Duration {
 	return time.Duration(whole*num + rest*num/den)
 }
 
+// marginShare is the part of a TTL that is margin.
+const marginShare = 64
+
 // Margin returns the margin by which a holder is told of a loss before its lease ends: a timer
 // fires late, and a goroutine is woken later still.
-func Margin(ttl time.Duration) time.Duration { return time.Millisecond + ttl/64 }
+func Margin(ttl time.Duration) time.Duration { return time.Millisecond + ttl/marginShare }
+
+// LengthFor returns the length to ask for, so that a lease may be used for d from its grant on: the
+// validity of such a length, less the margin, is d or a few nanoseconds more.
+func LengthFor(d time.Duration) time.Duration {
+	return mulDiv(d+time.Millisecond, marginShare*(1000+RhoPerMille), marginShare*(1000-RhoPerMille)-(1000+RhoPerMille)) + 3
+}
 
 // MaxKept returns the longest minimum hold that voters keep even if they restart: a restarted
 // voter keeps a key by being quiet for the maximum TTL, and its last acknowledgement may be a
