@@ -83,7 +83,7 @@ func (l *Lease) Slot() int {
 // the lease is lost before the deadline.)
 //
 // To find out whether the lease is held, call Err rather than compare times: the deadline is a time
-// of the wall clock, but another clock measures the lease.
+// of the wall clock, but another clock measures the lease; of an ended lease it says nothing.
 func (l *Lease) Deadline() time.Time {
 	l.checkUsable("Lease.Deadline")
 	return l.core().Deadline()
@@ -91,9 +91,10 @@ func (l *Lease) Deadline() time.Time {
 
 // KeptUntil returns until when the voters keep the key for the lease if they hear nothing more from
 // this node: after a crash of this process the key may be another's from then on. It is never later
-// than the Deadline, and earlier only for a lease that its node keeps up by itself: the lease or its
-// minimum hold is, or was extended to be, longer than the voters promise. A program that grants its
-// leases to other processes tells them this time. As with Deadline, it is one of the wall clock.
+// than the Deadline, and earlier only for a lease that its node keeps up by itself: the lease or
+// its minimum hold is, or was extended to be, longer than the voters promise. A program that grants
+// its leases to other processes tells them this time. As with Deadline, it is one of the wall
+// clock, and of an ended lease it says nothing.
 func (l *Lease) KeptUntil() time.Time {
 	l.checkUsable("Lease.KeptUntil")
 	return l.core().KeptUntil()

@@ -286,6 +286,9 @@ func (m *Mesh) Leave(ctx context.Context) error {
 // nodes see the end at once, by the end of their connections. With [Config.Expect] no process comes
 // back under its name: Stop then costs the others a voter as a crash does, so use Leave.
 //
+// If another node reads nothing from its connection, Stop and Leave wait for up to a second for it
+// to read the last releases.
+//
 // Stop differs from Leave in that no voter is voted out, and from Close in that no lease has to
 // expire.
 //

@@ -88,8 +88,8 @@ func (gs *Guards) Newest(resource string) uint64 {
 	return gs.minToken
 }
 
-// acquire presents the token to the resource's guard, and keeps the guard in memory until give. A
-// refused token changes nothing.
+// acquire presents the token to the resource's guard, and keeps the guard in memory until release.
+// A refused token changes nothing.
 func (gs *Guards) acquire(resource string, token uint64) (*guardEntry, error) {
 	gs.mu.Lock()
 	defer gs.mu.Unlock()

@@ -147,7 +147,7 @@ func (p *probe) parallel(n int, f func(i int)) {
 	work.Wait()
 }
 
-// mustParallel is together for the middle of a probe: the probe goes on only if nothing was found.
+// mustParallel is parallel for the middle of a probe: the probe goes on only if nothing was found.
 func (p *probe) mustParallel(n int, f func(i int)) {
 	p.parallel(n, f)
 	if p.broken() {

@@ -34,12 +34,12 @@ type Mesh struct {
 	// sem is full while one goroutine changes the mesh: a channel, since a goroutine blocked on a
 	// mutex would keep simulated time from passing.
 	sem  chan struct{}
-	cuts map[link]bool // guarded by turn; replaced, never changed
+	cuts map[link]bool // guarded by sem; replaced, never changed
 
 	timeLimit *time.Timer // ends a test that lasts too long
 }
 
-// node is one name: its current incarnation, and the state that survives an incarnation. turn
+// node is one name: its current incarnation, and the state that survives an incarnation. sem
 // guards a node; any goroutine may read mesh.
 type node struct {
 	index       int
@@ -110,7 +110,7 @@ func New(t testing.TB, n int, opts ...Option) *Mesh {
 	return m
 }
 
-// acquire acquires turn, and returns the function to release turn.
+// acquire acquires sem, and returns the function to release sem.
 func (m *Mesh) acquire() func() {
 	m.sem <- struct{}{}
 	return func() { <-m.sem }

@@ -324,6 +324,21 @@ func TestFinishDoesntWaitLongForAPeerThatReadsNothing(t *testing.T) {
 	}
 }
 
+// While a port waits for a peer that reads nothing, others make no links with the port.
+func TestNoLinkIsMadeWithAPortThatFinishes(t *testing.T) {
+	hasty := thisBuild
+	hasty.flushTime = 100 * time.Millisecond
+	a, b := openBuild(t, config("a", nil), hasty), open(t, config("b", nil))
+	impostor(t, nil, a) // reads nothing
+	finished := make(chan struct{})
+	go func() { defer close(finished); a.Finish() }()
+	until(t, "the port finishes", func() bool { a.mu.Lock(); defer a.mu.Unlock(); return a.isFinishing })
+	if _, err := b.Dial(t.Context(), a.at, "a"); err == nil {
+		t.Error("b has a link")
+	}
+	<-finished
+}
+
 // slow is a Handler with a Received that waits for letGo.
 type slow struct {
 	*witness

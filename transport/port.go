@@ -373,11 +373,12 @@ func (p *Port) shut() bool {
 }
 
 // begin registers a call that makes connections, so that Close waits for the call; the caller ends
-// it with p.running.Done.
+// it with p.running.Done. From Finish on there are none: a peer would take the link for a sign that
+// this node goes on.
 func (p *Port) begin() error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.isClosed {
+	if p.isClosed || p.isFinishing {
 		return ErrClosed
 	}
 	p.running.Add(1)
