@@ -54,7 +54,10 @@ func (m *Machine) stays() string {
 			return m.healthy(v) || o != nil && o.seen == vote.Alive // perhaps the link is down
 		}
 		// A node that has lost its links sees no other voter live, and none leave.
-		leaves := func(v vote.Elector) bool { o := m.others[v.Name]; return o != nil && o.report.leaving }
+		leaves := func(v vote.Elector) bool {
+			o := m.others[v.Name]
+			return o != nil && (o.report.leaving || o.seen == vote.Left)
+		}
 		wait := slices.ContainsFunc(r.stay, lives) || !slices.ContainsFunc(e.Voters, leaves)
 		if wait && (!decide || m.now.Slow.Sub(m.leftAt) < m.maxTTL()) {
 			return ""
