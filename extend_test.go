@@ -328,3 +328,30 @@ func TestAnUpgradeKeepsTheDeadlineOfAnExtendedLease(t *testing.T) {
 		}
 	})
 }
+
+// An extension that is confirmed while an upgrade waits moves KeptUntil only once the upgraded
+// lease lasts as long.
+func TestAnExtensionDuringAnUpgradePromisesNoMoreThanTheUpgrade(t *testing.T) {
+	for _, by := range []time.Duration{4 * time.Second, 9 * time.Second} {
+		inBubble(t, func(t *testing.T, w *wire) {
+			a, b, _ := w.three()
+			l, other, upgrade := upgrading(t, a, b, WithTTL(10*time.Second), WithoutRenewal())
+			time.Sleep(5 * time.Second)
+			check(t, l.Extend(t.Context(), by))
+			kept := l.KeptUntil()
+			time.Sleep(10 * time.Millisecond)
+			unlock(t, other)
+			if r := <-upgrade; r.err != nil {
+				t.Fatal(r.err)
+			}
+			if now := l.KeptUntil(); now.Before(kept) {
+				t.Errorf("by %v: KeptUntil was %v earlier after the upgrade", by, kept.Sub(now))
+			}
+			check(t, a.Close())
+			must[*Lease](t)(b.Lock(t.Context(), "k"))
+			if early := time.Until(kept); early > 0 {
+				t.Errorf("by %v: the next had the key %v before the time that KeptUntil had told", by, early)
+			}
+		})
+	}
+}

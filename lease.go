@@ -263,8 +263,8 @@ func (l *Lease) SetValue(ctx context.Context, value []byte) error {
 // If d is no longer than the length with which the lease was requested, the lease outlives a crash
 // of its node until then, by that length at most. If d is longer, the node keeps the lease up until
 // then, and if the node crashes, the lease ends within that length. After [Lease.Upgrade] the
-// length is the time that was left until the lease's end when Upgrade was called, and no less than
-// MinTTL.
+// length is about the time that was left until the lease's end when Upgrade was called, and no less
+// than MinTTL.
 //
 // Errors: ErrOption if d isn't positive, or if the lease renews itself and so has no end to move;
 // the error of Err if the lease has ended, or ends before the voters have confirmed; ErrClosed;

@@ -151,6 +151,20 @@ func TestALeaseWithALongHoldOutlivesItsNode(t *testing.T) {
 	}
 }
 
+// TestAShortLockWithALongHoldIsGrantedOverASlowNetwork : its votes are older than a quarter of its
+// ttl, and the client is told a deadline that allows for that.
+func TestAShortLockWithALongHoldIsGrantedOverASlowNetwork(t *testing.T) {
+	run(t, func(t *testing.T, m *meshtest.Mesh) {
+		s := newSite(t, m, "a")
+		time.Sleep(5 * time.Second)
+		l, err := s.c.Lock(t.Context(), "job", LockOptions{TTL: 200 * time.Millisecond, MinHold: 9 * time.Second})
+		must(t, err)
+		if l.LeftMS > 150 {
+			t.Errorf("%d ms are left", l.LeftMS)
+		}
+	}, meshtest.Latency(30*time.Millisecond))
+}
+
 // TestAnExtensionAfterMaxTTLWasLowered : an extension without a ttl is no longer than the voters
 // keep the key by now.
 func TestAnExtensionAfterMaxTTLWasLowered(t *testing.T) {

@@ -314,7 +314,8 @@ type Lease struct {
 	// TTLMS is the length of the lease in milliseconds: from the grant, and from each extension.
 	// Zero for a hold, which lasts as long as its connection.
 	TTLMS int64 `json:"ttl_ms"`
-	// Deadline is when the lease ends, by the clock of the node's machine.
+	// Deadline is until when the voters keep the key whatever happens to the node, by the clock of
+	// the node's machine. With a minimum hold the lease may last a little longer.
 	Deadline time.Time `json:"deadline"`
 	// LeftMS is the time until Deadline in milliseconds, as of the answer.
 	LeftMS int64 `json:"left_ms"`

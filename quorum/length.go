@@ -50,7 +50,9 @@ func (q *Requester) Extend(now vote.Now, n vote.Number, d, ends time.Duration) (
 		x.opts.Fixed = false
 	}
 	length := q.lengthOf(r)
-	x.extendTo = q.now.Fast.Add(vote.Validity(length) - vote.Margin(length))
+	// No earlier than an earlier call's, which the same event confirms, though the voters may have
+	// lowered the maximum TTL since.
+	x.extendTo = max(x.extendTo, q.now.Fast.Add(vote.Validity(length)-vote.Margin(length)))
 	x.lengthFrom = q.now.Fast
 	q.startExtending(r) // at least until extendTo is reached
 	for i := range x.votes {

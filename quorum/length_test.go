@@ -1,6 +1,7 @@
 package quorum
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -341,4 +342,42 @@ func TestVotersHearOfTheNewEndOfALease(t *testing.T) {
 	if len(m) != 1 || m[0].Kind != vote.KindExtend || m[0].Sent != b.now.Fast || m[0].TTL != 3*time.Second || m[0].Serial != 0 {
 		t.Errorf("v0 was told %+v", m)
 	}
+}
+
+// Of two calls of Extend, the second after the voters have lowered the maximum TTL, both are
+// confirmed: by an event that covers the later of the two instants.
+func TestExtensionsAreConfirmedThoughTheMaximumTTLIsLowered(t *testing.T) {
+	f := tuned(t, 4*ttl)
+	n, err := f.q.Lock(f.now, RequestOptions{Spec: vote.Spec{Key: "k", Mode: vote.Exclusive, Length: 4 * ttl, EndsAfter: 4 * ttl}, Fixed: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	extended := func() {
+		for _, v := range strings.Fields("a b c") {
+			f.say(v, vote.Message{Kind: vote.KindExtended, Number: n, Serial: f.q.requests[n].votes[f.peer(v).place].serial, Sent: f.now.Fast})
+		}
+	}
+	f.promise(n, "a b c")
+	extended()
+	f.want(n, EventGranted)
+	f.pass(ttl / 10)
+	_, first := f.q.Extend(f.now, n, 4*ttl, 4*ttl) // its confirmation is on the way
+	f.reconfigure(decided("8: a b c", ttl, 0))
+	f.q.forgetBefore()
+	f.pass(time.Millisecond)
+	if _, second := f.q.Extend(f.now, n, ttl, ttl); second < first {
+		t.Errorf("the second call is confirmed at %d, before the first at %d", second, first)
+	}
+	for range 60 {
+		extended()
+		if e := f.last(EventExtended); e != nil {
+			if e.Until < first {
+				t.Errorf("confirmed until %d, want %d", e.Until, first)
+			}
+			return
+		}
+		f.pass(ttl / 10)
+		f.ack("a b c")
+	}
+	t.Error("neither call is confirmed")
 }

@@ -43,6 +43,8 @@ func failed(err error) failure {
 		return failf("%s %s", codeHeld, text)
 	case errors.Is(err, lockmesh.ErrNoQuorum):
 		return failf("%s too few voters answer, so the state of the key isn't known: %s", codeNoQuorum, text)
+	case errors.Is(err, errLowered):
+		return refused("%s", text)
 	}
 	return failf("ERR %s", text)
 }

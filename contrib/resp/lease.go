@@ -165,7 +165,7 @@ func (s *Server) grant(x *call, key, value string, d time.Duration) (*held, erro
 	}
 	give = sync.OnceFunc(give)
 	longest := s.longest()
-	h := &held{key: key, value: value, conn: x.conn, give: give, length: d, kept: d == 0 || d > longest}
+	h := &held{key: key, value: value, conn: x.conn, give: give, length: d, kept: s.allowLong && (d == 0 || d > longest)}
 	opts := []lockmesh.Option{lockmesh.WithValue([]byte(value))}
 	if d > 0 {
 		h.span = spanFor(d, longest)
@@ -319,7 +319,7 @@ type gauge struct {
 
 // errLowered says that a key would last longer than the voters promise by now. A client that
 // counted on the time would work on after a crash of this node, beside the next holder.
-var errLowered = errors.New("the voters have lowered MaxTTL, and keep the key for less time after a crash of this node: ask for less")
+var errLowered = errors.New("the voters have lowered MaxTTL, and the time is longer than MaxTTL now: ask for less")
 
 var errLimit = errors.New("too many keys are held through this server; release some, or raise its MaxLeases")
 

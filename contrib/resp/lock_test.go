@@ -287,7 +287,7 @@ func TestAMaxTTLLoweredJustNowCounts(t *testing.T) {
 		c := s.client()
 		before := func() { s.server.decided.at, s.server.decided.ttl = time.Now(), 8*time.Second }
 		before()
-		c.want("-ERR the voters have lowered MaxTTL…", "SET", "job", "v", "NX", "PX", 8000)
+		c.want("-REFUSED the voters have lowered MaxTTL…", "SET", "job", "v", "NX", "PX", 8000)
 		c.want("-REFUSED 8000 ms is longer than MaxTTL…", "SET", "job", "v", "NX", "PX", 8000)
 		c.want("+OK", "SET", "job", "v", "NX", "PX", 3000)
 		unlock, err := s.server.locks.lock(t.Context(), "job")
@@ -299,7 +299,7 @@ func TestAMaxTTLLoweredJustNowCounts(t *testing.T) {
 		unlock()
 		time.Sleep(time.Second)
 		before()
-		c.want("-ERR the voters have lowered MaxTTL…", "PEXPIRE", "job", 8000)
+		c.want("-REFUSED the voters have lowered MaxTTL…", "PEXPIRE", "job", 8000)
 		c.want("+OK", "SET", "job", "v", "PX", 2900)
 		c.want(":2900", "PTTL", "job")
 		began := time.Now()

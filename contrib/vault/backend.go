@@ -127,10 +127,14 @@ func (b *Backend) writeAnnouncement(ctx context.Context, key, value string, leas
 	if err := b.Put(ctx, &physical.Entry{Key: entry(key, lease.Token()), Value: []byte(value)}); err != nil {
 		return fmt.Errorf("vaultlock: storing the value of %q: %w", key, err)
 	}
-	for _, t := range tokens {
-		// An error is harmless: the value is obsolete, and the next holder may try again.
-		_ = b.Delete(ctx, entry(key, t))
-	}
+	// An error is harmless: the values are obsolete, and the next holder may try again.
+	go func() {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), b.patience)
+		defer cancel()
+		for _, t := range tokens {
+			_ = b.Delete(ctx, entry(key, t))
+		}
+	}()
 	return nil
 }
 

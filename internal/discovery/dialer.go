@@ -270,7 +270,7 @@ func (d *dialer) report(err error) {
 	reason := refused.Reason
 	if d.f.cfg.Terms.Birth.Expect > 0 && (refused.Foreign || reason == vote.ReasonSecret) {
 		// No voter of a mesh born by count comes back, and another process may have got the address
-		// of a lost voter. This node is in the right mesh: it knows the voters.
+		// of a lost voter. This node knows the voters, so its own secret was right.
 		reason = vote.ReasonNone
 	}
 	d.f.cfg.Host.DialFailed(Failure{Node: d.voter, Reason: reason, Text: refused.Text, dialer: d})

@@ -38,7 +38,7 @@ func (l *loop) handleEvent(now vote.Now, e *quorum.Event) {
 	case quorum.EventFailed:
 		if c := l.calls.take(e.Number); c != nil {
 			if c.upgradeOf != nil {
-				c.upgradeOf.ensurePending().upgrading = nil
+				c.upgradeOf.endUpgrade()
 			}
 			c.fail(l.explain(now, e.Wait))
 		}

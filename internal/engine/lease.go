@@ -58,6 +58,10 @@ type leaseOptions struct {
 	granted   vote.Instant // on the slow clock
 	end       atomic.Int64 // see endsAt; the loop changes it
 	byNode    atomic.Bool  // the node keeps the lease up and ends it; the loop changes byNode
+	// While an upgrade of a lease of a set length is under way, the latest instant for KeptUntil:
+	// the upgraded lease lasts as long, and perhaps not as long as an extension made meanwhile.
+	// Otherwise Never. The loop changes it.
+	keptAtMost atomic.Int64
 	// how long after the grant the lease ends by itself; zero if never. Owned by the loop
 	length time.Duration
 	// the length with which the voters have granted the lease, or its last upgrade; zero if the
@@ -99,6 +103,7 @@ func (l *Lease) begin(loop *loop, c *call, e *quorum.Event, validity *groupValid
 			// The votes end earlier, except those of an upgrade, which are newer than the lease.
 			l.options.length = c.Length
 		}
+		l.options.keptAtMost.Store(int64(vote.Never))
 		last := vote.Never
 		if l.options.length > 0 {
 			last = now.Fast.Add(l.options.length)
@@ -194,7 +199,13 @@ func (l *Lease) Deadline() time.Time {
 
 // KeptUntil returns the time of the wall clock until when the voters keep the key for the lease
 // even if the node ends now.
-func (l *Lease) KeptUntil() time.Time { return l.loop.clocks.Wall(l.validUntil()) }
+func (l *Lease) KeptUntil() time.Time {
+	until := l.validUntil()
+	if l.options != nil {
+		until = min(until, vote.Instant(l.options.keptAtMost.Load()))
+	}
+	return l.loop.clocks.Wall(until)
+}
 
 func (l *Lease) validUntil() vote.Instant {
 	until := vote.Instant(l.validity.Load().until.Load())

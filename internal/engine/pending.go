@@ -80,17 +80,18 @@ func (l *loop) completeUpgrade(now vote.Now, c *call, token vote.Token, validity
 	lease := c.upgradeOf
 	if l.held.m[lease.number] != lease || lease.isKeyReleased() {
 		// The caller owns the call again, and may reuse the call before the lease is dropped.
-		lease.ensurePending().upgrading = nil
+		lease.endUpgrade()
 		l.node.Release(now, c.number)
 		c.answer(result{err: lease.upgradeError(c, cmp.Or(lease.Cause(), error(errs.Lost)))})
 		return
 	}
 	old := lease.number
 	l.held.take(old)
-	lease.number, lease.ensurePending().upgrading = c.number, nil
+	lease.number = c.number
 	lease.token.Store(uint64(token))
 	lease.mode.Store(uint32(vote.Exclusive))
 	lease.move(validity)
+	lease.endUpgrade() // after the move: see keptAtMost
 	l.held.put(lease.number, lease)
 	if a := lease.options; a != nil && a.length > 0 {
 		a.grantedLength = c.Length
@@ -118,6 +119,14 @@ func (l *loop) completeUpgrade(now vote.Now, c *call, token vote.Token, validity
 	c.answer(result{})
 }
 
+// endUpgrade notes that no upgrade is under way any more.
+func (l *Lease) endUpgrade() {
+	l.ensurePending().upgrading = nil
+	if a := l.options; a != nil {
+		a.keptAtMost.Store(int64(vote.Never))
+	}
+}
+
 // upgradeError returns the error of an upgrade of an ended lease.
 func (l *Lease) upgradeError(c *call, cause error) error {
 	return l.EndError(c.op, cause, "the lease ended before it was upgraded")
@@ -135,7 +144,7 @@ func (l *loop) failPending(now vote.Now, lease *Lease, cause error) {
 		l.node.Release(now, c.number)
 		c.answer(result{err: lease.upgradeError(c, cause)})
 	}
-	b.upgrading = nil
+	lease.endUpgrade()
 	failed := func(op string, c pendingCall) bool {
 		ended := c.cause()
 		if ended != nil {

@@ -43,7 +43,10 @@ func (l *loop) submit(now vote.Now, c *call) {
 		if lease.isFixed() {
 			// The upgrade gets the remaining time, so that its voters don't keep the key long after
 			// the lease's end, and no less: the holder may have told others of the deadline.
-			c.Length = max(vote.LengthFor(max(lease.validUntil().Sub(now.Fast), 0)), l.engine.cfg.Limits.MinTTL)
+			left := lease.validUntil()
+			lease.options.keptAtMost.Store(int64(left))
+			lasting := vote.LengthFor(max(left.Sub(now.Fast), 0))
+			c.Length = max(min(lasting, lease.options.grantedLength), l.engine.cfg.Limits.MinTTL)
 			ask.Length = c.Length
 		}
 		if a := lease.options; a != nil {
@@ -59,7 +62,7 @@ func (l *loop) submit(now vote.Now, c *call) {
 	}
 	n, err := l.node.Lock(now, ask)
 	if err != nil && c.upgradeOf != nil {
-		c.upgradeOf.ensurePending().upgrading = nil
+		c.upgradeOf.endUpgrade()
 	}
 	switch {
 	case err == nil:
@@ -84,7 +87,7 @@ func (l *loop) abandon(now vote.Now, c *call, ended error) error {
 		wait := l.explain(now, l.node.PendingReason(now, c.number))
 		l.node.Release(now, c.number)
 		if c.upgradeOf != nil {
-			c.upgradeOf.ensurePending().upgrading = nil
+			c.upgradeOf.endUpgrade()
 		}
 		return c.refuse(reasonOf(wait.Reason), wait.Text, ended)
 	}
@@ -121,7 +124,7 @@ func (l *loop) failCalls(upgrades bool, answer func(*call)) {
 		l.calls.take(n)
 		l.node.Release(now, n)
 		if c.upgradeOf != nil {
-			c.upgradeOf.ensurePending().upgrading = nil
+			c.upgradeOf.endUpgrade()
 		}
 		answer(c)
 		l.node.Spend(costFailed)
