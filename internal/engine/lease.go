@@ -200,11 +200,11 @@ func (l *Lease) Deadline() time.Time {
 // KeptUntil returns the time of the wall clock until when the voters keep the key for the lease
 // even if the node ends now.
 func (l *Lease) KeptUntil() time.Time {
-	until := l.validUntil()
-	if l.options != nil {
-		until = min(until, vote.Instant(l.options.keptAtMost.Load()))
+	atMost := vote.Never
+	if l.options != nil { // read first: an upgrade may end between the two readings
+		atMost = vote.Instant(l.options.keptAtMost.Load())
 	}
-	return l.loop.clocks.Wall(until)
+	return l.loop.clocks.Wall(min(l.validUntil(), atMost))
 }
 
 func (l *Lease) validUntil() vote.Instant {
