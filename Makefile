@@ -19,8 +19,8 @@ ARGS     ?=
 
 .DEFAULT_GOAL := help
 .PHONY: help test race contrib peers redis-clients lint fmt fuzz sim soak pages explore mutants \
-	mutants-source tables chaos bench bench-core benchmarks cost cross same ci hunt gate-under-load \
-	quickstart
+	mutants-source tables chaos bench bench-core benchmarks cost cross same repeat ci hunt \
+	gate-under-load quickstart
 
 help: ## lists the verbs
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 } \
@@ -116,6 +116,10 @@ cost: ## prints the cost of locks in messages and rounds for rising numbers of n
 same: ## compares simulated worlds and the bytes on the wire with the commit BASE (the
 ## commit before), to show that a refactoring changed nothing: 2 minutes
 	BASE=$(BASE) ./.ci/same
+
+repeat: ## repeats each test that changed since BASE (main), on one, two and four
+## processors, to find a test that depends on luck
+	BASE=$(BASE) ./.ci/repeat
 
 cross: ## builds and vets for every supported system
 	./.ci/cross
