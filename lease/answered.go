@@ -200,7 +200,7 @@ func (v *Voter) notifyQueued(queue []*entry, o *obstacle) (first bool) {
 func (v *Voter) notify(e *entry, o *obstacle) (first bool) {
 	t, barred := o.to(e)
 	was := e.cold().taken
-	if t == 0 || was == t || !e.s.ready() || e.s.applying.isSilent() {
+	if t == 0 || was == t || !e.s.isReachable() {
 		if t != 0 && was == t {
 			e.key.answered.bar(e.coldFields, barred)
 		}

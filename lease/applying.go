@@ -59,10 +59,12 @@ const (
 // apply begins to apply the session's sync, which is complete.
 func (v *Voter) apply(s *session) {
 	if v.quiet.broken {
+		s.moveTo(streamVoid)
 		return
 	}
 	v.count.Restated++
 	t := &applying{s: s, listed: s.listed, last: make(map[vote.Number]int, len(s.listed))}
+	s.moveTo(streamApplying)
 	s.listed, s.applying = nil, t
 	if s.extends {
 		v.extendSession(s)
@@ -73,11 +75,11 @@ func (v *Voter) apply(s *session) {
 
 // isSilent reports whether the voter sends the session no messages yet: before the end of the
 // answer, messages would be void or sent twice.
-func (t *applying) isSilent() bool { return t != nil && t.phase <= applyAnswers }
+func (t *applying) isSilent() bool { return t.phase <= applyAnswers }
 
 // isUnder reports whether results of the sync are still unsent, so that the digests of voter and
 // requester differ.
-func (t *applying) isUnder() bool { return t != nil && t.phase < applyCatchesUp }
+func (t *applying) isUnder() bool { return t.phase < applyCatchesUp }
 
 // keep makes a message of the session wait until the session's sync is applied.
 func (t *applying) keep(v *Voter, m *vote.Message) {
@@ -99,9 +101,12 @@ func (t *applying) run(v *Voter) (done bool) {
 		v.spend(1)
 		t.step(v)
 	}
-	if t.s.applying == t {
-		// A broken voter makes no more promises, and so doesn't answer.
-		t.s.applying, t.s.syncing = nil, v.quiet.broken
+	switch {
+	case t.s.applying != t:
+	case v.quiet.broken: // a broken voter makes no more promises, and so doesn't answer
+		t.s.moveTo(streamVoid)
+	default:
+		t.s.moveTo(streamReady)
 	}
 	return true
 }
@@ -135,8 +140,6 @@ func (t *applying) step(v *Voter) {
 // nextPhase ends a phase and begins the next phase.
 func (t *applying) nextPhase(v *Voter) {
 	switch s := t.s; t.phase {
-	case applyDrops:
-		s.syncing = false
 	case applyListed:
 		for _, g := range v.votes.residuals.of(s.id) {
 			t.residuals = append(t.residuals, g.number)
@@ -282,8 +285,8 @@ func (v *Voter) extendByAnswer(s *session) {
 // the answer may have listed a vote with the old token.
 func (v *Voter) stateAnew() {
 	for _, s := range v.sessions.listed {
-		if s.applying.isSilent() {
-			s.applying, s.syncing = nil, true
+		if s.phase == streamApplying && s.applying.isSilent() {
+			s.moveTo(streamVoid)
 			v.unknown(s.conn, s.stream)
 		}
 	}

@@ -393,8 +393,8 @@ func TestALongStatementOfALifeThatIsSuperseded(t *testing.T) {
 		s.now.Slow = s.now.Slow.Add(probeFor(10*time.Second) + time.Millisecond)
 		for s.tick(); s.v.Busy(); s.tick() {
 		}
-		if !old.superseded || old.applying != nil {
-			t.Fatalf("after %d steps: superseded: %t", ticks, old.superseded)
+		if old.standing != standingSuperseded || old.applying != nil {
+			t.Fatalf("after %d steps: standing %d", ticks, old.standing)
 		}
 		for _, e := range old.all {
 			if e != nil && e.serial == 0 {

@@ -45,8 +45,7 @@ func (k *key) audit() error {
 		if t == 0 && writer && e.mode == vote.Shared {
 			t = k.won(nil)
 		}
-		hears := e.s.ready() && !e.s.applying.isSilent() && !e.s.over
-		if e.try && !e.held && hears && t != 0 && told != t {
+		if e.try && !e.held && e.s.isReachable() && t != 0 && told != t {
 			return fmt.Errorf("TryLock %d of %v was told of lease %d (0: none), but lease %d keeps it from the key",
 				e.number, e.s.id, told, t)
 		}

@@ -56,7 +56,7 @@ func (v *Voter) Reconfigure(now vote.Now, e vote.Electorate, member bool, out []
 // before stand.
 func (v *Voter) dismiss() {
 	for _, s := range slices.Clone(v.sessions.listed) {
-		if s.linked {
+		if s.isLinked() {
 			v.refuse(s.conn, s.stream, vote.ReasonNotVoter)
 			// A candidate for a name is removed here, since no answer to a probe can arrive any
 			// more.

@@ -21,12 +21,16 @@ type ending struct {
 }
 
 // leaves reports whether the session's waiting requests are to leave their queues.
-func (s *session) leaves() bool { return s.over || s.superseded }
+func (s *session) leaves() bool { return s.standing >= standingSuperseded }
+
+// isOver reports whether the session has ended.
+func (s *session) isOver() bool { return s.standing == standingEnded }
 
 // remove ends a session with all its entries: the votes are free and the places in queues are gone.
 func (v *Voter) remove(s *session) {
 	v.sessions.remove(s)
-	s.linked, s.over, s.applying = false, true, nil
+	s.become(standingEnded)
+	s.moveTo(streamNone)
 	v.lapsed()
 	v.leave(&ending{s: s, over: true})
 }
@@ -72,16 +76,10 @@ func (t *ending) run(v *Voter) (done bool) {
 // earlier session.
 func (v *Voter) ended(id vote.SessionID) {
 	s := v.sessions.find(id)
-	if s == nil || !s.awaitsEnd || v.ending(id) {
+	if s == nil || s.standing != standingOwner || v.ending(id) {
 		return
 	}
-	s.awaitsEnd = false
-	// Messages after the sync were not processed, so the node must resync
-	if s.spoke {
-		v.unknown(s.conn, s.stream)
-		return
-	}
-	v.apply(s)
+	v.goOn(s)
 }
 
 // ending reports whether an earlier session of the same incarnation still has entries left.
@@ -106,7 +104,7 @@ func (v *Voter) freeOfEnded(k *key, by freed) {
 		return
 	}
 	v.spend(len(k.votes.all()) / scanned)
-	over := func(e *entry) bool { return e.s.over && !e.residual }
+	over := func(e *entry) bool { return e.s.isOver() && !e.residual }
 	queue := k.queue.all()
 	if slices.ContainsFunc(k.votes.all(), over) || len(queue) > 0 && queue[0].s.leaves() {
 		v.clear(k, by)
@@ -124,7 +122,7 @@ func (v *Voter) clear(k *key, by freed) (done bool) {
 	votes := k.votes.all()
 	left := 0
 	for i, e := range votes {
-		if e.s.over && !e.residual {
+		if e.s.isOver() && !e.residual {
 			if v.exhausted() {
 				left += copy(votes[left:], votes[i:])
 				k.votes.cut(left)

@@ -219,5 +219,5 @@ func (e *entry) upgrades(f *entry) bool {
 // canReceive reports whether a vote could be given to e now. A session may have ended at this very
 // instant without being removed yet.
 func (e *entry) canReceive(now vote.Instant) bool {
-	return e.s.ready() && !e.s.receipts.answerLost && e.s.deadline > now && e.cold().taken == 0 && !e.voteLapsed
+	return e.s.takesVotes() && !e.s.receipts.answerLost && e.s.deadline > now && e.cold().taken == 0 && !e.voteLapsed
 }

@@ -35,7 +35,7 @@ func (v *Voter) GiveWay(now vote.Now, out []vote.Outbound) []vote.Outbound {
 		if !v.sessions.has(s) {
 			continue
 		}
-		if s.linked {
+		if s.isLinked() {
 			v.refuse(s.conn, s.stream, vote.ReasonDeposed)
 		}
 		v.remove(s)

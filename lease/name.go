@@ -21,10 +21,10 @@ func (v *Voter) admit(conn vote.Conn, from vote.SessionID, stream vote.Stream) (
 	}
 	var older *session
 	for _, s := range v.sessions.listed {
-		if s.id.Node != from.Node || s.superseded {
+		if s.id.Node != from.Node || s.standing == standingSuperseded {
 			continue
 		}
-		if s.candidate {
+		if s.standing.isCandidate() {
 			// A third incarnation has arrived while the voter decides between two. The third may
 			// well be the only live incarnation, so it isn't refused: the node will dial again.
 			v.closeConn(conn)
@@ -35,7 +35,7 @@ func (v *Voter) admit(conn vote.Conn, from vote.SessionID, stream vote.Stream) (
 	switch {
 	case older == nil:
 		return false, true
-	case older.linked:
+	case older.isLinked():
 		v.send(older.conn, vote.KindProbe).Stream = older.stream
 		return true, true
 	default:
@@ -49,10 +49,12 @@ func (v *Voter) admit(conn vote.Conn, from vote.SessionID, stream vote.Stream) (
 // alive processes the answer to a probe. If the older incarnation of the name answers, the
 // candidate is refused.
 func (v *Voter) alive(s *session) {
-	if s.candidate {
-		s.answered = true
+	if s.standing.isCandidate() {
+		if s.standing == standingCandidate {
+			s.become(standingProven)
+		}
 		linked := func(o *session) bool {
-			return o != s && o.id.Node == s.id.Node && o.linked && !o.superseded
+			return o != s && o.id.Node == s.id.Node && o.isLinked()
 		}
 		if !slices.ContainsFunc(v.sessions.listed, linked) {
 			v.takeOver(s) // no other connected incarnation is left to wait for
@@ -60,7 +62,7 @@ func (v *Voter) alive(s *session) {
 		return
 	}
 	for _, c := range v.sessions.listed {
-		if c.id.Node == s.id.Node && c.candidate && c != s {
+		if c.id.Node == s.id.Node && c.standing.isCandidate() && c != s {
 			v.alarmDuplicate(s.id, c.id)
 			v.refuse(c.conn, c.stream, vote.ReasonNameTaken)
 			v.remove(c)
@@ -73,25 +75,19 @@ func (v *Voter) alive(s *session) {
 // The candidate must have answered: otherwise its messages may be late messages of a crashed
 // incarnation, and the older incarnation may only have been paused for a moment.
 func (v *Voter) takeOver(c *session) {
-	if !c.answered {
+	if c.standing != standingProven {
 		v.closeConn(c.conn)
 		v.remove(c)
 		return
 	}
 	for _, s := range v.sessions.listed {
-		if s.id.Node == c.id.Node && s != c && !s.superseded {
+		if s.id.Node == c.id.Node && s != c && s.standing != standingSuperseded {
 			v.supersede(s)
 		}
 	}
-	c.candidate = false
+	c.become(standingOwner)
 	v.sessions.rescan()
-	switch {
-	// Messages after the candidate's sync were not processed, so the candidate must resync.
-	case c.spoke:
-		v.unknown(c.conn, c.stream)
-	case c.complete:
-		v.takeEffect(c)
-	}
+	v.goOn(c)
 }
 
 // alarmDuplicate reports a duplicate name to the operator, unless the last report was about the
@@ -111,12 +107,12 @@ func (v *Voter) alarmDuplicate(stays, goes vote.SessionID) {
 // further promises.
 func (v *Voter) supersede(s *session) {
 	v.count.Superseded++
-	s.superseded, s.applying = true, nil
+	s.become(standingSuperseded)
 	v.sessions.rescan()
-	if s.linked {
+	if s.isLinked() {
 		v.refuse(s.conn, s.stream, vote.ReasonNameTaken)
-		s.linked = false
 	}
+	s.moveTo(streamNone)
 	v.leave(&ending{s: s})
 }
 

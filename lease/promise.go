@@ -236,7 +236,7 @@ func (v *Voter) promise(e *entry, slot vote.Slot, by freed) bool {
 	}
 	e.s.digest = e.s.digest.Plus(vote.DigestOfVote(e.serial))
 	v.count.Promises++
-	if e.s.ready() && !e.s.applying.isSilent() && (k.isWanted() || e.mode == vote.Exclusive && v.isWatched(k.name)) {
+	if e.s.isReachable() && (k.isWanted() || e.mode == vote.Exclusive && v.isWatched(k.name)) {
 		e.asked = askedContended
 	}
 	v.sendPromise(e)

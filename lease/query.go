@@ -61,7 +61,7 @@ func (v *Voter) askHandOffs(k *key, by vote.NodeID) {
 		return
 	}
 	f := k.votes.all()[i]
-	if x := f.cold(); x.version == 0 && !x.counts && f.s.ready() && !f.s.applying.isSilent() {
+	if x := f.cold(); x.version == 0 && !x.counts && f.s.isReachable() {
 		v.spares.coldFor(f).counts = true
 		m := v.push(f.s, vote.KindContended, f.number)
 		m.Who, m.Token = by, vote.AskHandOffs
@@ -137,7 +137,7 @@ func (v *Voter) addViews(conn vote.Conn, l *query, k *key) bool {
 	v.spend(len(votes) + len(waiting))
 	for _, entries := range [...][]*entry{votes, waiting} {
 		for _, e := range entries {
-			if e.s.over && !e.residual {
+			if e.s.isOver() && !e.residual {
 				continue // the session is over, but the cleanup task hasn't reached the key
 			}
 			s := v.viewEntry(e)

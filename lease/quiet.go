@@ -85,7 +85,7 @@ func (v *Voter) Quiet() time.Duration {
 // has been told so.
 func (v *Voter) KnownToCount(node vote.NodeID) bool {
 	return v.counting() && slices.ContainsFunc(v.sessions.listed, func(s *session) bool {
-		return s.id.Node == node && s.ready() && s.toldCounts
+		return s.id.Node == node && s.takesVotes() && s.toldCounts
 	})
 }
 

@@ -25,15 +25,12 @@ type session struct {
 	digest          vote.Digest
 	doubted         vote.Token // the smallest refused token of a lease that the node reports; zero if none
 
-	// The current stream. Messages sent while syncing, or before the end of the answer, would be
-	// void or sent twice: the answer contains everything.
+	// The current stream.
 	conn       vote.Conn
 	stream     vote.Stream
-	linked     bool
-	syncing    bool // the sync isn't complete or hasn't taken effect
+	phase      streamPhase
 	listed     []vote.Entry
-	applying   *applying    // the task that applies the sync; nil if there is none
-	complete   bool         // the end mark of the sync has arrived
+	applying   *applying    // the task that applies the sync in streamApplying; otherwise nil
 	syncSent   vote.Instant // Sent of the open message, to be echoed
 	toldCounts bool         // the node was last told that this voter's votes count
 	extends    bool         // the answer extends the session
@@ -44,24 +41,11 @@ type session struct {
 	awaitedPush  uint64
 	awaitedSince vote.Instant // since when awaitedPush is set
 
-	candidate  bool         // waits while another incarnation of the name is being probed
-	answered   bool         // the candidate itself has answered a probe
-	spoke      bool         // the node has sent more than its sync while the session had to wait
-	probeUntil vote.Instant // when the other incarnation is presumed dead
-	// superseded : another incarnation has taken over the name. The votes stand until the deadline,
-	// and nothing is extended.
-	superseded bool
+	standing   standing
+	probeUntil vote.Instant // when the other incarnation is presumed dead, for a candidate
 
 	receipts receipts
-
-	over bool // the session has ended; see ending
-	// awaitsEnd : the sync waits for the cleanup after an earlier session of the same incarnation.
-	awaitsEnd bool
 }
-
-// ready reports whether a push would reach the session's requester on the current stream. A
-// superseded session isn't linked, and never is again.
-func (s *session) ready() bool { return s.linked && !s.syncing }
 
 // probeFor returns how long the older incarnation of a name may take to answer a probe: many round
 // trips, and at most a quarter of the TTL, so that the newer incarnation's sync is answered before
@@ -80,7 +64,7 @@ func (v *Voter) open(conn vote.Conn, from vote.SessionID, m *vote.Message) {
 	}
 	s := v.sessions.find(from)
 	extends := true // a new session is extended by its first answer
-	if s != nil && !s.superseded && m.Stream > s.stream {
+	if s != nil && s.standing != standingSuperseded && m.Stream > s.stream {
 		if extends = v.readReceipt(s, m, true); s.deadline <= v.now.Slow {
 			v.expire(s)
 			s, extends = nil, true
@@ -102,31 +86,32 @@ func (v *Voter) open(conn vote.Conn, from vote.SessionID, m *vote.Message) {
 			return
 		}
 		s = v.sessions.add(from)
-		s.candidate = candidate
 		s.deadline = v.now.Slow.Add(min(m.TTL, v.grantLimit()))
 		if candidate {
+			s.standing = standingCandidate
 			s.probeUntil = v.now.Slow.Add(probeFor(min(m.TTL, v.grantLimit())))
 			v.at(s.probeUntil)
 		}
-	case s.superseded:
+	case s.standing == standingSuperseded:
 		v.refuse(conn, m.Stream, vote.ReasonNameTaken)
 		return
 	case m.Stream <= s.stream:
 		return // a message of an earlier stream
-	case s.linked && s.conn != conn:
+	case s.isLinked() && s.conn != conn:
 		v.closeConn(s.conn)
 	}
 	s.asked, s.ttl = m.TTL, min(m.TTL, v.grantLimit())
 	s.setProposalTimeout(m.RTT)
 	s.reaches = m.RTT > 0
-	s.answered = s.answered && s.conn == conn
-	s.spoke, s.awaitsEnd, s.applying = false, false, nil
-	s.conn, s.stream, s.linked = conn, m.Stream, true
-	s.syncing, s.complete, s.listed, s.syncSent = true, false, nil, m.Sent
+	if s.standing == standingProven && s.conn != conn {
+		s.become(standingCandidate)
+	}
+	s.moveTo(streamListing)
+	s.conn, s.stream, s.listed, s.syncSent = conn, m.Stream, nil, m.Sent
 	s.extends, s.receipts.answerLost = extends, m.Void
 	s.processed, s.pushed, s.received, s.awaitedPush = 0, 0, 0, 0
 	v.sessions.rescan()
-	if s.candidate || v.sessions.contested(s) {
+	if s.standing.isCandidate() || v.sessions.contested(s) {
 		// A probe that named an earlier stream is void.
 		v.send(conn, vote.KindProbe).Stream = s.stream
 	}
@@ -158,7 +143,7 @@ const RTTGuess = 8
 // refresh extends the session and acknowledges the refresh. The cost doesn't depend on the number
 // of requests in the session.
 func (v *Voter) refresh(s *session, m *vote.Message) {
-	if s.syncing || s.applying.isUnder() || v.quiet.broken {
+	if !s.isSynced() || v.quiet.broken {
 		return
 	}
 	if m.Received > s.pushed {
@@ -194,7 +179,7 @@ func (v *Voter) refresh(s *session, m *vote.Message) {
 // as send does. A message that can't be received isn't sent: the answer to the next sync reports
 // the state.
 func (v *Voter) push(s *session, kind vote.Kind, n vote.Number) *vote.Message {
-	if !s.ready() || s.applying.isSilent() {
+	if !s.isReachable() {
 		return v.sendNowhere()
 	}
 	s.pushed++
@@ -215,9 +200,9 @@ func (v *Voter) expectReceipt(s *session) {
 }
 
 func (v *Voter) unlink(s *session) {
-	s.linked, s.applying = false, nil
+	s.moveTo(streamNone)
 	v.sessions.rescan()
-	if s.candidate {
+	if s.standing.isCandidate() {
 		v.remove(s)
 	}
 }
@@ -225,10 +210,10 @@ func (v *Voter) unlink(s *session) {
 // due returns when the session next needs attention, if no message arrives before.
 func (s *session) due() vote.Instant {
 	due := s.deadline
-	if s.candidate {
+	if s.standing.isCandidate() {
 		due = min(due, s.probeUntil)
 	}
-	if s.linked && s.awaitedPush != 0 {
+	if s.isLinked() && s.awaitedPush != 0 {
 		due = min(due, s.awaitedSince.Add(unanswered(s.ttl)))
 	}
 	return due
@@ -255,15 +240,15 @@ func (v *Voter) endSessions() {
 		case !v.sessions.has(s):
 			continue // the session was removed in the meantime
 		case now >= s.deadline:
-			conn, stream, linked := s.conn, s.stream, s.linked
+			conn, stream, linked := s.conn, s.stream, s.isLinked()
 			v.expire(s)
 			if linked {
 				v.unknown(conn, stream)
 			}
 			continue
-		case s.candidate && now >= s.probeUntil:
+		case s.standing.isCandidate() && now >= s.probeUntil:
 			v.takeOver(s)
-		case s.linked && s.awaitedPush != 0 && now >= s.awaitedSince.Add(unanswered(s.ttl)):
+		case s.isLinked() && s.awaitedPush != 0 && now >= s.awaitedSince.Add(unanswered(s.ttl)):
 			v.closeConn(s.conn)
 			v.unlink(s)
 		}

@@ -131,7 +131,7 @@ func (v *Voter) contend(k *key, w *entry) {
 			v.inquireOrNotify(f, w)
 		// f's owner can't be asked and won't answer: ask for another vote, rather than wait for the
 		// end of f's session
-		case !f.s.ready():
+		case !f.s.takesVotes():
 		case f.inquired:
 			return // the answer frees a slot, or shows that f has won
 		case youngest == nil || youngest.precedes(f):
@@ -165,7 +165,7 @@ func (v *Voter) inquireOrNotify(f, w *entry) {
 		v.remind(f, end)
 		return
 	}
-	if !f.s.ready() || f.s.applying.isSilent() {
+	if !f.s.isReachable() {
 		return // f's owner is asked after its next sync
 	}
 	f.inquired = true
@@ -177,7 +177,7 @@ func (v *Voter) inquireOrNotify(f, w *entry) {
 // asked to give the key back.
 func (v *Voter) sendContended(f, w *entry) {
 	revoke := w.revokes() && f.asked < askedRevoke
-	if w.try || f.asked >= askedContended && !revoke || f.mode == vote.Permit && !revoke || !f.s.ready() || f.s.applying.isSilent() {
+	if w.try || f.asked >= askedContended && !revoke || f.mode == vote.Permit && !revoke || !f.s.isReachable() {
 		return
 	}
 	f.asked = max(f.asked, askedContended)

@@ -4,7 +4,7 @@ import "github.com/lockmesh/lockmesh/internal/vote"
 
 // sync collects the chunks of a sync (vote.KindSync). At the end mark the sync takes effect.
 func (v *Voter) sync(s *session, m *vote.Message) {
-	if s.complete {
+	if s.phase != streamListing {
 		return // the sync has ended; the next sync needs a new stream
 	}
 	if len(s.listed)+len(m.Entries) > MaxRequests {
@@ -14,17 +14,23 @@ func (v *Voter) sync(s *session, m *vote.Message) {
 	}
 	s.listed = append(s.listed, m.Entries...)
 	if m.End {
-		s.complete = true
-		if !s.candidate {
-			v.takeEffect(s)
+		s.moveTo(streamWaiting)
+		if s.standing == standingOwner {
+			v.goOn(s)
 		}
 	}
 }
 
-// takeEffect applies a sync as soon as the cleanup after an earlier session of the same incarnation
-// is finished. Only votes that outlast the earlier session are left then.
-func (v *Voter) takeEffect(s *session) {
-	if s.awaitsEnd = v.ending(s.id); !s.awaitsEnd {
+// goOn goes on with the stream of a session that owns its name. A complete sync is applied as soon
+// as the cleanup after an earlier session of the same incarnation is finished: only votes that
+// outlast the earlier session are left then. If messages after the sync were not processed, the
+// node has to resync.
+func (v *Voter) goOn(s *session) {
+	switch {
+	case s.phase == streamMissed:
+		s.moveTo(streamVoid)
+		v.unknown(s.conn, s.stream)
+	case s.phase == streamWaiting && !v.ending(s.id):
 		v.apply(s)
 	}
 }

@@ -203,7 +203,7 @@ func (v *Voter) recheckTokens() {
 	for _, s := range v.sessions.listed {
 		if s.doubted != 0 && s.doubted <= limit {
 			s.doubted = 0
-			if s.ready() {
+			if s.takesVotes() {
 				v.unknown(s.conn, s.stream)
 			}
 		}

@@ -65,7 +65,7 @@ func (v *Voter) revoke(conn vote.Conn, from vote.SessionID, m *vote.Message) {
 			if m.Token != 0 && (m.Token < e.token.First() || m.Token > e.token) {
 				continue // the sender means another lease
 			}
-			if !e.residual && e.s.ready() {
+			if !e.residual && e.s.takesVotes() {
 				if e.held {
 					told++
 				}

@@ -124,7 +124,7 @@ func (v *Voter) Step(now vote.Now, conn vote.Conn, from vote.SessionID, m *vote.
 		v.revoke(conn, from, m)
 	default:
 		s := v.sessions.on(conn, from)
-		if s == nil || s.stream != m.Stream || s.conn != conn || !s.linked {
+		if s == nil || s.stream != m.Stream || s.conn != conn || !s.isLinked() {
 			v.unknown(conn, m.Stream)
 			break
 		}
@@ -146,21 +146,19 @@ func (v *Voter) receive(s *session, m *vote.Message) {
 		v.alive(s)
 		return
 	}
-	if t := s.applying; t != nil {
-		t.keep(v, m)
-		return
-	}
-	if (s.candidate || s.awaitsEnd) && s.complete {
-		s.spoke = true // the node resyncs once the session needn't wait any more
-		return
-	}
-	if s.syncing {
+	switch s.phase {
+	case streamReady:
+		v.obey(s, m)
+	case streamApplying:
+		s.applying.keep(v, m)
+	case streamWaiting:
+		s.moveTo(streamMissed) // the node resyncs once the session needn't wait any more
+	case streamMissed:
+	default:
 		// A requester sends other messages only after the end mark of its sync, so the message
 		// can't be valid on this stream. The node must resync.
 		v.unknown(s.conn, m.Stream)
-		return
 	}
-	v.obey(s, m)
 }
 
 // obey processes a message from a session's owner about a request.
@@ -203,7 +201,7 @@ func (v *Voter) Unlink(now vote.Now, conn vote.Conn, out []vote.Outbound) []vote
 	v.unlinkWatches(conn)
 	v.queries.unlink(conn)
 	for _, s := range slices.Clone(v.sessions.listed) {
-		if s.linked && s.conn == conn {
+		if s.isLinked() && s.conn == conn {
 			v.unlink(s)
 		}
 	}

@@ -120,7 +120,7 @@ func (v *Voter) watches(what interest, by vote.NodeID) {
 		return
 	}
 	for _, f := range slices.Clone(k.votes.all()) {
-		if f.mode == vote.Exclusive && !f.residual && f.asked < askedContended && f.s.ready() && !f.s.applying.isSilent() {
+		if f.mode == vote.Exclusive && !f.residual && f.asked < askedContended && f.s.isReachable() {
 			f.asked = askedContended
 			v.push(f.s, vote.KindContended, f.number).Who = by
 		}

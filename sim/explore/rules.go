@@ -62,11 +62,10 @@ func init() {
 		"quorum.peer.validity": when(isValid),
 		"quorum.peer.gen":      when(func(e *encoder, p reflect.Value) bool { return isValid(e, p) || up(e, p) && is(p, "answered") }),
 		"quorum.peer.syncSent": ifUnanswered, // later messages on the stream were sent later
-		"lease.session.conn":   ifLinked, "lease.session.syncing": ifLinked, "lease.session.listed": ifLinked,
-		"lease.session.complete": ifLinked, "lease.session.processed": ifLinked, "lease.session.pushed": ifLinked,
+		"lease.session.conn":   ifLinked, "lease.session.listed": ifLinked, "lease.session.processed": ifLinked, "lease.session.pushed": ifLinked,
 		"lease.session.received": ifLinked, "lease.session.awaitedPush": ifLinked,
 		"lease.session.awaitedSince": ifMarked,
-		"lease.session.probeUntil":   when(func(_ *encoder, s reflect.Value) bool { return is(s, "candidate") }),
+		"lease.session.probeUntil":   ifCandidate,
 		"lease.session.syncSent":     ifStating, // only the answer depends on it, as an echo
 		// A promise begins by setting these anew.
 		"lease.entry.since": ifVoted, "lease.entry.inquired": ifVoted, "lease.entry.asked": ifVoted,
@@ -191,6 +190,11 @@ func isValid(e *encoder, p reflect.Value) bool {
 
 func up(_ *encoder, p reflect.Value) bool { return get(p, "link").Uint() == 2 } // linkUp
 
+func linked(s reflect.Value) bool { return get(s, "phase").Uint() != 0 } // streamNone
+
+// candidate reports whether a session is in standingCandidate or standingProven.
+func candidate(s reflect.Value) bool { return get(s, "standing").Uint()-1 < 2 }
+
 func voted(_ *encoder, e reflect.Value) bool { return get(e, "serial").Uint() != 0 }
 
 var (
@@ -199,10 +203,11 @@ var (
 	ifUp         = when(up)
 	ifAnswered   = when(func(_ *encoder, p reflect.Value) bool { return up(nil, p) && is(p, "answered") })
 	ifUnanswered = when(func(_ *encoder, p reflect.Value) bool { return up(nil, p) && !is(p, "answered") })
-	ifLinked     = when(func(_ *encoder, s reflect.Value) bool { return is(s, "linked") || is(s, "answered") })
-	ifStating    = when(func(_ *encoder, s reflect.Value) bool { return is(s, "linked") && is(s, "syncing") })
+	ifLinked     = when(func(_ *encoder, s reflect.Value) bool { return linked(s) || candidate(s) })
+	ifCandidate  = when(func(_ *encoder, s reflect.Value) bool { return candidate(s) })
+	ifStating    = when(func(_ *encoder, s reflect.Value) bool { return linked(s) && get(s, "phase").Uint() != 5 }) // streamReady
 	ifMarked     = when(func(_ *encoder, s reflect.Value) bool {
-		return is(s, "linked") && get(s, "awaitedPush").Uint() != 0
+		return linked(s) && get(s, "awaitedPush").Uint() != 0
 	})
 )
 
@@ -406,8 +411,8 @@ func missesNothing(e *encoder, in, v reflect.Value) {
 	for i := range sessions.Len() {
 		s := sessions.Index(i).Elem()
 		check(true, get(s, "deadline").Int(), "the end of a session")
-		check(is(s, "candidate"), get(s, "probeUntil").Int(), "the end of a probe")
-		check(is(s, "linked") && get(s, "awaitedPush").Uint() != 0, get(s, "awaitedSince").Int()+int64(ttl/2), "an answer that is due")
+		check(candidate(s), get(s, "probeUntil").Int(), "the end of a probe")
+		check(linked(s) && get(s, "awaitedPush").Uint() != 0, get(s, "awaitedSince").Int()+int64(ttl/2), "an answer that is due")
 	}
 	now, q := get(get(v, "now"), "Slow").Int(), get(in, "quiet")
 	until, withdrawn := get(q, "until").Int(), get(q, "withdrawnUntil").Int()
