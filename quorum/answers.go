@@ -113,7 +113,7 @@ func (q *Requester) hasProcessed(p *peer, r *request) bool {
 // ahead. The evidence of a single voter isn't enough while too few answer: the voter may not have
 // heard of a release yet.
 func (q *Requester) heldByOthers(r *request) bool {
-	if r.queued {
+	if r.local == localQueued {
 		front := q.fronts[r.key]
 		return front != nil && (front.state == stateWon || front != r && q.heldByOthers(front))
 	}
@@ -132,8 +132,8 @@ func (q *Requester) heldByOthers(r *request) bool {
 // unanswered says which voters, among those that seem to count, haven't answered a request, and for
 // how long; empty if all have answered.
 func (q *Requester) unanswered(r *request) string {
-	if r.queued {
-		if front := q.fronts[r.key]; front != nil && !front.queued {
+	if r.local == localQueued {
+		if front := q.fronts[r.key]; front != nil && front.local != localQueued {
 			r = front
 		}
 	}

@@ -312,7 +312,8 @@ func (q *Requester) confirm(r *request, t vote.Token) {
 func (q *Requester) win(r *request, t vote.Token, slot vote.Slot) {
 	q.beforeChange(r)
 	q.leavePending(r)
-	r.state, r.token, r.slot = stateWon, t, slot
+	r.become(stateWon)
+	r.token, r.slot = t, slot
 	q.stamps.note(t)
 	q.count.Wins++
 	if !r.confirmed {

@@ -65,7 +65,7 @@ func (q *Requester) enqueueLocal(r *request) bool {
 		return true
 	}
 	if front == nil {
-		r.inLocalQueue = true
+		r.moveTo(localFront)
 		q.addFront(r)
 		return false
 	}
@@ -75,7 +75,7 @@ func (q *Requester) enqueueLocal(r *request) bool {
 		// world.)
 		return false
 	}
-	r.inLocalQueue, r.queued = true, true
+	r.moveTo(localQueued)
 	l := q.localQueueOf(r.key)
 	l.waiting.insert(l.indexOf(r), r)
 	return true
@@ -126,7 +126,7 @@ func (t *localQueues) dropLocalQueue(k vote.Key, l *localQueue) {
 func (q *Requester) handOff(r *request) bool {
 	// A lease with a value is not handed off: an inspection would find the value at the voters
 	// after the next lease was granted.
-	if !r.inLocalQueue || r.state != stateWon || r.mode != vote.Exclusive || r.contended || r.version() > 0 {
+	if r.local != localFront || r.state != stateWon || r.mode != vote.Exclusive || r.contended || r.version() > 0 {
 		return false
 	}
 	l := q.queues[r.key]
@@ -156,7 +156,7 @@ func (q *Requester) handOffs(r *request) vote.Token {
 		_, handOffs := vote.ReadVersion(v)
 		return handOffs // the local queue forgets the number when the lease becomes a reader
 	}
-	if l := q.queues[r.key]; l != nil && r.inLocalQueue && q.fronts[r.key] == r {
+	if l := q.queues[r.key]; l != nil && r.local == localFront {
 		return l.handOffs
 	}
 	return 0
@@ -178,12 +178,13 @@ func (q *Requester) supportedAt(r *request) vote.Instant {
 // was the front, the next request becomes the front, and is sent to the voters before the end of
 // the old front, so that later requests of other nodes don't get ahead.
 func (q *Requester) leaveLocalQueue(r *request) {
-	if !r.inLocalQueue {
+	was := r.local
+	if was == localNone {
 		return
 	}
-	r.inLocalQueue = false
+	r.moveTo(localNone)
 	l := q.queues[r.key]
-	if q.fronts[r.key] != r {
+	if was == localQueued {
 		l.waiting.remove(l.indexOf(r))
 		q.dropLocalQueue(r.key, l)
 		return
@@ -202,6 +203,6 @@ func (q *Requester) leaveLocalQueue(r *request) {
 	l.waiting.pop()
 	q.fronts[next.key] = next
 	q.dropLocalQueue(next.key, l)
-	next.queued = false
+	next.moveTo(localFront)
 	q.submit(next)
 }

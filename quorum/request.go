@@ -1,11 +1,13 @@
 package quorum
 
 import (
+	"fmt"
 	"time"
 
 	"github.com/lockmesh/lockmesh/internal/vote"
 )
 
+// requestState is how far a request is: statePending, then perhaps stateWon, then stateEnding.
 type requestState uint8
 
 const (
@@ -13,6 +15,33 @@ const (
 	stateWon
 	stateEnding // released, lost, failed or abandoned; only confirmations are missing
 )
+
+// become changes the request's state. A change backwards would count the votes of a request that
+// has ended.
+func (r *request) become(next requestState) {
+	if next <= r.state {
+		panic(fmt.Sprintf("quorum: the state of a request changes from %d to %d", r.state, next))
+	}
+	r.state = next
+}
+
+// localPlace is a request's place in the local queue of its key.
+type localPlace uint8
+
+const (
+	localNone   localPlace = iota
+	localFront             // later requests of this node queue behind the request
+	localQueued            // the request waits behind the front; no voter knows of the request
+)
+
+// moveTo changes the request's place in the local queue. The front doesn't go back, since voters
+// know of its request.
+func (r *request) moveTo(next localPlace) {
+	if next == r.local || r.local == localFront && next != localNone {
+		panic(fmt.Sprintf("quorum: the place of a request in the local queue changes from %d to %d", r.local, next))
+	}
+	r.local = next
+}
 
 // request is a request of this node for a key. Its 152 bytes leave 8 of the allocator's size class;
 // the fields needed by few requests are in tally.cold.
@@ -38,8 +67,7 @@ type request struct {
 	mode             vote.Mode
 	try              bool
 	state            requestState
-	inLocalQueue     bool // in the local queue, or at its front
-	queued           bool // queued locally; the voters don't know of the request
+	local            localPlace
 	contended        bool // another node waits for the key, or may have had the key meanwhile
 	hedging          bool // deferred to some voters; see hedge
 	awaitingValidity bool // in leaseGroups.awaitingValidity

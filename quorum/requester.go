@@ -118,7 +118,7 @@ func (q *Requester) Lock(now vote.Now, ask RequestOptions) (vote.Number, error) 
 
 // evaluateQueued fails a locally queued request at once if the voters' refusals leave no majority.
 func (q *Requester) evaluateQueued(r *request) {
-	if r.queued {
+	if r.local == localQueued {
 		q.evaluate(r)
 	}
 }
@@ -179,7 +179,7 @@ func (q *Requester) end(r *request, lost bool) {
 	if r.state == stateWon && !lost && q.isUncontended(r) {
 		first = q.nearestMajority(r.voters())
 	}
-	r.state = stateEnding
+	r.become(stateEnding)
 	q.lengths.stop(r)
 	q.ungroup(r)
 	for _, p := range q.peers {

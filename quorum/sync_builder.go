@@ -38,7 +38,7 @@ func (q *Requester) list(p *peer, r *request, m *vote.Message) {
 	if x := r.coldOf(p.place); x != nil && p.reborn {
 		x.yielded, x.noted, x.revokes, x.barred = 0, 0, 0, nil
 	}
-	if r.state == stateEnding || r.queued {
+	if r.state == stateEnding || r.local == localQueued {
 		return
 	}
 	v := &r.votes[p.place]
