@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"log/slog"
 	"strings"
 	"sync"
 	"time"
@@ -65,8 +66,14 @@ func WithPrefix(prefix string) Option { return func(s *Storage) { s.prefix = pre
 
 // WithLost calls f when a lease is lost between Lock and Unlock, with certmagic's name of the lock
 // and an error that is [lockmesh.ErrLost]. From then on another process may do the same work. f is
-// called in a separate goroutine.
-func WithLost(f func(name string, err error)) Option { return func(s *Storage) { s.lost = f } }
+// called in a separate goroutine. Default, also for nil: a line at level WARN in [slog.Default].
+func WithLost(f func(name string, err error)) Option {
+	return func(s *Storage) {
+		if f != nil {
+			s.lost = f
+		}
+	}
+}
 
 // Wrap returns the storage with locks of the mesh. All processes that share the storage must wrap
 // the storage, since the mesh's locks and the storage's own locks don't exclude each other. The
@@ -77,11 +84,15 @@ func Wrap(storage certmagic.Storage, mesh *lockmesh.Mesh, opts ...Option) *Stora
 		panic("certmagiclock: Wrap was called with a nil storage")
 	}
 	_ = mesh.Name() // a nil mesh panics here, in the caller's goroutine, and says what is wrong
-	s := &Storage{Storage: storage, mesh: mesh, prefix: "certmagic/", entries: map[string]*entry{}}
+	s := &Storage{Storage: storage, mesh: mesh, prefix: "certmagic/", lost: logLost, entries: map[string]*entry{}}
 	for _, o := range opts {
 		o(s)
 	}
 	return s
+}
+
+func logLost(name string, err error) {
+	slog.Warn("certmagiclock: a lock is lost; another process may do the same work", slog.String("lock", name), slog.Any("err", err))
 }
 
 // String names the node and the storage, for certmagic's log.
@@ -125,9 +136,10 @@ func (s *Storage) TryLock(ctx context.Context, name string) (bool, error) {
 }
 
 // Unlock releases the lock. Unlock waits for the voters for a TTL at most, even if ctx ends. The
-// lock is given up in any case. The error is [lockmesh.ErrLost] if the lease ended before, so that
-// another process may have done the same work, and otherwise the error of [lockmesh.Lease.Unlock].
-// certmagic logs the error.
+// lock is given up in any case. The error is nil if the lease was lost before: certmagic takes an
+// error to mean that the lock is still in place, and would unlock it again when the process ends.
+// WithLost has reported the loss. Otherwise the error is that of [lockmesh.Lease.Unlock], and
+// certmagic logs it.
 func (s *Storage) Unlock(ctx context.Context, name string) error {
 	s.mu.Lock()
 	h := s.entries[name]
@@ -142,7 +154,7 @@ func (s *Storage) Unlock(ctx context.Context, name string) error {
 	err := lease.Unlock(context.WithoutCancel(ctx))
 	<-h.sem
 	s.releaseEntry(name, h)
-	if err != nil {
+	if err != nil && !errors.Is(err, lockmesh.ErrLost) {
 		return fmt.Errorf("certmagiclock: %w", err)
 	}
 	return nil
@@ -219,9 +231,6 @@ func (s *Storage) storeLease(name string, h *entry, lease *lockmesh.Lease, err e
 }
 
 func (s *Storage) watchLoss(name string, lease *lockmesh.Lease) func() bool {
-	if s.lost == nil {
-		return func() bool { return true }
-	}
 	return context.AfterFunc(lease.Context(), func() {
 		if err := lease.Err(); errors.Is(err, lockmesh.ErrLost) {
 			s.lost(name, err)
