@@ -260,12 +260,17 @@ func sightText(s vote.View) string {
 	return text
 }
 
-// speak sends a requester's message. "c2" is the second incarnation of c.
+// speak sends a requester's message. "c2" is the second incarnation of c, and "c2'" is "c2" on
+// another connection.
 func (c *talk) speak(t *testing.T, who, verb string, args []string) {
+	who, another := strings.CutSuffix(who, "'")
 	from := vote.SessionID{Node: vote.NodeID(who[:1]), Incarnation: 1}
 	conn := vote.Conn(who[0]-'a') + 1
 	if len(who) > 1 {
 		from.Incarnation = 2
+		conn += 10
+	}
+	if another {
 		conn += 10
 	}
 	opt := map[string]string{}
