@@ -18,9 +18,11 @@ func about(t *testing.T, what string, got, want time.Duration) {
 	}
 }
 
-// leftAt returns the remaining time of a key's single holder, in another node's view.
+// leftAt returns the remaining time of a key's single holder, in another node's view, once the
+// messages on the way have arrived: a minority of the voters may hear of an end later.
 func leftAt(t *testing.T, m *Mesh, key string) time.Duration {
 	t.Helper()
+	synctest.Wait()
 	info := must[Info](t)(m.Inspect(t.Context(), key))
 	if len(info.Holders) != 1 {
 		t.Fatalf("holders %+v", info.Holders)
