@@ -83,6 +83,8 @@ var everyday = []string{
 	"Conflicting address for",
 	// This node is back under the same name, and an old message about the node still circulates.
 	"Refuting an alive message",
+	// Close ends the gossip as a crash does, and Leave and Stop have told the members before.
+	"Shutdown without a Leave",
 	errClosed.Error(), // a message to a peer after this node's gossip has ended
 	// A stream abandoned by its dialer before the first byte, common where many nodes start at
 	// once.

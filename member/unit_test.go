@@ -287,6 +287,7 @@ func TestComplaintsOfGossipAreSummedUp(t *testing.T) {
 			lines.Print("[INFO] serf: EventMemberJoin")
 			lines.Print("[ERR] memberlist: Push/Pull failed")
 			lines.Print("[WARN] memberlist: ignoring: " + refusedPrefix + "d")
+			lines.Print("[WARN] serf: Shutdown without a Leave")
 			time.Sleep(time.Second)
 		}
 		lines.Print("[WARN] memberlist: after")

@@ -48,6 +48,10 @@ export function keyPath(key, action = "") {
   return "v1/locks" + (dots ? "%2F" : "/") + encoded + (action && (dots ? "%2F" : "/") + action);
 }
 
+// The longest wait for an answer, in milliseconds. The node itself gives up after a TTL of the
+// mesh, ten seconds as a rule.
+const patience = 20_000;
+
 async function call(method, path, { query, body, signal } = {}) {
   const url = new URL(path, document.baseURI);
   for (const [name, value] of Object.entries(query || {})) url.searchParams.set(name, value);
@@ -74,10 +78,6 @@ async function call(method, path, { query, body, signal } = {}) {
   throw new Failure(error, answer.status);
 }
 
-// The longest wait for an answer, in milliseconds. The node itself gives up after a TTL of the
-// mesh, ten seconds as a rule.
-const patience = 20_000;
-
 export async function get(path, query, signal) {
   const timeout = AbortSignal.timeout(patience);
   const both = signal ? AbortSignal.any([signal, timeout]) : timeout;
@@ -86,7 +86,7 @@ export async function get(path, query, signal) {
 
 // post sends an action, and returns the node's answer, or nothing.
 export async function post(path, body) {
-  const answer = await call("POST", path, { body });
+  const answer = await call("POST", path, { body, signal: AbortSignal.timeout(patience) });
   return answer.status === 204 ? undefined : answer.json();
 }
 

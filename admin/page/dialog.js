@@ -107,16 +107,21 @@ export class KeyDialog {
   }
 
   async revoke() {
-    const done = $("key-done");
-    setText(done, "Asking …");
+    const key = this.key;
+    this.tell(key, "Asking …");
     try {
-      await post(keyPath(this.key, "revoke"), { reason: $("revoke-reason").value });
-      setText(done, "The holder was asked to release the key. It decides.");
+      await post(keyPath(key, "revoke"), { reason: $("revoke-reason").value });
+      this.tell(key, "The holder was asked to release the key. It decides.");
       $("revoke-reason").value = "";
     } catch (e) {
       this.failed(e);
-      setText(done, undone("The holder wasn't asked: ", e));
+      this.tell(key, undone("The holder wasn't asked: ", e));
     }
+  }
+
+  // tell shows the outcome of an action, unless the dialog is about another key by now.
+  tell(key, ...text) {
+    if (key === this.key) fill($("key-done"), ...text);
   }
 
   // ask explains an eviction, and asks the operator to confirm.
@@ -160,14 +165,15 @@ export class KeyDialog {
   }
 
   async evict() {
+    const key = this.key;
     const { node, token } = this.victim;
     $("evict-go").disabled = true;
     setText($("evict-go"), "Evicting …");
     try {
-      await post(keyPath(this.key, "evict"), { token, node, reason: $("evict-reason").value });
+      await post(keyPath(key, "evict"), { token, node, reason: $("evict-reason").value });
       $("evict-dialog").close();
       $("evict-reason").value = "";
-      fill($("key-done"), "The lease of ", foreign(node, 60), " has ended.");
+      this.tell(key, "The lease of ", foreign(node, 60), " has ended.");
       this.looks.news();
     } catch (e) {
       this.failed(e);

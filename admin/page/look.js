@@ -40,16 +40,18 @@ export class Look {
 
   rest(signal) {
     return new Promise((resolve) => {
-      let timer = setTimeout(resolve, this.fresh ? this.afterNews : this.without);
+      const end = () => {
+        clearTimeout(timer);
+        signal.removeEventListener("abort", end); // the signal may live for days
+        resolve();
+      };
+      let timer = setTimeout(end, this.fresh ? this.afterNews : this.without);
       this.wake = () => {
         this.wake = undefined;
         clearTimeout(timer);
-        timer = setTimeout(resolve, this.afterNews);
+        timer = setTimeout(end, this.afterNews);
       };
-      signal.addEventListener("abort", () => {
-        clearTimeout(timer);
-        resolve();
-      });
+      signal.addEventListener("abort", end);
     });
   }
 }

@@ -79,6 +79,9 @@ func TestDoctor(t *testing.T) {
 		t.Errorf("doctor ends with %d where the secret differs", code)
 	}
 	wantFinding(t, all, "secret", fail, "LOCKMESH_SECRET")
+	if slices.ContainsFunc(all, func(f finding) bool { return f.Check == "agreement" }) {
+		t.Errorf("a secret that differs isn't another disagreement: %+v", all)
+	}
 	wantFinding(t, all, "join", fail, "no other node")
 
 	all, _ = b.diagnosis(secret, with("--max-ttl", "20s")...)

@@ -107,7 +107,8 @@ func (x *examination) look(mesh *lockmesh.Mesh) (s lockmesh.Status) {
 
 // refusals reports the settings that differ from the settings of other nodes.
 func (x *examination) refusals(mesh *lockmesh.Mesh, s *lockmesh.Status) {
-	if n := mesh.Stats().Refusals["secret"]; n > 0 {
+	n := mesh.Stats().Refusals["secret"]
+	if n > 0 {
 		x.add("secret", fail, "give all nodes the same secret (LOCKMESH_SECRET or LOCKMESH_SECRET_FILE)",
 			"%s ended since the secrets differ", count(int(n), "handshake")) //nolint:gosec // small
 	} else if len(s.Members) > 1 {
@@ -115,8 +116,11 @@ func (x *examination) refusals(mesh *lockmesh.Mesh, s *lockmesh.Status) {
 	}
 	refused := len(s.Refused) > 0
 	for _, v := range s.Electorate.Voters {
-		if v.State == lockmesh.VoterRefused {
-			refused = true
+		if v.State != lockmesh.VoterRefused {
+			continue
+		}
+		refused = true
+		if n == 0 || !strings.Contains(v.Text, "secret") { // otherwise reported above
 			x.add("agreement", fail, "give both nodes the same value, and start the wrong one again", "%s", v.Text)
 		}
 	}

@@ -56,11 +56,19 @@ func stopUntilContinued() {
 const dieTime = 10 * time.Second
 
 // dieOf ends this process by a signal; with echo, all processes of its group get the signal, as if
-// the terminal had sent it to this group.
+// the terminal had sent it to this group. At a QUIT the runtime of Go would print all goroutines and
+// exit with 2. So the process exits as a shell reports a process ended by QUIT.
 func dieOf(sig syscall.Signal, echo bool) {
-	signal.Reset(sig)
+	if sig == unix.SIGQUIT {
+		signal.Ignore(sig)
+	} else {
+		signal.Reset(sig)
+	}
 	if echo {
 		signalOwnGroup(sig)
+	}
+	if sig == unix.SIGQUIT {
+		os.Exit(exitSignal + int(sig))
 	}
 	_ = unix.Kill(unix.Getpid(), sig)
 	time.Sleep(dieTime)

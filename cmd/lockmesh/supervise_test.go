@@ -119,12 +119,12 @@ func TestSignalsArePassedOn(t *testing.T) {
 		}
 	}
 	// Without a trap the command dies of the signal.
-	for _, sig := range []syscall.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP} {
-		p := b.start("run", "k", "--", "sh", "-c", "echo ready; exec sleep 1000")
+	for _, sig := range []syscall.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT} {
+		p := b.start("run", "k", "--", "sh", "-c", "ulimit -c 0; echo ready; exec sleep 1000")
 		p.prints("ready")
 		p.signal(sig)
-		if code := p.waitInTime(); code != 128+int(sig) {
-			t.Errorf("%v: the run ends with %d", sig, code)
+		if code := p.waitInTime(); code != 128+int(sig) || strings.Contains(p.err.String(), "goroutine") {
+			t.Errorf("%v: the run ends with %d, and prints %s", sig, code, p.err.String())
 		}
 	}
 	b.wants(0, "run", "-n", "k", "--", "true")
@@ -135,12 +135,12 @@ func TestSignalsWhileWaiting(t *testing.T) {
 	b := newBench(t)
 	holder := b.start("run", "k", "--", "sh", "-c", "echo ready; exec sleep 1000")
 	holder.prints("ready")
-	for _, sig := range []syscall.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP} {
+	for _, sig := range []syscall.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT} {
 		p := b.start("run", "k", "--", "echo", "ran")
 		until(t, "it waits", func() bool { return b.waiters("k") > 0 })
 		p.signal(sig)
-		if code := p.waitInTime(); code != 128+int(sig) || p.out.String() != "" {
-			t.Errorf("%v: the wait ends with %d", sig, code)
+		if code := p.waitInTime(); code != 128+int(sig) || p.out.String() != "" || strings.Contains(p.err.String(), "goroutine") {
+			t.Errorf("%v: the wait ends with %d, and prints %s", sig, code, p.err.String())
 		}
 		until(t, "nothing waits", func() bool { return b.waiters("k") == 0 })
 	}
