@@ -194,8 +194,8 @@ type Config struct {
 	// small record outside of the mesh, such as a ConfigMap or a row in a database, that says which
 	// mesh may act. Founders wait for the register to name them. Voters write it three times in a
 	// RegisterTerm, and don't act if they couldn't for a whole RegisterTerm. A lock never waits for
-	// it. Either every node of the mesh has a Register or none has; NonVoting nodes don't call it.
-	// Only with Expect from 2 on. See package register, and docs/fleets.md.
+	// it. Either all nodes of the mesh have the same Register, or none has one; NonVoting nodes
+	// don't call it. Only with Expect from 2 on. See package register, and docs/fleets.md.
 	Register register.Register
 
 	// RegisterTerm is for how long voters act without the register: an outage of up to two thirds

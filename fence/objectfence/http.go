@@ -139,10 +139,10 @@ func (h *HTTP) send(ctx context.Context, method, name string, o Object) (*http.R
 	if err != nil {
 		return nil, err
 	}
-	// Some redirects turn a PUT into a GET; its success would mean nothing.
-	if got := resp.Request.Method; got != method {
+	// The success of a redirected write would mean nothing: the answer may be a page to log in.
+	if to := resp.Request; method == http.MethodPut && to.Response != nil {
 		_ = resp.Body.Close()
-		return nil, fmt.Errorf("a redirect has made a %s of a %s", got, method)
+		return nil, fmt.Errorf("the write was redirected to %s, and whether it was done isn't known: use the storage's own address", to.URL.Host)
 	}
 	return resp, nil
 }

@@ -40,6 +40,9 @@ type registration struct {
 	// renewed: the record's mesh has renewed the record since this process, under its present
 	// identity, first read the record: baseline. An earlier renewal may be the last.
 	renewed, baseline bool
+	// seen is the lineage that the register last named. A process that has never seen the lineage
+	// of its electorate there, and finds no record, may have another register than the voters.
+	seen uint64
 	// counts is until when this node's votes count, on the fast clock, which doesn't stop while the
 	// machine is suspended; zero if the votes don't count.
 	counts vote.Instant
@@ -107,6 +110,15 @@ func (m *Machine) term() time.Duration {
 func (m *Machine) isForeign() bool {
 	r := &m.register
 	return r.known && !r.record.IsOf(m.state.Mesh)
+}
+
+// isRecordMissing reports whether the register has no record, though this process has learned of a
+// mesh that must have one, and has never seen the mesh's record. A store would hide a register that
+// isn't the other processes': each register would have the record of a mesh, and allow another
+// mesh to be founded. A record that this process has seen was deleted, and is made anew.
+func (m *Machine) isRecordMissing() bool {
+	r, e := &m.register, &m.state.Electorate
+	return r.known && r.record.IsZero() && e.Version > 0 && r.seen != e.Lineage
 }
 
 // foundingBlockedFor returns for how much longer the record of another mesh must stand unchanged
@@ -189,7 +201,7 @@ func (m *Machine) nextCall() (call vote.RegisterCall, at vote.Instant) {
 	case m.member() && r.lockedOutSince != 0 && !m.cannotRegister():
 		// The mesh may have ended: its record must not stand longer than needed. Voters without
 		// access to the register go on trying.
-	case m.member() && m.noMajoritySince == 0 && (r.record.IsZero() || r.record.Lineage == m.state.Electorate.Lineage):
+	case m.member() && m.noMajoritySince == 0 && (r.record.IsZero() && !m.isRecordMissing() || r.record.Lineage == m.state.Electorate.Lineage):
 		// The rest of a term is measured by the fast clock, like the term itself. Voters store at
 		// different times, so that stores seldom meet.
 		if r.record.MaxTTL < m.maxTTL() {
@@ -290,6 +302,9 @@ func (m *Machine) registerShows(record vote.RegisterRecord) {
 		r.record, r.since = record, m.now.Slow
 	}
 	r.known, r.baseline = true, true
+	if !record.IsZero() && !m.isForeign() {
+		r.seen = record.Lineage
+	}
 	e := &m.state.Electorate
 	if e.Version == 0 || record.IsZero() || m.isForeign() || record.Lineage == e.Lineage {
 		r.newest, r.superseded = max(r.newest, record.Renewal), 0
@@ -340,6 +355,8 @@ func (m *Machine) registerTrouble() string {
 	reason := r.failed
 	switch {
 	case reason != "":
+	case m.isRecordMissing() && m.now.Slow.Sub(r.since) >= SettleAfter(m.maxTTL()): // a replica may be behind
+		return "the register has no record of this mesh, and " + names(m.state.Electorate.Deciding()) + " have one: give all processes the same register. Votes of this process don't count"
 	case r.refused != "" && m.now.Slow.Sub(r.refusedAt) < m.refusalLasts(): // afterwards another try is worthwhile
 		reason = r.refused
 	case r.calling && m.now.Slow.Sub(r.began.Slow) >= overdueAfter:

@@ -75,6 +75,10 @@ func (eng *Engine) askRegister(r *registrar, call *vote.RegisterCall) (result vo
 	return result, false
 }
 
+// refusedAsChanged is how many stores in a row may be refused as changed while loads show the same
+// version. A replica that is behind for a moment shows the same version once or twice.
+const refusedAsChanged = 3
+
 // registrar makes the calls of one process, and remembers the version of the record that it has
 // seen last.
 type registrar struct {
@@ -82,6 +86,9 @@ type registrar struct {
 	version  string
 	record   vote.RegisterRecord // of that version
 	seen     bool
+	heeds    bool   // the register was seen to refuse a store on condition of an old version
+	refused  string // the version for which the last store was refused as changed
+	refusals int    // how many stores in a row were refused so for this version
 }
 
 // do makes a call and returns its result.
@@ -99,13 +106,41 @@ func (r *registrar) do(ctx context.Context, call *vote.RegisterCall) vote.Regist
 		return vote.RegisterResult{Changed: true}
 	}
 	r.seen = false // the version of what is stored now is unknown
-	switch err := r.register.Store(ctx, record.Encode(&call.New), r.version); {
+	data := record.Encode(&call.New)
+	switch err := r.register.Store(ctx, data, r.version); {
 	case err == nil:
-		return vote.RegisterResult{}
-	case errors.Is(err, register.ErrChanged):
-		return vote.RegisterResult{Changed: true}
-	default:
+		r.refusals = 0
+		return vote.RegisterResult{Failed: r.probe(ctx, data)}
+	case !errors.Is(err, register.ErrChanged):
 		return vote.RegisterResult{Failed: errs.Text(err)}
+	}
+	if r.refusals == 0 || r.refused != r.version {
+		r.refused, r.refusals = r.version, 0
+	}
+	if r.refusals++; r.refusals >= refusedAsChanged {
+		return vote.RegisterResult{Failed: "each write is refused since the record has changed, and each read shows the same record: " +
+			"a replica or a cache answers the reads, or a proxy changes versions (ETags); have reads and writes go to the storage itself"}
+	}
+	return vote.RegisterResult{Changed: true}
+}
+
+// probe repeats this process's first store, on condition of the version from before, which the
+// register must refuse. Some storages take a condition and write all the same: there, two meshes
+// would each find itself in the record, and act. The content is the same, so a write does no harm.
+// The result says what is wrong; empty if nothing is.
+func (r *registrar) probe(ctx context.Context, data []byte) (failed string) {
+	if r.heeds {
+		return ""
+	}
+	switch err := r.register.Store(ctx, data, r.version); {
+	case err == nil:
+		return "the storage replaces a record that has changed since it was read: the storage ignores the conditions of writes " +
+			"(If-Match, If-None-Match or resourceVersion), or something in front of it does; use another storage"
+	case errors.Is(err, register.ErrChanged):
+		r.heeds = true
+		return ""
+	default:
+		return errs.Text(err)
 	}
 }
 

@@ -99,7 +99,7 @@ func (c *ConfigMap) Store(ctx context.Context, record []byte, version string) er
 	if err != nil {
 		return err
 	}
-	return c.write(ctx, http.MethodPut, c.Name, body)
+	return c.write(ctx, http.MethodPut, c.Name, string(record), body)
 }
 
 func (c *ConfigMap) create(ctx context.Context, record []byte) error {
@@ -111,7 +111,7 @@ func (c *ConfigMap) create(ctx context.Context, record []byte) error {
 	if err != nil {
 		return err
 	}
-	return c.write(ctx, http.MethodPost, "", body)
+	return c.write(ctx, http.MethodPost, "", string(record), body)
 }
 
 // get returns the ConfigMap; nil if there is none. Without a resourceVersion in the request, the
@@ -147,7 +147,8 @@ func (c *ConfigMap) get(ctx context.Context) (*object, error) {
 	return o, nil
 }
 
-func (c *ConfigMap) write(ctx context.Context, method, name string, body []byte) error {
+// write sends the ConfigMap with a record, and checks that the answer shows the record.
+func (c *ConfigMap) write(ctx context.Context, method, name, record string, body []byte) error {
 	status, answer, err := c.send(ctx, method, name, body)
 	switch {
 	case err != nil:
@@ -156,6 +157,15 @@ func (c *ConfigMap) write(ctx context.Context, method, name string, body []byte)
 		return register.ErrChanged
 	case status != http.StatusOK && status != http.StatusCreated:
 		return c.refusal(method, status, answer)
+	}
+	var written struct {
+		Kind     string
+		Metadata struct{ Name string }
+		Data     map[string]string
+	}
+	if err := json.Unmarshal(answer, &written); err != nil || written.Kind != "ConfigMap" || written.Metadata.Name != c.Name || written.Data[Key] != record {
+		return fmt.Errorf("kuberegister: %s of the ConfigMap %s/%s: the answer doesn't show the ConfigMap with the new record, so whether it was written isn't known: is Server the API server? It answers %d: %.300s",
+			method, c.Namespace, c.Name, status, bytes.TrimSpace(answer))
 	}
 	return nil
 }
@@ -194,8 +204,8 @@ func (c *ConfigMap) send(ctx context.Context, method, name string, body []byte) 
 		return 0, nil, fmt.Errorf("kuberegister: %w", err)
 	}
 	defer resp.Body.Close()
-	if got := resp.Request.Method; got != method {
-		return 0, nil, fmt.Errorf("kuberegister: a redirect has made a %s of a %s", got, method)
+	if to := resp.Request; method != http.MethodGet && to.Response != nil {
+		return 0, nil, fmt.Errorf("kuberegister: the %s was redirected to %s, and whether it was done isn't known: use the API server's own address", method, to.URL.Host)
 	}
 	answer, err = io.ReadAll(io.LimitReader(resp.Body, maxBody))
 	if err != nil {

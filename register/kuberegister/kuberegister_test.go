@@ -145,12 +145,24 @@ func TestErrorsSayWhatToDo(t *testing.T) {
 		}, "no resourceVersion"},
 		{"", func(w http.ResponseWriter, _ *http.Request) bool { _, _ = w.Write([]byte(`{"data":[1]}`)); return true }, "is no ConfigMap"},
 		{"", func(w http.ResponseWriter, r *http.Request) bool {
-			if r.Method == http.MethodPost {
-				http.Redirect(w, r, "/elsewhere", http.StatusSeeOther)
+			if r.Method == http.MethodPost && r.URL.Path != "/elsewhere" {
+				http.Redirect(w, r, "/elsewhere", http.StatusTemporaryRedirect)
 				return true
 			}
 			return r.URL.Path == "/elsewhere"
-		}, "a redirect has made a GET of a POST"},
+		}, "the POST was redirected to 127.0.0.1:"},
+		{"", func(w http.ResponseWriter, r *http.Request) bool {
+			if r.Method == http.MethodPost {
+				_, _ = w.Write([]byte("<html>please log in"))
+			}
+			return r.Method == http.MethodPost
+		}, "whether it was written isn't known: is Server the API server? It answers 200: <html>please log in"},
+		{"", func(w http.ResponseWriter, r *http.Request) bool {
+			if r.Method == http.MethodPost {
+				_, _ = w.Write([]byte(`{"kind":"ConfigMap","metadata":{"name":"locks"},"data":{"register":"y"}}`))
+			}
+			return r.Method == http.MethodPost
+		}, "the answer doesn't show the ConfigMap with the new record"},
 	} {
 		c := serve(t, &registerserver.ConfigMaps{Forbid: test.forbid, Answer: test.answer})
 		_, _, err := c.Load(t.Context())
