@@ -151,8 +151,9 @@ func hostAddrs(ctx context.Context, r Resolver, host string, port uint16) ([]net
 // lookUpSRV returns the addresses of all hosts named by SRV records (RFC 2782). Priorities and
 // weights have no meaning here, since every node is as good as another.
 func (s *source) lookUpSRV(ctx context.Context, r Resolver) (addrs []netip.AddrPort, err error) {
+	// Invalid records are left out of the records, and are an error beside the others.
 	_, records, err := r.LookupSRV(ctx, "", "", s.host)
-	if err != nil {
+	if err != nil && len(records) == 0 {
 		return nil, err
 	}
 	var g group

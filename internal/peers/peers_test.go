@@ -53,6 +53,7 @@ type names struct {
 	mu    sync.Mutex
 	ips   map[string][]string
 	srv   map[string][]*net.SRV
+	bad   error // returned beside the SRV records, as net.Resolver does if some records are invalid
 	lag   time.Duration
 	hangs string // a name without an answer
 	asked map[string]int
@@ -126,7 +127,7 @@ func (n *names) LookupSRV(ctx context.Context, service, proto, name string) (str
 	if !ok {
 		return "", nil, errNoHost
 	}
-	return name, records, nil
+	return name, records, n.bad
 }
 
 // log collects lines.
@@ -351,6 +352,21 @@ func TestASlowServer(t *testing.T) {
 		_ = f.All(ctx)
 		if took := time.Since(began); took != time.Second {
 			t.Errorf("with a context that ends it took %v", took)
+		}
+	})
+}
+
+// An invalid SRV record hides no others. Without another record the error says what is wrong.
+func TestAnInvalidRecordHidesNoOthers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := open(nil, "srv:_mesh._tcp.x", "srv:_none._tcp.x")
+		f.names.bad = errors.New("an invalid name")
+		f.names.set("pod-1", "10.0.5.1")
+		f.names.srv["_mesh._tcp.x"] = []*net.SRV{{Target: "pod-1", Port: 1234}}
+		f.names.srv["_none._tcp.x"] = nil
+		f.want(t, "10.0.5.1:1234")
+		if failing := fmt.Sprint(f.Failing()); !strings.Contains(failing, "_none._tcp.x") || strings.Contains(failing, "_mesh._tcp.x") {
+			t.Error(failing)
 		}
 	})
 }
