@@ -140,11 +140,19 @@ func (p *Probes) serveReady(w http.ResponseWriter, r *http.Request) {
 		say(w, http.StatusOK, "the node is "+what+", or has been")
 	case errors.Is(err, lockmesh.ErrClosed), errors.Is(err, lockmesh.ErrRefused):
 		say(w, http.StatusServiceUnavailable, oneLine(err))
-	case p.limit > 0 && waited >= p.limit:
+	case p.limit > 0 && waited >= p.limit && !(is == &p.settled && p.isUnfit()):
 		say(w, http.StatusOK, fmt.Sprintf("the node isn't %s after %v, and is let through: %s", what, waited.Round(time.Second), oneLine(err)))
 	default:
 		say(w, http.StatusServiceUnavailable, oneLine(err))
 	}
+}
+
+// isUnfit reports whether this node alone keeps itself from settling: the mesh grants locks, and
+// this node can't use the register, or its disk. A rollout that goes on would replace each good
+// process with such a process.
+func (p *Probes) isUnfit() bool {
+	s := p.mesh.Status().Electorate
+	return s.Ready && s.Trouble != ""
 }
 
 // refusal returns why the other nodes refuse this node; nil if they don't. A refused node's calls

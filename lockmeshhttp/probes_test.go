@@ -20,6 +20,7 @@ import (
 	"github.com/lockmesh/lockmesh"
 	"github.com/lockmesh/lockmesh/internal/sampled"
 	"github.com/lockmesh/lockmesh/meshtest"
+	"github.com/lockmesh/lockmesh/register"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -197,6 +198,41 @@ func wantSoon(t *testing.T, h http.Handler, path, answer string) {
 			t.Fatalf("%s: %q, want %q", path, got, answer)
 		}
 	}
+}
+
+// TestAProcessWithoutItsRegisterIsNotSettled : the gate of a rollout stays shut for a process that
+// can't use its register while the mesh grants locks, though its limit is over at once. The process
+// itself takes locks.
+func TestAProcessWithoutItsRegisterIsNotSettled(t *testing.T) {
+	t.Parallel()
+	sampled.Waits(t)
+	var peers []string
+	join := func(r register.Register) *lockmesh.Mesh {
+		t.Helper()
+		m, err := lockmesh.Join(t.Context(), lockmesh.Config{
+			Bind: "127.0.0.1:0", Peers: peers, Expect: 3, MaxTTL: time.Second, Register: r, Logger: slog.New(slog.DiscardHandler),
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { m.Close() })
+		return m
+	}
+	right, wrong := new(register.Memory), new(register.Memory)
+	wrong.Fail(errors.New("403 Forbidden"))
+	for range 3 {
+		peers = append(peers, join(right).Addr())
+	}
+	m := join(wrong)
+	if err := m.Ready(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	h := New(m, ReadyLimit(time.Nanosecond))
+	wantSoon(t, h, "/readyz?settled=1", "503 lockmesh: settled: ")
+	if got := get(t, h, http.MethodGet, "/readyz?settled=1"); !strings.Contains(got, "the register can't be used: 403 Forbidden") {
+		t.Error(got)
+	}
+	want(t, h, "/readyz", "200 ")
 }
 
 // TestAProcessOfAnotherSecretOrMeshIsNeverLetThrough : the gate of a rollout stays shut for a

@@ -2,6 +2,7 @@ package engine
 
 import (
 	"cmp"
+	"strings"
 
 	"github.com/lockmesh/lockmesh/internal/electorate"
 	"github.com/lockmesh/lockmesh/internal/errs"
@@ -159,16 +160,21 @@ func (l *loop) explain(now vote.Now, w quorum.Wait) quorum.Wait {
 	switch {
 	case !dynamic:
 	case st.Electorate.Version == 0:
-		w.Text = st.Change
-		if st.Trouble != "" {
-			w.Text += "; " + st.Trouble
-		}
+		w.Text = withTrouble(st.Change, st.Trouble)
 	case st.Lost != "":
 		w.Text += "; " + st.Lost
-	case l.engine.cfg.Register != nil && st.Trouble != "":
-		w.Text += "; " + st.Trouble
+	case l.engine.cfg.Register != nil:
+		w.Text = withTrouble(w.Text, st.Trouble)
 	}
 	return w
+}
+
+// withTrouble adds the trouble of this node to a text, unless the text names the trouble.
+func withTrouble(text, trouble string) string {
+	if trouble == "" || strings.Contains(text, trouble) {
+		return text
+	}
+	return text + "; " + trouble
 }
 
 // electorateStatus returns the state of a dynamic electorate as seen by this node; false if the
