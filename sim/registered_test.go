@@ -44,17 +44,17 @@ func TestWithARegisterNoBoundIsNeeded(t *testing.T) {
 	}
 }
 
-// In this world a record of the register that is out of date makes k give up its electorate while k
-// holds a lease. k reports the loss, and the other voters, which go on, grant the key at once.
-// Check rest once took the lease for one that lasts until its validity ends.
+// A process that hears of another mesh gives up its electorate while it holds a lease, and reports
+// the loss. The voters that go on grant the key at once: the lease has ended, and no check may take
+// it for a lease that lasts until its validity ends.
 func TestALeaseEndsWhenItsProcessGivesUpItsElectorate(t *testing.T) {
-	w := New(DrawWithRegister(988))
-	w.Run(30 * time.Second)
-	if err := w.Settle(); err != nil {
-		t.Error(err)
-	}
-	if f := w.Figures(); f.Losses == 0 || f.Rebirths == 0 {
-		t.Errorf("%d losses and %d rebirths: look for another world", f.Losses, f.Rebirths)
+	w := New(registered())
+	w.known("a", "b", "c")
+	r := w.Script.Lock("a", "k")
+	w.expect(r, Granted, countedTTL)
+	w.judge.onLost(r.p, r)
+	if err := w.Err(); err != nil || r.State != Lost || r.EndAt != w.now {
+		t.Errorf("%v: %v, over at %v, now %v", err, r.State, r.EndAt, w.now)
 	}
 }
 
