@@ -313,7 +313,7 @@ func (m *Machine) registerShows(record vote.RegisterRecord) {
 	// A load may be older than the known record. But if the record was deleted meanwhile, its
 	// numbers have begun anew.
 	stale := record.Renewal <= r.newest
-	if stale && r.superseded == 0 {
+	if r.superseded == 0 {
 		r.superseded = m.now.Slow
 	}
 	if !stale || m.now.Slow.Sub(r.superseded) >= m.term() {

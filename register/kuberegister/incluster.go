@@ -11,15 +11,10 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"time"
 )
 
 // accountDir is where Kubernetes mounts the service account into each container of a pod.
 const accountDir = "/var/run/secrets/kubernetes.io/serviceaccount"
-
-// idleTime is how long a connection stays open without a request. Requests are minutes apart, and a
-// connection that was cut without notice must not be in the way of the next.
-const idleTime = 15 * time.Second
 
 // account reads the files of a service account, for each use: Kubernetes replaces the files from
 // time to time.
@@ -85,16 +80,14 @@ func inCluster(name string, a account, getenv func(string) string) (*ConfigMap, 
 	if err != nil {
 		return nil, fmt.Errorf("kuberegister: %w", err)
 	}
-	// HTTP/1.1: the end of a request by its context also ends the connection, and the connection
-	// may be dead.
+	// A connection for each request, by HTTP/1.1, for the reason given at registerhttp.Transport.
 	transport := &http.Transport{
 		// The certificate is verified by VerifyConnection, against the authorities of the day.
 		TLSClientConfig: &tls.Config{
 			MinVersion: tls.VersionTLS12, InsecureSkipVerify: true,
 			VerifyConnection: func(c tls.ConnectionState) error { return a.verify(host, c) },
 		},
-		IdleConnTimeout:     idleTime,
-		MaxIdleConnsPerHost: 1,
+		DisableKeepAlives: true,
 	}
 	return &ConfigMap{
 		Server:    &url.URL{Scheme: "https", Host: net.JoinHostPort(host, port)},

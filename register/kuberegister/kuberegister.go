@@ -32,6 +32,7 @@ import (
 	"net/http"
 	"net/url"
 
+	"github.com/lockmesh/lockmesh/internal/registerhttp"
 	"github.com/lockmesh/lockmesh/register"
 )
 
@@ -49,7 +50,8 @@ type ConfigMap struct {
 	Server *url.URL
 	// Namespace and Name name the ConfigMap. Other data in the ConfigMap stays unchanged.
 	Namespace, Name string
-	// Client sends the requests; nil is http.DefaultClient.
+	// Client sends the requests; nil is a client like http.DefaultClient with a connection for each
+	// request. A client that keeps connections must notice dead ones: requests are minutes apart.
 	Client *http.Client
 	// Token returns the bearer token for a request; nil means that Client authenticates by itself.
 	// Tokens of service accounts change every hour or so, thus Token is called for each request.
@@ -197,7 +199,7 @@ func (c *ConfigMap) send(ctx context.Context, method, name string, body []byte) 
 	}
 	client := c.Client
 	if client == nil {
-		client = http.DefaultClient
+		client = registerhttp.Client()
 	}
 	resp, err := client.Do(req)
 	if err != nil {

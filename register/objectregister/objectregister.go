@@ -19,6 +19,7 @@ import (
 	"strings"
 
 	"github.com/lockmesh/lockmesh/fence/objectfence"
+	"github.com/lockmesh/lockmesh/internal/registerhttp"
 	"github.com/lockmesh/lockmesh/register"
 )
 
@@ -36,16 +37,23 @@ func New(store objectfence.Store, name string) *Object { return &Object{store, n
 
 // AtURL returns the register in the object of a URL, such as https://host/bucket/locks.json, behind
 // a server that supports strong ETags, If-Match and If-None-Match. The client sends the requests;
-// nil is http.DefaultClient.
+// nil is a client like http.DefaultClient with a connection for each request. A client that keeps
+// connections must notice dead ones: requests are minutes apart.
 func AtURL(text string, client *http.Client) (*Object, error) {
 	u, err := url.Parse(text)
 	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" || u.RawQuery != "" || strings.HasSuffix(u.Path, "/") || u.Path == "" {
 		return nil, fmt.Errorf("objectregister: %s is no URL of an object, such as https://host/bucket/locks.json, without a query", shown(u))
 	}
+	if strings.Contains(strings.ToLower(u.EscapedPath()), "%2f") {
+		return nil, fmt.Errorf("objectregister: %s has an escaped slash, which servers take for different objects: choose another name", shown(u))
+	}
+	if client == nil {
+		client = registerhttp.Client()
+	}
 	name := path.Base(u.Path)
 	base := *u
 	base.Path, base.RawPath = path.Dir(u.Path), ""
-	return New(&objectfence.HTTP{Base: &base, Client: client}, name), nil
+	return New(&objectfence.HTTP{Base: &base, Client: client, MaxBytes: maxBytes}, name), nil
 }
 
 // shown returns what an error may show of a URL, nil if there is none: no user, no query and no
@@ -60,6 +68,9 @@ func shown(u *url.URL) string {
 	}
 	return strconv.Quote(s.String())
 }
+
+// maxBytes bounds the object that is read: a record and the line with the token.
+const maxBytes = 2 * register.MaxRecord
 
 // token is the token of all writes: births have an order of their own, in the record.
 const token = 1

@@ -94,6 +94,22 @@ func TestAStorageThatIsDown(t *testing.T) {
 	}
 }
 
+// TestALargeObjectIsNotReadWhole : an object of 64 MiB under the name by mistake, for each process
+// and each renewal.
+func TestALargeObjectIsNotReadWhole(t *testing.T) {
+	store := serve(t, &bucket{})
+	r, err := objectregister.AtURL(store.Base.String()+"/locks.json", store.Client)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := store.Put(t.Context(), "locks.json", objectfence.Object{Data: make([]byte, 9<<10)}); err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := r.Load(t.Context()); err == nil || !strings.Contains(err.Error(), "the object has more than 8192 bytes") {
+		t.Error(err)
+	}
+}
+
 func TestTheObjectOfAURL(t *testing.T) {
 	store := serve(t, &bucket{})
 	text := store.Base.String() + "/locks/mesh%20one.json"

@@ -17,6 +17,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/lockmesh/lockmesh/internal/registerhttp"
 	"github.com/lockmesh/lockmesh/register"
 	"github.com/lockmesh/lockmesh/register/kuberegister"
 	"github.com/lockmesh/lockmesh/register/objectregister"
@@ -27,6 +28,9 @@ const inPod = "configmap:"
 
 // configMap is the path of a ConfigMap, behind the prefix of an API server or a proxy.
 var configMap = regexp.MustCompile(`^(.*)/api/v1/namespaces/([^/]+)/configmaps/([^/]+)$`)
+
+// isOfAPIServer matches the other paths of a namespace, which a storage of objects would hardly have.
+var isOfAPIServer = regexp.MustCompile(`/api/v1/namespaces/[^/]+/[a-z]+(/[^/]*)?$`)
 
 // Parse returns the register that a text names. Nothing is sent yet. The function token, if not
 // nil, returns the bearer token for each request to a URL; configmap:NAME needs none, since the pod
@@ -49,11 +53,14 @@ func Parse(text string, token func() (string, error)) (register.Register, error)
 	}
 	var client *http.Client
 	if token != nil {
-		client = &http.Client{Transport: &bearer{scheme: u.Scheme, host: u.Host, token: token}}
+		client = &http.Client{Transport: &bearer{scheme: u.Scheme, host: u.Host, token: token, next: registerhttp.Transport()}}
 	}
 	if m := configMap.FindStringSubmatch(u.Path); m != nil && u.RawQuery == "" {
 		server := url.URL{Scheme: u.Scheme, Host: u.Host, Path: m[1]}
 		return &kuberegister.ConfigMap{Server: &server, Namespace: m[2], Name: m[3], Client: client}, nil
+	}
+	if isOfAPIServer.MatchString(u.Path) {
+		return nil, fmt.Errorf("%s is the URL of an API server but of no ConfigMap: name it by https://SERVER/api/v1/namespaces/NAMESPACE/configmaps/NAME", shown(text))
 	}
 	at, err := objectregister.AtURL(text, client)
 	if err != nil {
@@ -91,6 +98,7 @@ func shown(text string) string {
 type bearer struct {
 	scheme, host string
 	token        func() (string, error)
+	next         http.RoundTripper
 }
 
 // RoundTrip sends a request.
@@ -106,5 +114,5 @@ func (b *bearer) RoundTrip(req *http.Request) (*http.Response, error) {
 		req = req.Clone(req.Context())
 		req.Header.Set("Authorization", "Bearer "+token)
 	}
-	return http.DefaultTransport.RoundTrip(req)
+	return b.next.RoundTrip(req)
 }

@@ -19,10 +19,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 // serve returns the URL of a server.
 func serve(t *testing.T, h http.Handler) string {
 	server := httptest.NewServer(h)
-	t.Cleanup(func() {
-		server.Close()
-		http.DefaultTransport.(*http.Transport).CloseIdleConnections()
-	})
+	t.Cleanup(server.Close)
 	return server.URL
 }
 
@@ -97,17 +94,21 @@ func TestARedirectToAnotherHostGetsNoToken(t *testing.T) {
 func TestErrorsSayWhatATextMayBe(t *testing.T) {
 	t.Setenv("KUBERNETES_SERVICE_HOST", "")
 	for text, want := range map[string]string{
-		"":                      `"" is no register: name a ConfigMap by configmap:NAME`,
-		"locks":                 "or an object by its URL, such as https://host/bucket/mesh.json",
-		"ftp://host/x":          "is no register",
-		"http:///x":             "is no register",
-		"%":                     "is no register",
-		"configmap:":            "configmap:: kuberegister: KUBERNETES_SERVICE_HOST",
-		"configmap:x":           "this process doesn't run in a pod",
-		"http://host":           "is no URL of an object",
-		"http://host/bucket/":   "is no URL of an object",
-		"http://u:pass@host/x":  "use a bearer token instead",
-		"http://host/x?key=val": "is no URL of an object",
+		"":                       `"" is no register: name a ConfigMap by configmap:NAME`,
+		"locks":                  "or an object by its URL, such as https://host/bucket/mesh.json",
+		"ftp://host/x":           "is no register",
+		"http:///x":              "is no register",
+		"%":                      "is no register",
+		"configmap:":             "configmap:: kuberegister: KUBERNETES_SERVICE_HOST",
+		"configmap:x":            "this process doesn't run in a pod",
+		"http://host":            "is no URL of an object",
+		"http://host/bucket/":    "is no URL of an object",
+		"http://u:pass@host/x":   "use a bearer token instead",
+		"http://host/x?key=val":  "is no URL of an object",
+		"http://host/a%2Fb.json": "has an escaped slash",
+		"https://host/api/v1/namespaces/ns/configmaps":      "but of no ConfigMap",
+		"https://host/api/v1/namespaces/ns/configmaps/":     "but of no ConfigMap",
+		"https://host/x/api/v1/namespaces/ns/secrets/locks": "but of no ConfigMap",
 	} {
 		_, err := Parse(text, nil)
 		if err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "pass@") {
