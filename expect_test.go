@@ -287,6 +287,18 @@ func TestALeavingVoterIsReplaced(t *testing.T) {
 	})
 }
 
+// TestTheOnlyProcessLeaves : a program on a laptop said at each end that other voters need it.
+func TestTheOnlyProcessLeaves(t *testing.T) {
+	inCountedBubble(t, func(t *testing.T, w *living) {
+		w.start("a", expect(1))
+		w.ready("a")
+		w.unlock(w.lock("a", "k"))
+		if err := w.nodes["a"].Leave(t.Context()); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
 // A voter that leaves stays for its replacement, however late, where the mesh would be lost without
 // the voter: another voter has crashed before, and an image may take long to load.
 func TestAVoterLeavesNoLostMeshBehind(t *testing.T) {
