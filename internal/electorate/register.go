@@ -100,7 +100,7 @@ func (m *Machine) Counts() vote.Instant {
 
 // term returns the term of the present mesh, or of the next.
 func (m *Machine) term() time.Duration {
-	if r := &m.register; r.known && !r.record.IsZero() && r.record.Term > 0 {
+	if r := &m.register; r.record.Term > 0 {
 		return r.record.Term
 	}
 	return m.cfg.RegisterTerm
@@ -330,7 +330,7 @@ func (m *Machine) registered(record vote.RegisterRecord) {
 	if m.state.Electorate.Version == 0 && m.isRegistered() {
 		m.adoptPledge()
 	}
-	if m.state.Electorate.Version > 0 && record.Lineage == m.state.Electorate.Lineage {
+	if record.Lineage == m.state.Electorate.Lineage {
 		was := r.counts
 		r.counts, r.warned = r.began.Fast.Add(record.Term), false
 		if was <= m.now.Fast {
@@ -356,7 +356,7 @@ func (m *Machine) registerTrouble() string {
 	switch {
 	case reason != "":
 	case m.isRecordMissing() && m.now.Slow.Sub(r.since) >= SettleAfter(m.maxTTL()): // a replica may be behind
-		return "the register has no record of this mesh, and " + names(m.state.Electorate.Deciding()) + " have one: give all processes the same register. Votes of this process don't count"
+		return "the register has no record of this mesh, and " + names(m.state.Electorate.Deciding()) + " must have one: give all processes the same register. Votes of this process don't count"
 	case r.refused != "" && m.now.Slow.Sub(r.refusedAt) < m.refusalLasts(): // afterwards another try is worthwhile
 		reason = r.refused
 	case r.calling && m.now.Slow.Sub(r.began.Slow) >= overdueAfter:
