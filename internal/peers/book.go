@@ -263,7 +263,7 @@ func (e *Entry) addrsOf(ctx context.Context, g *group) ([]netip.AddrPort, error)
 	if addrs, err = found(addrs, err, groupAddresses); err != nil {
 		return nil, err
 	}
-	bad := errors.Join(g.bad[:min(len(g.bad), badTold)]...)
+	bad := errors.Join(g.bad[:min(len(g.bad), errsTold)]...)
 	if text := fmt.Sprint(bad); bad == nil {
 		e.bad = ""
 	} else if text != e.bad {
@@ -272,6 +272,3 @@ func (e *Entry) addrsOf(ctx context.Context, g *group) ([]netip.AddrPort, error)
 	}
 	return addrs, nil
 }
-
-// badTold is how many wrong texts of an entry a log line names.
-const badTold = 8

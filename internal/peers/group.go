@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"slices"
 	"sync"
 )
 
@@ -30,8 +31,22 @@ func (g *group) add(s source, place string) {
 	}
 }
 
+const (
+	// textMost is the length of the longest address: a name of 253 bytes, a colon and a port. An
+	// address with brackets and a zone is shorter.
+	textMost = 300
+	// shownOfText is how much errors show of a longer text.
+	shownOfText = 60
+	// errsTold is how many errors of an entry are told. They go into log lines and the status.
+	errsTold = 8
+)
+
 // addText adds a text host:port; no other kind of entry is possible.
 func (g *group) addText(text, place string) {
+	if len(text) > textMost {
+		g.reject(place, fmt.Errorf("a text of %d bytes that begins with %q is no address", len(text), text[:shownOfText]))
+		return
+	}
 	s, problem := parse(text)
 	switch {
 	case problem != "":
@@ -84,5 +99,9 @@ func (g *group) lookUp(ctx context.Context, r Resolver) ([]netip.AddrPort, error
 		}
 		g.addrs = append(g.addrs, found[i]...)
 	}
-	return g.addrs, errors.Join(g.errs...)
+	told := slices.DeleteFunc(g.errs, func(err error) bool { return err == nil })
+	if more := len(told) - errsTold; more > 0 {
+		told = append(told[:errsTold], fmt.Errorf("and %d more errors", more))
+	}
+	return g.addrs, errors.Join(told...)
 }

@@ -484,6 +484,20 @@ func TestDiscover(t *testing.T) {
 	})
 }
 
+// TestManyLongTextsMakeAShortError : a function that returns the content of a wrong file, for
+// example. The error is part of the status, and goes into the log.
+func TestManyLongTextsMakeAShortError(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		texts := slices.Repeat([]string{strings.Repeat("y", 1<<20)}, 100)
+		f := open(func(context.Context) ([]string, error) { return texts, nil })
+		f.want(t)
+		text := strings.Join(f.Failing(), "; ")
+		if len(text) > 2000 || !strings.Contains(text, `a text of 1048576 bytes that begins with "yyyy`) || !strings.Contains(text, "and 92 more errors") {
+			t.Errorf("%d bytes: %.300s", len(text), text)
+		}
+	})
+}
+
 // A hanging file system holds no call up for longer than the limit of a look-up, and the file isn't
 // opened again meanwhile.
 func TestAFileOnAFileSystemThatHangs(t *testing.T) {
