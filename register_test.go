@@ -365,6 +365,11 @@ func TestARegisterThatCantBeUsed(t *testing.T) {
 				if s := w.nodes["a"].Status().Electorate; s.Version != 0 || !strings.Contains(s.Trouble, test.want) {
 					t.Errorf("%+v", s)
 				}
+				for _, on := range []string{"on=a", "on=b", "on=c"} {
+					if n := w.logs.count("level=WARN", "msg=\"the register ", on); n != 1 {
+						t.Errorf("%d lines about the register, %s: %q", n, on, w.logs.all("the register"))
+					}
+				}
 			})
 		})
 	}

@@ -27,6 +27,7 @@ const registerGrace = time.Second
 func (eng *Engine) callRegister() {
 	r := registrar{register: eng.cfg.Register}
 	failing := make(map[bool]bool) // the last call that stores, and the last that doesn't
+	user := ""                     // the other mesh that has the register; empty if none has
 	for {
 		select {
 		case call := <-eng.registerCalls:
@@ -41,6 +42,15 @@ func (eng *Engine) callRegister() {
 				eng.log.Warn("the register can't be used; will retry", "error", result.Failed)
 			case !is && was:
 				eng.log.Info("the register can be used again")
+			}
+			if !call.Store && result.Failed == "" {
+				was := user
+				if user = ""; !result.Record.IsOf(eng.cfg.Mesh) {
+					user = result.Record.Mesh
+				}
+				if user != "" && user != was {
+					eng.log.Warn("the register is in use by another mesh; give each mesh a register of its own", "mesh", eng.cfg.Mesh, "user", user)
+				}
 			}
 			eng.loop.box.post(true, func(now vote.Now) {
 				eng.loop.node.Registered(now, result)
