@@ -268,8 +268,9 @@ func (m *Mesh) end() { m.ends.Do(func() { close(m.ending) }) }
 // unreachable fellow voters. Leave ends such a node nevertheless, as soon as this is known, shortly
 // before ctx's deadline, or without a deadline after ten MaxTTL; the error is ErrVoter: the other
 // voters need the node for their majority until it is back with its directory, or until it is voted
-// out. A node that is no voter leaves at once. The only voter of a mesh with [Config.Expect] 1 leaves
-// without an error if there is no node on standby: the mesh ends, and the next process founds another.
+// out. A node that is no voter leaves at once. The only voter of a mesh with [Config.Expect] 1
+// leaves without an error if there is no node on standby: the mesh ends, and the next process
+// founds another.
 //
 // ErrNoQuorum or ctx's error says what is unconfirmed; the mesh is closed in any case. Further
 // calls wait for the first.

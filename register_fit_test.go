@@ -127,8 +127,8 @@ func (r *stopping) Store(ctx context.Context, record []byte, version string) err
 }
 
 // A rollout that changes the register stops: a process whose register has no record of the mesh
-// doesn't settle, and has no vote. Otherwise the first register would stand unchanged, and processes
-// that still use it could found another mesh beside the first.
+// doesn't settle, and has no vote. Otherwise the first register would stand unchanged, and
+// processes that still use it could found another mesh beside the first.
 func TestARolloutToAnotherRegisterStops(t *testing.T) {
 	inCountedBubble(t, func(t *testing.T, w *living) {
 		first, second := new(register.Memory), new(register.Memory)

@@ -56,8 +56,8 @@ func stopUntilContinued() {
 const dieTime = 10 * time.Second
 
 // dieOf ends this process by a signal; with echo, all processes of its group get the signal, as if
-// the terminal had sent it to this group. At a QUIT the runtime of Go would print all goroutines and
-// exit with 2. So the process exits as a shell reports a process ended by QUIT.
+// the terminal had sent it to this group. At a QUIT the runtime of Go would print all goroutines
+// and exit with 2. So the process exits as a shell reports a process ended by QUIT.
 func dieOf(sig syscall.Signal, echo bool) {
 	if sig == unix.SIGQUIT {
 		signal.Ignore(sig)

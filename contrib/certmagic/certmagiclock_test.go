@@ -232,8 +232,8 @@ func TestALostLockIsRenewedOnceItIsFree(t *testing.T) {
 	}
 }
 
-// TestALostLockIsUnlocked : certmagic keeps each lock whose Unlock returns an error, and unlocks the
-// lock again at the end of the process.
+// TestALostLockIsUnlocked : certmagic keeps each lock whose Unlock returns an error, and unlocks
+// the lock again at the end of the process.
 func TestALostLockIsUnlocked(t *testing.T) {
 	nodes := adaptertest.Start(t, "a")
 	lost := make(chan error, 1)

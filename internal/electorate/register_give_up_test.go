@@ -176,8 +176,8 @@ func TestOnlyARenewedRecordIsSaidToBeOfALivingMesh(t *testing.T) {
 	}
 }
 
-// TestAVoterWithAnotherRegisterWritesNothing : it finds no record of the mesh that it has joined, and
-// a record that it made would let a second mesh be founded.
+// TestAVoterWithAnotherRegisterWritesNothing : it finds no record of the mesh that it has joined,
+// and a record that it made would let a second mesh be founded.
 func TestAVoterWithAnotherRegisterWritesNothing(t *testing.T) {
 	l := registerLab(t, 3)
 	l.fresh("a b c")

@@ -5,8 +5,8 @@ import "net/http"
 
 // Transport returns a transport like http.DefaultTransport, as the program has set it, but with a
 // connection for each request, by HTTP/1.1. Requests of a register are minutes apart, and meanwhile
-// a firewall may forget a connection, or the server's machine may die, without notice. Requests over
-// such a connection would fail until TCP gives up, which takes up to a quarter of an hour, and
+// a firewall may forget a connection, or the server's machine may die, without notice. Requests
+// over such a connection would fail until TCP gives up, which takes up to a quarter of an hour, and
 // voters would lose their votes at the end of a term. If the program has replaced
 // http.DefaultTransport by another type, Transport returns the replacement.
 func Transport() http.RoundTripper {

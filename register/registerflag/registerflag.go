@@ -29,7 +29,8 @@ const inPod = "configmap:"
 // configMap is the path of a ConfigMap, behind the prefix of an API server or a proxy.
 var configMap = regexp.MustCompile(`^(.*)/api/v1/namespaces/([^/]+)/configmaps/([^/]+)$`)
 
-// isOfAPIServer matches the other paths of a namespace, which a storage of objects would hardly have.
+// isOfAPIServer matches the other paths of a namespace, which a storage of objects would hardly
+// have.
 var isOfAPIServer = regexp.MustCompile(`/api/v1/namespaces/[^/]+/[a-z]+(/[^/]*)?$`)
 
 // Parse returns the register that a text names. Nothing is sent yet. The function token, if not
