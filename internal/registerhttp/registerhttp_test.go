@@ -10,6 +10,7 @@ import (
 	"net/http/httptest"
 	"sync"
 	"testing"
+	"time"
 
 	"go.uber.org/goleak"
 
@@ -31,6 +32,7 @@ type forwarder struct {
 type forwarded struct {
 	client, server net.Conn
 	cut            bool
+	ended          chan struct{} // closed once the client has ended the connection
 }
 
 func forward(t *testing.T, to string) *forwarder {
@@ -64,11 +66,14 @@ func (f *forwarder) accept() {
 			client.Close()
 			return
 		}
-		c := &forwarded{client: client, server: server}
+		c := &forwarded{client: client, server: server, ended: make(chan struct{})}
 		f.mu.Lock()
 		f.conns = append(f.conns, c)
 		f.mu.Unlock()
-		f.done.Go(func() { f.copy(c, server, client) })
+		f.done.Go(func() {
+			f.copy(c, server, client)
+			close(c.ended)
+		})
 		f.done.Go(func() { f.copy(c, client, server) })
 	}
 }
@@ -91,6 +96,19 @@ func (f *forwarder) copy(c *forwarded, to, from net.Conn) {
 		if _, err := to.Write(buf[:n]); err != nil {
 			return
 		}
+	}
+}
+
+// awaitEnd waits until the client has ended the first connection.
+func (f *forwarder) awaitEnd(t *testing.T) {
+	t.Helper()
+	f.mu.Lock()
+	first := f.conns[0]
+	f.mu.Unlock()
+	select {
+	case <-first.ended:
+	case <-time.After(10 * time.Second):
+		t.Fatal("the client keeps its connection")
 	}
 }
 
@@ -126,6 +144,9 @@ func TestAConnectionThatDiedWithoutNotice(t *testing.T) {
 			url := "https://" + f.Addr().String()
 			if err := get(t.Context(), test.client, url); err != nil {
 				t.Fatal(err)
+			}
+			if test.want {
+				f.awaitEnd(t) // the connection's last bytes are no request
 			}
 			f.cut()
 			ctx, cancel := context.WithCancel(t.Context())
