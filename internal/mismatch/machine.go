@@ -468,9 +468,10 @@ func (m *Machine) otherKeys() []string {
 	return keys
 }
 
-// clash decides which of two counting configurations goes on: the configuration with more voters on
-// its list; of two equally long lists, the configuration that has counted for longer; of two
-// equally old, the configuration with the lesser text. Both sides know all three criteria.
+// clash decides which of two counting configurations goes on: the configuration with more founders
+// (the voters on its list, or Expect); of two with as many, the configuration that has counted for
+// longer; of two equally old, the configuration with the lesser text. Both sides know all three
+// criteria.
 func (m *Machine) clash(now vote.Now, p *peer) {
 	t := m.tally(p.key, m.others[p.key], m.byTerms()[p.key])
 	if !t.mayDecide() {
@@ -483,7 +484,7 @@ func (m *Machine) clash(now vote.Now, p *peer) {
 			theirs = min(theirs, q.at-vote.Instant(q.sighting.Counted))
 		}
 	}
-	less := cmp.Compare(len(m.terms.Voters), len(t.terms.Voters))
+	less := cmp.Compare(m.terms.Founders(), t.terms.Founders())
 	if less == 0 {
 		less = byAge(m.since, theirs)
 	}

@@ -190,25 +190,41 @@ func TestKindsThatDifferAreConfigurationsThatDiffer(t *testing.T) {
 }
 
 // Both sides of a meeting decide alike.
+// byCount returns the terms of a mesh that is born by count.
+func byCount(expect int) vote.Terms {
+	return vote.Terms{MaxTTL: maxTTL, Dynamic: true, Birth: vote.Birth{Expect: expect, MinVoters: vote.MinVoters(expect)}}
+}
+
 func TestWhoGivesWay(t *testing.T) {
 	for _, c := range []struct {
-		name, ours, theirs string
-		age                time.Duration // for how long they have counted; we have for an hour
-		gives              bool
+		name         string
+		ours, theirs vote.Terms
+		age          time.Duration // for how long they have counted; we have for an hour
+		gives        bool
 	}{
-		{"the shorter list", "a b c", "d e f g h", time.Minute, true},
-		{"the longer list", "a b c", "d", 2 * time.Hour, false},
-		{"the younger", "a b c", "d e f", 2 * time.Hour, true},
-		{"the older", "a b c", "d e f", time.Minute, false},
-		{"of equals the later text", "a b c", "b e f", time.Hour, false},
-		{"of equals the earlier text", "a c d", "a b c", time.Hour, true},
+		{"the shorter list", list("a b c"), list("d e f g h"), time.Minute, true},
+		{"the longer list", list("a b c"), list("d"), 2 * time.Hour, false},
+		{"the younger", list("a b c"), list("d e f"), 2 * time.Hour, true},
+		{"the older", list("a b c"), list("d e f"), time.Minute, false},
+		{"of equals the later text", list("a b c"), list("b e f"), time.Hour, false},
+		{"of equals the earlier text", list("a c d"), list("a b c"), time.Hour, true},
+		{"the larger Expect beside a list", byCount(3), list("d"), 2 * time.Hour, false},
+		{"the shorter list beside an Expect", list("a"), byCount(3), time.Minute, true},
+		{"the longer list beside an Expect", list("a b c d e"), byCount(3), 2 * time.Hour, false},
+		{"the smaller Expect", byCount(1), byCount(3), time.Minute, true},
+		{"the larger Expect", byCount(3), byCount(1), 2 * time.Hour, false},
+		{"the younger of a list and an Expect", list("a b c"), byCount(3), 2 * time.Hour, true},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			w := start(t, "a", c.ours)
+			w := start(t, "a", "a b c")
+			w.m = New(w.m.self, c.ours, w.at())
 			w.m.Counts(w.at())
 			w.pass(time.Hour)
-			there := strings.Fields(c.theirs)
-			w.sees(there[len(there)-1], c.theirs, counts, c.age)
+			voter := "x"
+			if there := c.theirs.Voters; len(there) > 0 {
+				voter = string(there[len(there)-1])
+			}
+			w.seesTerms(voter, c.theirs, counts, c.age)
 			if gave := w.m.Phase() == PhaseGaveWay; gave != c.gives {
 				t.Errorf("gave way: %v", gave)
 			}
