@@ -189,12 +189,12 @@ func TestKindsThatDifferAreConfigurationsThatDiffer(t *testing.T) {
 	w.want(PhaseSettling)
 }
 
-// Both sides of a meeting decide alike.
 // byCount returns the terms of a mesh that is born by count.
 func byCount(expect int) vote.Terms {
 	return vote.Terms{MaxTTL: maxTTL, Dynamic: true, Birth: vote.Birth{Expect: expect, MinVoters: vote.MinVoters(expect)}}
 }
 
+// Both sides of a meeting decide alike.
 func TestWhoGivesWay(t *testing.T) {
 	for _, c := range []struct {
 		name         string
