@@ -185,9 +185,10 @@ type Config struct {
 	// grants locks at once.
 	Expect int
 
-	// MinVoters is the number of voters below which the electorate never shrinks, with Expect only,
+	// MinVoters is the number of voters below which the electorate doesn't shrink, with Expect only,
 	// and the same on all nodes. A larger value allows for more processes at once; see Expect. At
-	// most Expect. Default 3, or Expect if that is smaller.
+	// most Expect. Default 3, or Expect if that is smaller. While a process started again under its
+	// Name takes the place of its predecessor, there is a voter less, if MinVoters is odd.
 	MinVoters int
 
 	// Register, if not nil, makes the promise of Expect hold for any number of processes: it is a

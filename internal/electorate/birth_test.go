@@ -236,10 +236,10 @@ func TestNoElectorateIsSmallerThanTheLeast(t *testing.T) {
 	l.pass(20 * maxTTL)
 	l.want("a b", "1: a, b, c")
 
-	// A voter accepts no smaller electorate from any proposer either.
+	// A voter accepts no electorate with smaller majorities from any proposer either.
 	u := l.units["a"]
 	e := *u.m.Known()
-	small := vote.Electorate{Version: e.Version + 1, Lineage: e.Lineage, Voters: e.Voters[:2], Old: e.Voters, Most: e.Most, MaxTTL: e.MaxTTL, OldMaxTTL: e.MaxTTL}
+	small := vote.Electorate{Version: e.Version + 1, Lineage: e.Lineage, Voters: e.Voters[:1], Old: e.Voters, Most: e.Most, MaxTTL: e.MaxTTL, OldMaxTTL: e.MaxTTL}
 	u.m.Receive(l.now, vote.LocalConn, u.self, &vote.Message{Kind: vote.KindAccept, Version: small.Version, Consensus: &vote.Consensus{Ballot: vote.Ballot{Counter: 9, By: 1}, Electorate: small}})
 	if u.m.state.Accepted.Counter == 9 {
 		t.Error("it was accepted")

@@ -233,7 +233,7 @@ func (m *Machine) decisionOn(v vote.Elector) (decision, string) {
 		// own, right after this change. A new directory that can't vote doesn't cost the seat.
 		reason := "its state directory was replaced"
 		if m.byCount() {
-			reason = "it is another process of its name"
+			reason = isNamesake
 		}
 		if m.standby(o) {
 			return parts, reason
@@ -256,6 +256,10 @@ func (m *Machine) decisionOn(v vote.Elector) (decision, string) {
 	}
 	return stays, ""
 }
+
+// isNamesake is why a voter of a mesh that is born by count gives its seat up to the process that
+// was started under its name.
+const isNamesake = "it is another process of its name"
 
 // standby reports whether a node may be voted in.
 func (m *Machine) standby(o *other) bool {

@@ -78,3 +78,7 @@ func (m *Machine) minimum() int {
 	}
 	return m.cfg.MinVoters
 }
+
+// isLargeEnough reports whether a majority of so many voters is as large as one of the configured
+// minimum: the promise of a mesh that is born by count rests on the size of the majorities.
+func (m *Machine) isLargeEnough(voters int) bool { return voters/2 >= m.cfg.MinVoters/2 }

@@ -15,7 +15,7 @@ type Config struct {
 	// Expect is the number of founders of a mesh that is born by count, without names and
 	// directories: see birth.go. Zero: the mesh is founded by Founders.
 	Expect    int
-	MinVoters int // of a mesh born by count: the electorate never has fewer voters; zero: vote.MinVoters
+	MinVoters int // of a mesh born by count: no electorate has a smaller majority than so many voters; zero: vote.MinVoters
 	// RegisterTerm is set if the mesh is born by count with a register: the term of its record, if
 	// this process founds the mesh. See register.go.
 	RegisterTerm time.Duration

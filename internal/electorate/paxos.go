@@ -101,7 +101,7 @@ func (m *Machine) accept(conn vote.Conn, msg *vote.Message) {
 	a, e := msg.Consensus.Ballot, &msg.Consensus.Electorate
 	m.number = max(m.number, a.Counter)
 	if !m.votesOn(conn, msg.Version) || e.Version != msg.Version ||
-		CheckSuccessor(&m.state.Electorate, e) != nil || len(e.Voters) < m.cfg.MinVoters {
+		CheckSuccessor(&m.state.Electorate, e) != nil || !m.isLargeEnough(len(e.Voters)) {
 		return
 	}
 	answer := vote.Message{Kind: vote.KindAccepted, Version: msg.Version, Consensus: &vote.Consensus{Ballot: a, Promised: m.state.Promised, Dir: m.state.Dir}}

@@ -13,6 +13,9 @@ func (m *Machine) Unsettled(now vote.Now) string {
 	if e.Joint() {
 		return "the electorate is being changed"
 	}
+	if m.byCount() && len(e.Voters) > 0 && len(e.Voters) < m.cfg.MinVoters {
+		return "the electorate has fewer voters than MinVoters until another process is voted in" // withoutNamesake
+	}
 	for _, o := range m.sorted() {
 		ends := o.report.leaving && m.recent(o)
 		switch {

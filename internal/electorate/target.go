@@ -91,7 +91,7 @@ func (m *Machine) target() (target []vote.Elector, reason string) {
 	}
 	size, kept := seats(len(e.Voters), len(stay), len(in), len(r.absent), m.leastVoters(), most)
 	if size == 0 || size+kept == 1 && len(e.Voters) > 1 || size+kept < m.leastVoters() {
-		return nil, ""
+		return m.withoutNamesake(&r)
 	}
 	var reasons []string
 	for i, v := range e.Voters {
@@ -122,12 +122,33 @@ func (m *Machine) target() (target []vote.Elector, reason string) {
 	return stay, strings.Join(reasons, ", ")
 }
 
+// withoutNamesake returns the voters without one that was restarted under its name, though they are
+// fewer than the minimum then; nil if there is no such voter. Names are unique in a joint
+// electorate, so the new process can be voted in only afterwards. The voter's earlier process is
+// gone, and the other voters need as many votes as before.
+func (m *Machine) withoutNamesake(r *roll) (target []vote.Elector, reason string) {
+	e := &m.state.Electorate
+	if fewer := len(e.Voters) - 1; !m.byCount() || fewer < 2 || !m.isLargeEnough(fewer) {
+		return nil, ""
+	}
+	for i, v := range e.Voters {
+		if r.reasons[i] != isNamesake || !slices.Contains(r.parting, v) {
+			continue
+		}
+		target = slices.Delete(slices.Clone(e.Voters), i, i+1)
+		if majority(target, m.healthy) {
+			return target, fmt.Sprintf("%s out (%s)", v.Name, isNamesake)
+		}
+	}
+	return nil, ""
+}
+
 // leastVoters returns the least number of voters of the next electorate; zero without a minimum.
 func (m *Machine) leastVoters() int { return min(m.minimum(), len(m.state.Electorate.Voters)) }
 
 // isEnough reports whether so many staying voters, and nodes on standby, make an electorate without
-// leaving voters. A mesh born by count never has fewer voters than its minimum, and most of the
-// next voters have been voters before: see [seats].
+// leaving voters. A mesh born by count has as many voters as its minimum, and most of the next
+// voters have been voters before: see [seats].
 func (m *Machine) isEnough(stay, in int) bool {
 	if m.byCount() {
 		return min(stay+in, 2*stay-1) >= m.leastVoters()

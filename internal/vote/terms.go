@@ -23,7 +23,7 @@ func (t *Terms) Founders() int { return max(len(t.Voters), t.Birth.Expect) }
 // Birth is the part of the terms of a mesh that is born by count; zero for other meshes.
 type Birth struct {
 	Expect    int  // how many processes found the mesh
-	MinVoters int  // the electorate never has fewer voters
+	MinVoters int  // the least number of voters, by the size of its majority
 	Register  bool // a register says which mesh may act
 }
 
