@@ -109,7 +109,7 @@ const heldAdvice = "wait longer with -w TIME; lockmesh ls shows the holders"
 
 // advices take the place of advice that names parts of HTTP requests.
 var advices = map[string]string{
-	"held":         "wait with -w TIME, or without -n; lockmesh inspect shows the holders",
+	"held":         "wait longer with -w TIME, or without -n and -w; lockmesh inspect shows the holders",
 	"timeout":      "a longer --timeout waits longer; lockmesh status shows the voters",
 	"canceled":     "try again",
 	"request":      "lockmesh -h lists the flags",

@@ -1,8 +1,9 @@
 #compdef lockmesh
 # Completion of lockmesh for zsh: lockmesh completion zsh > "${fpath[1]}/_lockmesh"
 _lockmesh() {
-  local i=${words[(I)--]}
-  if ((i > 1 && i < CURRENT)); then # behind -- is a command with words of its own
+  local i=${words[(i)--]}
+  # Behind the first -- of run and lead is a command with words of its own.
+  if ((i > 1 && i < CURRENT)) && ((${words[1,i][(Ie)run]} || ${words[1,i][(Ie)lead]})); then
     shift $i words
     ((CURRENT -= i))
     _normal
@@ -10,7 +11,12 @@ _lockmesh() {
   fi
   local -a found
   found=("${(@f)$(lockmesh internal-complete -- "${(@)words[2,CURRENT]}" 2>/dev/null)}")
-  compadd -- ${(@)found:#}
+  found=("${(@)found:#}")
+  if ((${#found})); then
+    compadd -a -- found
+  else
+    _files # of a flag, such as --socket
+  fi
 }
 if [[ ${funcstack[1]} == _lockmesh ]]; then
   _lockmesh "$@"
