@@ -47,8 +47,9 @@ type Holder struct {
 	// key.
 	Unsure bool
 	// Left is how long the lease's voters would still wait if they heard nothing more from its
-	// node. For a lease [WithoutRenewal], Left is the time to the lease's end, and too much by no
-	// more than the time for which the slowest message about the lease was on its way to a voter.
+	// node. For a lease [WithoutRenewal], Left is the time to the lease's end, though the voters
+	// may wait for less if its node ends before; and too much by no more than the time for which
+	// the slowest message about the lease was on its way to a voter.
 	Left time.Duration
 }
 

@@ -57,6 +57,9 @@ export class Keys {
       $("table").hidden = true;
       $("none").hidden = false;
       fill($("none"), "Asking the voters …");
+    } else {
+      this.outdate(true); // the leases may have ended while the page was not connected
+      setText($("keys-error"), `Asking the voters … ${this.age()}`);
     }
     this.looks.begin(signal);
   }
@@ -90,6 +93,7 @@ export class Keys {
       this.next = page.next;
       this.readAt = Date.now();
       setText($("keys-error"), "");
+      this.outdate(false);
       this.draw();
       this.turning = false;
     } catch (e) {
@@ -100,8 +104,19 @@ export class Keys {
     }
   }
 
+  // outdate says whether the table is of an earlier time. Its times stand still then.
+  outdate(is) {
+    this.outdated = is;
+    $("table").classList.toggle("old", is);
+  }
+
+  age() {
+    return `The table is from ${clock(this.readAt)}.`;
+  }
+
   complain(e) {
-    const old = this.readAt ? ` The table is from ${clock(this.readAt)}.` : "";
+    const old = this.readAt ? ` ${this.age()}` : "";
+    this.outdate(true);
     const why =
       e.code === "no_quorum"
         ? "Who holds which key isn't known now, since too few voters count."
@@ -215,6 +230,7 @@ export class Keys {
   }
 
   tick() {
+    if (this.outdated) return;
     for (const row of $("rows").children) this.times(row);
   }
 }

@@ -20,8 +20,8 @@ type lsVerb struct {
 
 // Help implements [kong.HelpProvider].
 func (*lsVerb) Help() string {
-	return `A line for each holder of each key in use: since when the key is held, for how long the voters would
-wait if they heard nothing more, and the holder's value. With -o json a line has a key, as
+	return `A line for each holder of each key in use: since when the key is held, for how long at most the voters
+would wait if they heard nothing more, and the holder's value. With -o json a line has a key, as
 GET /v1/locks/{key} answers.
 
 Examples:

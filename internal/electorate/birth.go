@@ -337,7 +337,8 @@ func (m *Machine) birthText() string {
 	case m.recent(o):
 		return fmt.Sprintf("%s knows an electorate: waits until a majority of it is back, or %s gives it up after %v without a majority", o.name, o.name, AbandonAfter(m.maxTTL()))
 	default:
-		return "waits for an answer of " + string(o.name) + ", which is alive and may know of an electorate"
+		return fmt.Sprintf("waits for an answer of %s, which gossip sees alive, and which may know of an electorate. If this lasts, packets (UDP) reach %s "+
+			"and connections (TCP) don't: open its port for both, or end %s", o.name, o.name, o.name)
 	}
 	if text := m.registerText(); text != "" {
 		return text

@@ -81,6 +81,7 @@ func TestVotersComeAndGo(t *testing.T) {
 		"#keys-error",
 		"Who holds which key isn't known now, since too few voters count. The table is from",
 	)
+	b.until("the table is marked as old", `document.querySelector("#table.old") !== null`)
 }
 
 // TestAKeyIsTakenOver : the row changes hands in place, and keeps the focus.

@@ -72,7 +72,8 @@ func TestTheSuiteOfRedsync(t *testing.T) {
 	if out, err := exec.Command("go", "mod", "edit", "-dropreplace", "github.com/stvp/tempredis", filepath.Join(dir, "go.mod")).CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
-	replace(t, filepath.Join(dir, "redsync_test.go"), "rueidislib.ClientOption{", "rueidislib.ClientOption{DisableCache: true,")
+	replace(t, filepath.Join(dir, "redsync_test.go"), "rueidislib.ClientOption{", "rueidislib.ClientOption{DisableCache: true,",
+		"51200", "14200") // below the ports of outgoing connections, of which another process may have one
 	suite(t, dir, []string{"PATH=" + bin + string(os.PathListSeparator) + os.Getenv("PATH")}, ".")
 }
 

@@ -13,7 +13,7 @@ var helpText = []string{
 	"",
 	"least time left  of the node's leases; falls while leases aren't renewed",
 	"HELD             since the key's oldest lease was granted",
-	"LEFT             how long voters wait if they hear no more from the holder",
+	"LEFT             how long voters wait, at most, once the holder is silent",
 	"WAITING          requests that wait for the key; LONGEST of these waits",
 	"GRANTS           leases that this process has seen to be granted",
 	"(kept)           no node holds the key, and none gets it while LEFT lasts",
