@@ -111,3 +111,38 @@ func TestTheNamesInPagesExist(t *testing.T) {
 		t.Errorf("only %d names were looked up", names)
 	}
 }
+
+// TestTheGlossaryIsInOrder : a reader looks a term up by the alphabet.
+func TestTheGlossaryIsInOrder(t *testing.T) {
+	last := ""
+	for line := range strings.Lines(page(t, "docs/glossary.md")) {
+		if !strings.HasPrefix(line, "| ") || strings.HasPrefix(line, "| term ") {
+			continue
+		}
+		term := strings.ToLower(strings.TrimSpace(strings.Split(line, "|")[1]))
+		if term < last {
+			t.Errorf("%q stands behind %q", term, last)
+		}
+		last = term
+	}
+	if last == "" {
+		t.Error("the glossary has no terms")
+	}
+}
+
+// TestTheIndexHasEachDecision : docs/adr/README.md links all records, and in order.
+func TestTheIndexHasEachDecision(t *testing.T) {
+	records, err := filepath.Glob(filepath.Join("docs", "adr", "[0-9]*.md"))
+	if err != nil || len(records) == 0 {
+		t.Fatal(err, len(records))
+	}
+	index := page(t, filepath.Join("docs", "adr", "README.md"))
+	for _, record := range records {
+		_, rest, found := strings.Cut(index, "]("+filepath.Base(record)+") |")
+		if !found {
+			t.Errorf("%s isn't in the index, or stands before an earlier decision", record)
+			continue
+		}
+		index = rest
+	}
+}

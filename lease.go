@@ -158,11 +158,11 @@ func (l *Lease) end() bool {
 // release; a waiter on another node may get the key before.
 //
 // The lease is over at once, whatever Unlock returns, and Unlock never hangs. If ctx ends first, or
-// has ended before the call, the release is sent nevertheless, and the error wraps ctx's error; it
-// is ErrNoQuorum, too, if Unlock has waited for the voters in vain. If too few voters confirm
-// within the TTL, the error is ErrNoQuorum; by then the lease has lapsed at the other voters. If
-// the lease was lost before, the error is ErrLost; after Close, the error is ErrClosed. If Unlock
-// was called before, or Leave has released the lease, the error is ErrReleased.
+// has ended before the call, the release is sent nevertheless, and the error wraps ctx's error, and
+// also ErrNoQuorum if the voters haven't answered by then. If too few voters confirm within the
+// TTL, the error is ErrNoQuorum; by then the lease has lapsed at the other voters. If the lease was
+// lost before, the error is ErrLost; after Close, the error is ErrClosed. If Unlock was called
+// before, or Leave has released the lease, the error is ErrReleased.
 //
 // ctx may be the lease's own context or a derived context, as in a function without another
 // context. That context ends with the lease, but Unlock continues to wait, until ctx's deadline if

@@ -32,8 +32,8 @@ func (m *Mesh) TryRLock(ctx context.Context, key string, opts ...Option) (*Lease
 }
 
 // Downgrade turns an exclusive lease into a shared lease, without a moment in which the key isn't
-// held: waiting readers come in beside the lease. The lease continues with its token. A shared
-// lease stays shared.
+// held: the voters then grant the key to waiting readers as well. The lease continues with its
+// token. A shared lease stays shared.
 //
 // Errors: the error of Err if the lease has ended; ErrOption for a permit, which has no modes;
 // ErrClosed after Close; or ctx's, after which the lease may be in either mode.

@@ -123,11 +123,11 @@ func (k *key) firstWriter() (first *entry) {
 	return first
 }
 
-// notifyTaken tells waiting TryLocks which lease keeps them from the key, and tells them again when
-// the lease is replaced: by a newer lease, or by the newest lease left of several leases that share
-// the key. Other voters may have reported only the newly reported lease, and reports of different
-// leases don't add up. (Found with stale delivery.) notifyTaken reports whether a
-// TryLock was told for the first time, and so no longer blocks the queue.
+// notifyTaken sends each waiting TryLock the lease that blocks it, and sends again when another
+// lease blocks it: a newer lease, or the newest lease left of several leases that share the key.
+// Other voters may have reported only the newly reported lease, and reports of different leases
+// don't add up. notifyTaken reports whether a TryLock was notified for the first time, and so no
+// longer blocks the queue.
 //
 // It looks at all TryLocks of the key, so it is called where the leases of the key have changed.
 // See notifyWaiting for a request that has come to wait.

@@ -10,8 +10,8 @@ import (
 // admit reports whether the new incarnation may go on, and whether only as a candidate, until the
 // other incarnation has failed to answer a probe.
 //
-// Gossip isn't asked: after a kill -9 gossip takes seconds to notice the crash, while the same name
-// comes back in milliseconds.
+// The voter doesn't ask gossip: gossip needs seconds to notice a kill -9, and the same name comes
+// back in milliseconds.
 func (v *Voter) admit(conn vote.Conn, from vote.SessionID, stream vote.Stream) (candidate, ok bool) {
 	if from.Node == v.cfg.Self.Node && from != v.cfg.Self {
 		// Another process uses this node's name. A probe is unnecessary: this process is alive.

@@ -71,7 +71,7 @@ type Voter struct {
 // whether a rare path was reached.
 type Counters struct {
 	Promises, Inquiries, Yields, ProposalTimeouts, Confirms, Expired, Restated, Refused, Superseded, LastResort, Distrusted uint64
-	// Voided counts extensions, and Unheard counts votes, not received by their owners.
+	// Voided counts extensions, and Unreceived counts votes, not received by their owners.
 	Voided, Unreceived uint64
 }
 

@@ -12,9 +12,10 @@ import (
 // A node hands an exclusive lease off among its own callers without a message to the voters, so no
 // watch would be notified of these leases. A holder that knows of a request waiting at some voter
 // doesn't hand off, and sends each request to the voters. A watched key is treated as a key for
-// which such a request waits: the promise says so, and the holder is told when a key begins to be
-// watched. Holders of keys with a prefix aren't searched for when the prefix begins to be watched:
-// each lease is handed off until its token block is used up, at most 31 times.
+// which such a request waits: the promise says so, and the voter notifies the holder when a watch
+// of the key begins. When a watch of a prefix begins, the voter doesn't look for the holders of
+// keys with this prefix: each lease is handed off until its token block is used up, at most 31
+// times.
 
 // watched records which keys and prefixes are watched. A watch is noted each time it asks and each
 // time it is answered, and counts as watching for a maximum TTL after that: a round trip passes

@@ -33,7 +33,7 @@ const (
 	// EventValidity : the leases of the group end at Until of the fast clock unless another
 	// EventValidity comes. Group, Until.
 	EventValidity
-	// EventContended : another request waits for the lease's key. Number. Urge is set for a revoke
+	// EventContended : another request waits for the lease's key. Number. Revoke is set for a revoke
 	// request to the holder: Who, Text.
 	EventContended
 	// EventEvicted : another node demands the end of the lease. Number, Who, Text.
@@ -43,9 +43,10 @@ const (
 	EventExtended
 	// EventNoted : a majority has the value. Number, Version.
 	EventNoted
-	// EventQueryDone : a query is over. Nonce; Shown, or Wait if no majority has answered in time.
+	// EventQueryDone : a query is over. Nonce; Result, or Wait if no majority has answered in time.
 	EventQueryDone
-	// EventNews : news about the watched keys, as seen by one voter. Nonce, Place, Gap, Sights.
+	// EventNews : news about the watched keys, as seen by one voter. Nonce, Place, Gap, Views,
+	// AsOf.
 	EventNews
 	// EventPassed : a majority has passed on a revoke request. Nonce, Count of holders; or Wait.
 	EventPassed

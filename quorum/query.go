@@ -79,7 +79,8 @@ func (q *Requester) Inspect(now vote.Now, key vote.Key) uint64 {
 }
 
 // Page does the same as Inspect for about as many keys as most, with the given prefix and with
-// names after a given key. Shown.Cut is set if there are more keys; they come after Shown.Last.
+// names after a given key. QueryResult.Truncated is set if there are more keys; they come after
+// QueryResult.Last.
 func (q *Requester) Page(now vote.Now, prefix, after vote.Key, most int) uint64 {
 	ask := vote.Message{Kind: vote.KindQuery, Spec: vote.Spec{Key: prefix}, Prefix: true, Value: []byte(after), Count: uint64(most)}
 	return q.addQuery(now, EventQueryDone, ask, &inspection{pause: inspectPause})

@@ -169,7 +169,7 @@ func (q *Requester) receiveOrdered(p *peer, m *vote.Message) {
 func (q *Requester) receiveRefusal(p *peer, reason vote.Reason) {
 	if reason == vote.ReasonNotVoter && q.cfg.Dynamic {
 		// The voter doesn't know yet of its own vote, or knows a newer electorate; either way
-		// electorates are being exchanged. See Requester.Goes.
+		// electorates are being exchanged. See Requester.AckEpoch.
 		p.forgetSync()
 		p.answered, p.refreshAt, p.notVoterYet, p.lastReceived = false, vote.Never, true, q.now.Fast
 		q.evaluatePending()

@@ -11,7 +11,7 @@ import (
 // receivers can rely on the form of an electorate; whether an electorate may succeed another is not
 // for the codec to decide.
 
-// checkElecting applies the receiver's limits to an outgoing Electing.
+// checkElecting applies the receiver's limits to an outgoing Consensus.
 func checkElecting(e *vote.Consensus) error {
 	if e == nil {
 		return fmt.Errorf("%w: the fields about the electorate are missing", ErrMalformed)

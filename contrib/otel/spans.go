@@ -35,8 +35,8 @@ type Spans struct {
 	tracer trace.Tracer
 }
 
-// NewSpans returns the spans of a node that is yet to join. [Spans.Observer] belongs into the
-// node's configuration.
+// NewSpans returns the spans of a node that is yet to join. Set [Spans.Observer] as
+// Observer in the node's configuration.
 //
 // The attempt to take a lock is a span from the call to its outcome, named by the call, such as
 // "lockmesh lock" or "lockmesh trylock" ([lockmesh.LockAsked].Op). The parent is the span of the

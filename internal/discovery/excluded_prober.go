@@ -63,13 +63,13 @@ func (p *excludedProber) noteSighting(who *vote.Sighting) {
 // remove records that the node at an address is no stranger any more.
 func (p *excludedProber) remove(addr string) { p.locked(func(s *strangers) { s.remove(addr) }) }
 
-// run probes the nodes known to be kept apart, until ctx ends. A new round begins every probeEvery,
-// or later if a round takes longer.
+// run probes the excluded nodes, until ctx ends. A new round begins every probeEvery, or later if a
+// round takes longer.
 //
-// These probes do not wait for a dial slot (takeTurn). Package mismatch lets a voter count beside
-// another configuration if that configuration is known to have had no majority for a few times
-// probeEvery. Dials of other meshes in this process, to addresses that do not answer, must not
-// delay these probes. Few nodes are kept apart, and probesAtOnce bounds their probes.
+// The probes do not wait for a dial slot (takeTurn). Package mismatch lets this voter count only
+// after a few rounds have shown that the other configuration has no majority, so dials of other
+// meshes in this process, to addresses that do not answer, must not delay the probes. Few nodes are
+// excluded, and probesAtOnce bounds their probes.
 func (p *excludedProber) run(ctx context.Context) {
 	for ctx.Err() == nil {
 		began := p.f.cfg.Clocks.Now().Slow

@@ -36,11 +36,11 @@ type input struct {
 //
 // The mailbox has two lanes. Urgent inputs overtake the others; within a lane the order is kept.
 //
-// The mailbox also records the ownership of the loop: the right to run the
-// loop. A goroutine that puts an input into the mailbox of an idle loop becomes the owner and
-// processes its own call or messages, since waking another goroutine takes longer than the work.
-// While the loop has an owner, other goroutines only leave their inputs, and the owner finds them
-// before it gives up ownership. So under load a single owner processes the inputs of many.
+// The mailbox also records which goroutine owns the loop, and so may run the loop. A goroutine that
+// puts an input into the mailbox of an idle loop becomes the owner and processes its own call or
+// messages, since waking another goroutine takes longer than the work. While the loop has an owner,
+// other goroutines only leave their inputs, and the owner finds them before it gives up ownership.
+// So under load a single owner processes the inputs of many.
 type mailbox struct {
 	mu        sync.Mutex
 	space     sync.Cond // the loop has taken inputs, or the mailbox was closed

@@ -16,12 +16,12 @@ type duplicate struct {
 	until vote.Instant
 }
 
-// seeDuplicate takes in a sighting of another live process with this node's name. The process
-// started later gives way: its operator could know of the other process.
+// seeDuplicate records a handshake with another live process of this node's name. The process that
+// started later withdraws, since its operator could have known of the other process.
 //
 // A voter that had counted doesn't count again in this incarnation, since a new cut looks the same
-// as the end of the other process. A voter that had not counted has decided nothing, and comes back
-// when the other process has not been heard of for a while.
+// as the end of the other process. A voter that had not counted has promised nothing, and may count
+// again once the other process has been silent for a while.
 func (m *Machine) seeDuplicate(now vote.Now, s *vote.Sighting) {
 	if m.phase == PhaseLeaving || s.Standing == vote.StandingLeaving {
 		return

@@ -44,12 +44,13 @@ const (
 
 // A node hands an exclusive lease off among its own callers without a message to the voters, so the
 // voters know the token of the first caller only. When a node asks who holds the key, the voters
-// ask the owner (see AskHandOffs), and the owner answers with a version that says how often the
-// lease was handed off, and hands the lease off no more. Such a version is
+// ask the owner (see AskHandOffs), and the owner answers with a version that encodes the number of
+// hand-offs, and from then on doesn't hand the lease off. Such a version is
 //
 //	VersionCounted + BlockSize * (the version of the value, zero without one) + hand-offs
 //
-// and so is each later version of the lease's value. To a voter it is a version like any other.
+// and every later version of this lease has the same form. Voters treat such a version as any
+// other.
 const (
 	// VersionCounted is the smallest version with a number of hand-offs.
 	VersionCounted uint64 = 1 << 63

@@ -23,7 +23,7 @@ const (
 	// Waiting : a request waits.
 	Waiting
 	// Changed : a lease has another value or mode. After an upgrade the lease has another
-	// token, and Was is the token before.
+	// token, and Previous is the token before.
 	Changed
 	// Gap : events between here and the next Synced may be missing.
 	Gap

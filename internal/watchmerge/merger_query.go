@@ -45,9 +45,9 @@ func (t *Merger) compare(shown *quorum.QueryResult) {
 	}
 }
 
-// statesIn maps the requests in a view to their states. The lease of a resting key is over. A
-// lease in Older is not necessarily over: perhaps no voter that answered has heard yet that the
-// lease admits others beside it.
+// statesIn maps the requests in a view to their states. The lease of a resting key is over. A lease
+// in QueryResult.Superseded is not necessarily over: perhaps no voter that answered has heard yet
+// that the lease admits others beside it.
 func statesIn(shown *quorum.QueryResult) map[requestRef]vote.State {
 	seen := make(map[requestRef]vote.State, len(shown.Views))
 	for i := range shown.Superseded {

@@ -1,7 +1,7 @@
-// Package explore drives lockmesh's nodes, the very code of production, through everything that can
-// happen within small limits: every order of messages, breaks of connections, crashes and ticks of
-// the clock, for two or three clients and a few voters. explore is an implementation package of
-// lockmesh, without a compatibility promise.
+// Package explore is an implementation package of lockmesh, without a compatibility promise. It
+// drives lockmesh's nodes, the very code of production, through everything that can happen within
+// small limits: every order of messages, breaks of connections, crashes and ticks of the clock, for
+// two or three clients and a few voters.
 //
 // The search goes breadth first and keeps a hash of each state visited, so a violation is found by
 // one of the shortest paths. A world's state is composed of states of single nodes, and there are

@@ -1,7 +1,7 @@
-// Package birth drives the birth of a mesh by count through all possible events within small
-// limits: processes that start, end, exchange reports (at any time or never), pledge, found a mesh,
-// abandon pledges, and vote each other in and out. birth is an implementation package of lockmesh,
-// without a compatibility promise.
+// Package birth is an implementation package of lockmesh, without a compatibility promise. It
+// drives the birth of a mesh by count through all possible events within small limits: processes
+// that start, end, exchange reports (at any time or never), pledge, found a mesh, abandon pledges,
+// and vote each other in and out.
 //
 // The package drives [electorate.Machine], the code of production. The state of a machine without a
 // directory is its identity, its pledge, its electorate, and the newest report of each other

@@ -1,7 +1,7 @@
-// Package elect drives a change of a dynamic electorate through all possible events within small
-// limits: every order of messages and saves, crashes with the disk contents of the time, failing
-// disks, and ballots that compete or are given up. elect is an implementation package of lockmesh,
-// without a compatibility promise.
+// Package elect is an implementation package of lockmesh, without a compatibility promise. It
+// drives a change of a dynamic electorate through all possible events within small limits: every
+// order of messages and saves, crashes with the disk contents of the time, failing disks, and
+// ballots that compete or are given up.
 //
 // The package drives [electorate.Machine], the very code of production, and nothing else: locks are
 // the subject of package span and of package explore. The search goes breadth first, so a violation

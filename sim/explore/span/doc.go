@@ -1,6 +1,6 @@
-// Package span explores the effect of one change of an electorate on one lock: two clients, and
-// voters learning of each version in turn. span is an implementation package of lockmesh, without a
-// compatibility promise.
+// Package span is an implementation package of lockmesh, without a compatibility promise. It
+// explores the effect of one change of an electorate on one lock: two clients, and voters learning
+// of each version in turn.
 //
 // The package is a model, not the code of production, except for the majority rule
 // (quorum.Electorate): nodes with sessions, streams and ballots beside an election would have too

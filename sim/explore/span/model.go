@@ -181,7 +181,7 @@ func (m *model) acknowledge(s *state, i, c int) {
 	}
 }
 
-// learn has a client learn of an electorate; see quorum.Requester.Reelect.
+// learn has a client learn of an electorate; see quorum.Requester.Reconfigure.
 func (m *model) learn(s *state, c int, version uint8) {
 	k := &s.clients[c]
 	was := k.newest

@@ -25,7 +25,7 @@ type session struct {
 	conn     vote.Conn
 	stream   vote.Stream
 	requests map[vote.Number]vote.Key // of this stream
-	former   map[vote.Number]vote.Key // of all streams, once releasesAny has looked
+	former   map[vote.Number]vote.Key // of all streams, once ReleasesAny has looked
 }
 
 func meddle(cfg node.Config, now vote.Now) (*Meddler, error) {
