@@ -129,73 +129,73 @@ func newAcquireOptions(key string, mode vote.Mode, try bool, opts []Option) acqu
 
 // plain reports whether no option concerns a lock or the wait for a lock. It may be called before
 // complete, or after complete has found no mistake.
-func (w *acquireOptions) plain() bool {
-	return !w.ttlSet && !w.Fixed && w.TTLByNode == 0 && w.minHold == 0 && w.Delay == 0 && !w.waitSet && w.Value == nil && !w.Revoke
+func (o *acquireOptions) plain() bool {
+	return !o.ttlSet && !o.Fixed && o.TTLByNode == 0 && o.minHold == 0 && o.Delay == 0 && !o.waitSet && o.Value == nil && !o.Revoke
 }
 
 // complete checks the options and sets the fields derived from them. All mistakes are reported in
 // one error. No voter grants a session or a vote for longer than granted, which is MaxTTL unless
 // the voters have decided on less.
-func (w *acquireOptions) complete(cfg *Config, granted time.Duration) error {
-	if !w.HasOptions {
+func (o *acquireOptions) complete(cfg *Config, granted time.Duration) error {
+	if !o.HasOptions {
 		return nil
 	}
 	var wrong []string
 	complain := func(format string, args ...any) { wrong = append(wrong, fmt.Sprintf(format, args...)) }
 	ttl := cfg.TTL
-	if w.ttlSet {
-		ttl = w.ttl
+	if o.ttlSet {
+		ttl = o.ttl
 	}
 	switch {
-	case w.ttlSet && ttl < MinTTL:
+	case o.ttlSet && ttl < MinTTL:
 		complain("WithTTL(%v) is less than %v, the shortest TTL that can be renewed in time", ttl,
 			MinTTL)
-	case ttl > cfg.MaxTTL && !w.Fixed:
+	case ttl > cfg.MaxTTL && !o.Fixed:
 		complain("WithTTL(%v) is more than MaxTTL, %v, beyond which a voter can promise nothing; "+
 			"a longer lease needs WithoutRenewal", ttl, cfg.MaxTTL)
-	case ttl > granted && w.Fixed:
+	case ttl > granted && o.Fixed:
 		// The session keeps the lease up, and the node ends it.
-		w.TTLByNode, w.EndsAfter, w.Fixed = ttl, ttl, false
-	case w.Fixed && w.minHold > vote.MaxKept(granted):
+		o.TTLByNode, o.EndsAfter, o.Fixed = ttl, ttl, false
+	case o.Fixed && o.minHold > vote.MaxKept(granted):
 		// The node must keep the key when the lease is over, so the node ends the lease and
 		// continues the request.
-		w.TTLByNode, w.EndsAfter, w.Fixed = ttl, ttl, false
+		o.TTLByNode, o.EndsAfter, o.Fixed = ttl, ttl, false
 		// Also where ttl is the session's: votes without a length of their own end with the
 		// session, which was refreshed up to a fifth of the TTL before the grant.
-		w.Length = ttl
-	case w.Fixed:
-		w.Length, w.EndsAfter = ttl, ttl
+		o.Length = ttl
+	case o.Fixed:
+		o.Length, o.EndsAfter = ttl, ttl
 	case ttl != cfg.TTL:
-		w.Length = ttl
+		o.Length = ttl
 	}
 	switch {
-	case w.minHold < 0:
-		complain("WithMinHold(%v) is negative", w.minHold)
-	case w.minHold > vote.MaxKept(granted):
-		w.MinHoldByNode = w.minHold
+	case o.minHold < 0:
+		complain("WithMinHold(%v) is negative", o.minHold)
+	case o.minHold > vote.MaxKept(granted):
+		o.MinHoldByNode = o.minHold
 	}
-	w.MinHold = min(w.minHold, granted)
-	if w.Delay < 0 {
-		complain("WithDelay(%v) is negative", w.Delay)
-	} else if promised := min(ttl, granted); w.Delay > 0 && w.Delay > granted-promised {
+	o.MinHold = min(o.minHold, granted)
+	if o.Delay < 0 {
+		complain("WithDelay(%v) is negative", o.Delay)
+	} else if promised := min(ttl, granted); o.Delay > 0 && o.Delay > granted-promised {
 		decided := ""
 		if granted < cfg.MaxTTL {
 			decided = fmt.Sprintf(" by decision of the voters, and %v on this node", cfg.MaxTTL)
 		}
 		complain("WithDelay(%v) and the TTL of %v are together longer than MaxTTL, %v%s, beyond which a voter can promise nothing; "+
-			"shorten one of them, the TTL by WithTTL for example", w.Delay, promised, granted, decided)
+			"shorten one of them, the TTL by WithTTL for example", o.Delay, promised, granted, decided)
 	}
-	if len(w.Value) > MaxValueLen {
-		complain("the value has %d bytes, more than %d", len(w.Value), MaxValueLen)
+	if len(o.Value) > MaxValueLen {
+		complain("the value has %d bytes, more than %d", len(o.Value), MaxValueLen)
 	}
-	if len(w.Reason) > MaxReasonLen || !utf8.ValidString(w.Reason) {
-		complain("WithReason takes UTF-8 of at most %d bytes, and this has %d", MaxReasonLen, len(w.Reason))
+	if len(o.Reason) > MaxReasonLen || !utf8.ValidString(o.Reason) {
+		complain("WithReason takes UTF-8 of at most %d bytes, and this has %d", MaxReasonLen, len(o.Reason))
 	}
-	if w.waitSet && w.wait <= 0 {
-		w.Try = true
+	if o.waitSet && o.wait <= 0 {
+		o.Try = true
 	}
 	if wrong == nil {
 		return nil
 	}
-	return &Error{Key: string(w.Key), Reason: ErrOption, Text: strings.Join(wrong, "; ")}
+	return &Error{Key: string(o.Key), Reason: ErrOption, Text: strings.Join(wrong, "; ")}
 }

@@ -309,7 +309,7 @@ func (w *Watch) take() []Event {
 	w.queue, w.live, w.bytes = nil, 0, 0
 	if len(queue) == 0 && w.overflow == overflowDropped {
 		w.overflow = overflowRequested
-		w.mesh.eng.PassState(&w.sub, w.catchUp)
+		w.mesh.eng.SendState(&w.sub, w.catchUp)
 	}
 	return queue
 }

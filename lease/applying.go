@@ -126,7 +126,7 @@ func (t *applying) step(v *Voter) {
 	case t.phase == applyAnswers && i < len(t.listed):
 		t.answers(v, i)
 	case t.phase == applyRefuses && i < len(t.refused):
-		v.turnAway(t.s, &t.refused[i])
+		v.sendRejection(t.s, &t.refused[i])
 	case t.phase == applyNotifies && i < len(t.listed):
 		t.notifies(v, i)
 	case t.phase == applyCatchesUp && i < len(t.later):

@@ -393,8 +393,8 @@ func TestALongStatementOfALifeThatIsSuperseded(t *testing.T) {
 		s.now.Slow = s.now.Slow.Add(probeFor(10*time.Second) + time.Millisecond)
 		for s.tick(); s.v.Busy(); s.tick() {
 		}
-		if old.standing != standingSuperseded || old.applying != nil {
-			t.Fatalf("after %d steps: standing %d", ticks, old.standing)
+		if old.claim != claimSuperseded || old.applying != nil {
+			t.Fatalf("after %d steps: claim %d", ticks, old.claim)
 		}
 		for _, e := range old.all {
 			if e != nil && e.serial == 0 {

@@ -140,7 +140,7 @@ func (c *talk) do(t *testing.T, w []string) {
 		if w[0] == "awake" {
 			c.pass(time.Second)
 			for _, v := range voters[1:] {
-				c.hear(c.v.Told(c.now, v, &vote.Message{Kind: vote.KindTokenAnswer, Nonce: 9, Counting: true}, nil))
+				c.hear(c.v.ReceiveTokenAnswer(c.now, v, &vote.Message{Kind: vote.KindTokenAnswer, Nonce: 9, Counting: true}, nil))
 			}
 		}
 	case "pass":
@@ -177,7 +177,7 @@ func (c *talk) pass(d time.Duration) {
 		c.now.Slow, c.now.Fast = next, c.now.Fast.Add(by)
 		c.now.Wall = wall + vote.Micros(time.Duration(next).Microseconds())
 		c.hear(c.v.Tick(c.now, nil))
-		if _, ask := c.v.Asking(c.now); ask {
+		if _, ask := c.v.NextTokenQuery(c.now); ask {
 			fmt.Fprintf(&c.buf, "    (asks the others)\n")
 		}
 		if next == end {
@@ -377,7 +377,7 @@ func (c *talk) speak(t *testing.T, who, verb string, args []string) {
 		c.hear(c.v.Unlink(c.now, conn, nil))
 		return
 	case "tells":
-		c.hear(c.v.Told(c.now, vote.NodeID("v"+who[1:]), &vote.Message{
+		c.hear(c.v.ReceiveTokenAnswer(c.now, vote.NodeID("v"+who[1:]), &vote.Message{
 			Kind: vote.KindTokenAnswer, Nonce: 9, Token: vote.Token(num(words[0])), Counting: !has("quiet"),
 		}, nil))
 		return

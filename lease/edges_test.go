@@ -32,7 +32,7 @@ func TestASessionOutsideOfTheLimitsIsRefused(t *testing.T) {
 // without a vote don't count.
 func TestOnlyTheOthersAnswersToThisLifesQuestionCount(t *testing.T) {
 	tell := func(c *talk, from vote.NodeID, nonce uint64) {
-		c.hear(c.v.Told(c.now, from, &vote.Message{Kind: vote.KindTokenAnswer, Nonce: nonce, Counting: true}, nil))
+		c.hear(c.v.ReceiveTokenAnswer(c.now, from, &vote.Message{Kind: vote.KindTokenAnswer, Nonce: nonce, Counting: true}, nil))
 	}
 	for _, row := range []struct {
 		name   string
@@ -131,7 +131,7 @@ func TestOnlyVotersTellHowHighTokensStand(t *testing.T) {
 	c := newTalk()
 	c.all(t, "start 3", "pass 1s")
 	tell := func(from vote.NodeID, top vote.Token) {
-		c.hear(c.v.Told(c.now, from, &vote.Message{
+		c.hear(c.v.ReceiveTokenAnswer(c.now, from, &vote.Message{
 			Kind: vote.KindTokenAnswer, Nonce: 9, Counting: true, Token: top,
 		}, nil))
 	}

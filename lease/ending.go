@@ -21,15 +21,15 @@ type ending struct {
 }
 
 // leaves reports whether the session's waiting requests are to leave their queues.
-func (s *session) leaves() bool { return s.standing >= standingSuperseded }
+func (s *session) leaves() bool { return s.claim >= claimSuperseded }
 
 // isOver reports whether the session has ended.
-func (s *session) isOver() bool { return s.standing == standingEnded }
+func (s *session) isOver() bool { return s.claim == claimEnded }
 
 // remove ends a session with all its entries: the votes are free and the places in queues are gone.
 func (v *Voter) remove(s *session) {
 	v.sessions.remove(s)
-	s.become(standingEnded)
+	s.become(claimEnded)
 	s.moveTo(streamNone)
 	v.lapsed()
 	v.leave(&ending{s: s, over: true})
@@ -76,7 +76,7 @@ func (t *ending) run(v *Voter) (done bool) {
 // earlier session.
 func (v *Voter) ended(id vote.SessionID) {
 	s := v.sessions.find(id)
-	if s == nil || s.standing != standingOwner || v.ending(id) {
+	if s == nil || s.claim != claimOwner || v.ending(id) {
 		return
 	}
 	v.goOn(s)

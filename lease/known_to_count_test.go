@@ -11,8 +11,8 @@ import (
 func TestKnownToCount(t *testing.T) {
 	c := newTalk()
 	c.all(t, "start 3", "a opens", "pass 1s")
-	c.v.Told(c.now, "v1", &vote.Message{Kind: vote.KindTokenAnswer, Nonce: 9, Counting: true}, nil)
-	c.v.Told(c.now, "v2", &vote.Message{Kind: vote.KindTokenAnswer, Nonce: 9, Counting: true}, nil)
+	c.v.ReceiveTokenAnswer(c.now, "v1", &vote.Message{Kind: vote.KindTokenAnswer, Nonce: 9, Counting: true}, nil)
+	c.v.ReceiveTokenAnswer(c.now, "v2", &vote.Message{Kind: vote.KindTokenAnswer, Nonce: 9, Counting: true}, nil)
 	if !c.v.Counting() {
 		t.Fatal("the voter doesn't count")
 	}

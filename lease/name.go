@@ -21,10 +21,10 @@ func (v *Voter) admit(conn vote.Conn, from vote.SessionID, stream vote.Stream) (
 	}
 	var older *session
 	for _, s := range v.sessions.listed {
-		if s.id.Node != from.Node || s.standing == standingSuperseded {
+		if s.id.Node != from.Node || s.claim == claimSuperseded {
 			continue
 		}
-		if s.standing.isCandidate() {
+		if s.claim.isCandidate() {
 			// A third incarnation has arrived while the voter decides between two. The third may
 			// well be the only live incarnation, so it isn't refused: the node will dial again.
 			v.closeConn(conn)
@@ -49,9 +49,9 @@ func (v *Voter) admit(conn vote.Conn, from vote.SessionID, stream vote.Stream) (
 // alive processes the answer to a probe. If the older incarnation of the name answers, the
 // candidate is refused.
 func (v *Voter) alive(s *session) {
-	if s.standing.isCandidate() {
-		if s.standing == standingCandidate {
-			s.become(standingProven)
+	if s.claim.isCandidate() {
+		if s.claim == claimCandidate {
+			s.become(claimProven)
 		}
 		linked := func(o *session) bool {
 			return o != s && o.id.Node == s.id.Node && o.isLinked()
@@ -62,7 +62,7 @@ func (v *Voter) alive(s *session) {
 		return
 	}
 	for _, c := range v.sessions.listed {
-		if c.id.Node == s.id.Node && c.standing.isCandidate() && c != s {
+		if c.id.Node == s.id.Node && c.claim.isCandidate() && c != s {
 			v.alarmDuplicate(s.id, c.id)
 			v.refuse(c.conn, c.stream, vote.ReasonNameTaken)
 			v.remove(c)
@@ -75,17 +75,17 @@ func (v *Voter) alive(s *session) {
 // The candidate must have answered: otherwise its messages may be late messages of a crashed
 // incarnation, and the older incarnation may only have been paused for a moment.
 func (v *Voter) takeOver(c *session) {
-	if c.standing != standingProven {
+	if c.claim != claimProven {
 		v.closeConn(c.conn)
 		v.remove(c)
 		return
 	}
 	for _, s := range v.sessions.listed {
-		if s.id.Node == c.id.Node && s != c && s.standing != standingSuperseded {
+		if s.id.Node == c.id.Node && s != c && s.claim != claimSuperseded {
 			v.supersede(s)
 		}
 	}
-	c.become(standingOwner)
+	c.become(claimOwner)
 	v.sessions.rescan()
 	v.goOn(c)
 }
@@ -107,7 +107,7 @@ func (v *Voter) alarmDuplicate(stays, goes vote.SessionID) {
 // further promises.
 func (v *Voter) supersede(s *session) {
 	v.count.Superseded++
-	s.become(standingSuperseded)
+	s.become(claimSuperseded)
 	v.sessions.rescan()
 	if s.isLinked() {
 		v.refuse(s.conn, s.stream, vote.ReasonNameTaken)

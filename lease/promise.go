@@ -13,7 +13,7 @@ func (v *Voter) request(s *session, m *vote.Message) {
 	}
 	e, r := v.enter(s, &vote.Entry{Number: m.Number, Spec: m.Spec, Time: m.Time, TokenHint: m.TokenHint})
 	if e == nil {
-		v.turnAway(s, &r)
+		v.sendRejection(s, &r)
 		return
 	}
 	v.scheduleRequest(e)
@@ -27,7 +27,7 @@ type refusal struct {
 	permits uint16
 }
 
-func (v *Voter) turnAway(s *session, r *refusal) {
+func (v *Voter) sendRejection(s *session, r *refusal) {
 	v.push(s, r.kind, r.number).Permits = r.permits
 }
 

@@ -98,12 +98,12 @@ func (v *Voter) Withdraw(now vote.Now, out []vote.Outbound) []vote.Outbound {
 	return v.end()
 }
 
-// Count lets the voter act up to an instant of the fast clock, which doesn't stop while the machine
-// is suspended; vote.Never for no limit, as in all meshes without a register. After this instant
-// other processes may found another mesh, and the other mesh waits for the leases of this mesh no
-// longer than a maximum TTL. So from the instant on the voter refuses all sessions, and extends
-// none. The voter keeps its promises, for the case that the voter may act again.
-func (v *Voter) Count(now vote.Now, until vote.Instant, out []vote.Outbound) []vote.Outbound {
+// SetTerm lets the voter act up to an instant of the fast clock, which doesn't stop while the
+// machine is suspended; vote.Never for no limit, as in all meshes without a register. After this
+// instant other processes may found another mesh, and the other mesh waits for the leases of this
+// mesh no longer than a maximum TTL. So from the instant on the voter refuses all sessions, and
+// extends none. The voter keeps its promises, for the case that the voter may act again.
+func (v *Voter) SetTerm(now vote.Now, until vote.Instant, out []vote.Outbound) []vote.Outbound {
 	v.begin(now, out)
 	was := v.counting()
 	v.quiet.counts, v.quiet.registered = until, v.quiet.registered || v.now.Fast < until
@@ -122,9 +122,9 @@ func (v *Voter) endTerm() {
 	}
 }
 
-// Asking reports whether the other voters should now be asked for their highest tokens, and returns
-// the nonce that their answers must carry.
-func (v *Voter) Asking(now vote.Now) (nonce uint64, ask bool) {
+// NextTokenQuery reports whether the other voters should now be asked for their highest tokens, and
+// returns the nonce that their answers must carry.
+func (v *Voter) NextTokenQuery(now vote.Now) (nonce uint64, ask bool) {
 	if tr := &v.tokens.trust; tr.phase == trustAsking && now.Slow >= tr.askNext {
 		tr.askNext = now.Slow.Add(askEvery)
 		v.at(tr.askNext)
@@ -142,8 +142,8 @@ func (v *Voter) Asking(now vote.Now) (nonce uint64, ask bool) {
 // so none of the answers is too early.
 func (v *Voter) nonce() uint64 { return uint64(v.cfg.Self.Incarnation) }
 
-// Told takes in another voter's answer.
-func (v *Voter) Told(now vote.Now, from vote.NodeID, m *vote.Message, out []vote.Outbound) []vote.Outbound {
+// ReceiveTokenAnswer takes in another voter's answer.
+func (v *Voter) ReceiveTokenAnswer(now vote.Now, from vote.NodeID, m *vote.Message, out []vote.Outbound) []vote.Outbound {
 	v.begin(now, out)
 	a := answer{from, m.Token, m.Counting}
 	switch known := from != v.cfg.Self.Node && v.electorate.names(from); {

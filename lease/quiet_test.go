@@ -12,7 +12,7 @@ import (
 func TestAVoterActsUpToTheEndOfItsTerm(t *testing.T) {
 	f := follow(t, "0:", true)
 	f.elect("1: v0 v1 v2", nil)
-	f.hear(f.v.Count(f.now, f.now.Fast.Add(300*time.Millisecond), nil))
+	f.hear(f.v.SetTerm(f.now, f.now.Fast.Add(300*time.Millisecond), nil))
 	f.counts(true)
 	f.says("    a: answer generation=1\n    a: promise 1 serial=1 token=32\n", "a opens", "a asks 1:k at=10")
 	f.says("", "pass 299ms")
@@ -25,11 +25,11 @@ func TestAVoterActsUpToTheEndOfItsTerm(t *testing.T) {
 	if got := f.said(t, "b opens"); !strings.Contains(got, "refused") {
 		t.Errorf("after its term it says %q", got)
 	}
-	f.hear(f.v.Count(f.now, f.now.Fast.Add(time.Second), nil))
+	f.hear(f.v.SetTerm(f.now, f.now.Fast.Add(time.Second), nil))
 	f.counts(true)
 	if got := f.said(t, "b opens", "b asks 1:k at=5"); !strings.Contains(got, "b: answer") || strings.Contains(got, "promise") {
 		t.Errorf("in its next term it says %q", got)
 	}
-	f.hear(f.v.Count(f.now, 0, nil))
+	f.hear(f.v.SetTerm(f.now, 0, nil))
 	f.counts(false)
 }

@@ -52,30 +52,30 @@ func (v *Voter) stays(e *entry, lapsed bool) (until vote.Instant) {
 // takes no search. A request for a shared key may have left several, one after the other.
 type residualVotes map[vote.SessionID]map[vote.Number][]*entry
 
-func (h residualVotes) add(g *entry) {
-	of := h[g.s.id]
+func (r residualVotes) add(g *entry) {
+	of := r[g.s.id]
 	if of == nil {
 		of = make(map[vote.Number][]*entry)
-		h[g.s.id] = of
+		r[g.s.id] = of
 	}
 	of[g.number] = append(of[g.number], g)
 }
 
-func (h residualVotes) remove(g *entry) {
-	of := h[g.s.id]
+func (r residualVotes) remove(g *entry) {
+	of := r[g.s.id]
 	left := slices.DeleteFunc(of[g.number], func(o *entry) bool { return o == g })
 	if of[g.number] = left; len(left) > 0 {
 		return
 	}
 	if delete(of, g.number); len(of) == 0 {
-		delete(h, g.s.id)
+		delete(r, g.s.id)
 	}
 }
 
 // of returns the residual votes of a session, in order of serials.
-func (h residualVotes) of(s vote.SessionID) []*entry {
+func (r residualVotes) of(s vote.SessionID) []*entry {
 	var all []*entry
-	for _, votes := range h[s] {
+	for _, votes := range r[s] {
 		all = append(all, votes...)
 	}
 	slices.SortFunc(all, func(a, b *entry) int { return cmp.Compare(a.serial, b.serial) })
@@ -84,8 +84,8 @@ func (h residualVotes) of(s vote.SessionID) []*entry {
 
 // stream returns the newest stream of an incarnation that has left residual votes; zero if none are
 // left. The voter forgets the streams of a session together with the session.
-func (h residualVotes) stream(s vote.SessionID) (newest vote.Stream) {
-	for _, of := range h[s] {
+func (r residualVotes) stream(s vote.SessionID) (newest vote.Stream) {
+	for _, of := range r[s] {
 		for _, g := range of {
 			newest = max(newest, g.s.stream)
 		}

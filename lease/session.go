@@ -41,7 +41,7 @@ type session struct {
 	awaitedPush  uint64
 	awaitedSince vote.Instant // since when awaitedPush is set
 
-	standing   standing
+	claim      nameClaim
 	probeUntil vote.Instant // when the other incarnation is presumed dead, for a candidate
 
 	receipts receipts
@@ -64,7 +64,7 @@ func (v *Voter) open(conn vote.Conn, from vote.SessionID, m *vote.Message) {
 	}
 	s := v.sessions.find(from)
 	extends := true // a new session is extended by its first answer
-	if s != nil && s.standing != standingSuperseded && m.Stream > s.stream {
+	if s != nil && s.claim != claimSuperseded && m.Stream > s.stream {
 		if extends = v.readReceipt(s, m, true); s.deadline <= v.now.Slow {
 			v.expire(s)
 			s, extends = nil, true
@@ -88,11 +88,11 @@ func (v *Voter) open(conn vote.Conn, from vote.SessionID, m *vote.Message) {
 		s = v.sessions.add(from)
 		s.deadline = v.now.Slow.Add(min(m.TTL, v.grantLimit()))
 		if candidate {
-			s.standing = standingCandidate
+			s.claim = claimCandidate
 			s.probeUntil = v.now.Slow.Add(probeFor(min(m.TTL, v.grantLimit())))
 			v.at(s.probeUntil)
 		}
-	case s.standing == standingSuperseded:
+	case s.claim == claimSuperseded:
 		v.refuse(conn, m.Stream, vote.ReasonNameTaken)
 		return
 	case m.Stream <= s.stream:
@@ -103,15 +103,15 @@ func (v *Voter) open(conn vote.Conn, from vote.SessionID, m *vote.Message) {
 	s.asked, s.ttl = m.TTL, min(m.TTL, v.grantLimit())
 	s.setProposalTimeout(m.RTT)
 	s.reaches = m.RTT > 0
-	if s.standing == standingProven && s.conn != conn {
-		s.become(standingCandidate)
+	if s.claim == claimProven && s.conn != conn {
+		s.become(claimCandidate)
 	}
 	s.moveTo(streamListing)
 	s.conn, s.stream, s.listed, s.syncSent = conn, m.Stream, nil, m.Sent
 	s.extends, s.receipts.answerLost = extends, m.Void
 	s.processed, s.pushed, s.received, s.awaitedPush = 0, 0, 0, 0
 	v.sessions.rescan()
-	if s.standing.isCandidate() || v.sessions.contested(s) {
+	if s.claim.isCandidate() || v.sessions.contested(s) {
 		// A probe that named an earlier stream is void.
 		v.send(conn, vote.KindProbe).Stream = s.stream
 	}
@@ -202,7 +202,7 @@ func (v *Voter) expectReceipt(s *session) {
 func (v *Voter) unlink(s *session) {
 	s.moveTo(streamNone)
 	v.sessions.rescan()
-	if s.standing.isCandidate() {
+	if s.claim.isCandidate() {
 		v.remove(s)
 	}
 }
@@ -210,7 +210,7 @@ func (v *Voter) unlink(s *session) {
 // due returns when the session next needs attention, if no message arrives before.
 func (s *session) due() vote.Instant {
 	due := s.deadline
-	if s.standing.isCandidate() {
+	if s.claim.isCandidate() {
 		due = min(due, s.probeUntil)
 	}
 	if s.isLinked() && s.awaitedPush != 0 {
@@ -246,7 +246,7 @@ func (v *Voter) endSessions() {
 				v.unknown(conn, stream)
 			}
 			continue
-		case s.standing.isCandidate() && now >= s.probeUntil:
+		case s.claim.isCandidate() && now >= s.probeUntil:
 			v.takeOver(s)
 		case s.isLinked() && s.awaitedPush != 0 && now >= s.awaitedSince.Add(unanswered(s.ttl)):
 			v.closeConn(s.conn)

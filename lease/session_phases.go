@@ -2,45 +2,45 @@ package lease
 
 import "fmt"
 
-// standing says whether an incarnation may use its node's name.
+// nameClaim says whether an incarnation may use its node's name.
 //
-//	standing             event                                                    next standing
-//	standingOwner        (the beginning, if no other incarnation uses the name)
-//	standingCandidate    (the beginning otherwise)
-//	standingCandidate    the candidate answers a probe                            standingProven
-//	standingProven       the candidate opens a stream on another connection       standingCandidate
-//	standingProven       no other incarnation answers a probe                     standingOwner
-//	standingOwner        another incarnation takes over the name                  standingSuperseded
-//	any                  the session is removed                                   standingEnded
-type standing uint8
+//	claim                event                                                    next claim
+//	claimOwner           (the beginning, if no other incarnation uses the name)
+//	claimCandidate       (the beginning otherwise)
+//	claimCandidate       the candidate answers a probe                            claimProven
+//	claimProven          the candidate opens a stream on another connection       claimCandidate
+//	claimProven          no other incarnation answers a probe                     claimOwner
+//	claimOwner           another incarnation takes over the name                  claimSuperseded
+//	any                  the session is removed                                   claimEnded
+type nameClaim uint8
 
 const (
-	// standingOwner: the voter knows of no other live incarnation.
-	standingOwner standing = iota
-	// standingCandidate: the session waits while another incarnation of the name is being probed.
-	standingCandidate
-	// standingProven: as standingCandidate, and the candidate itself has answered a probe on its
+	// claimOwner: the voter knows of no other live incarnation.
+	claimOwner nameClaim = iota
+	// claimCandidate: the session waits while another incarnation of the name is being probed.
+	claimCandidate
+	// claimProven: as claimCandidate, and the candidate itself has answered a probe on its
 	// connection.
-	standingProven
-	// standingSuperseded: another incarnation has taken over the name. The votes stand until the
+	claimProven
+	// claimSuperseded: another incarnation has taken over the name. The votes stand until the
 	// deadline, and nothing is extended.
-	standingSuperseded
-	// standingEnded: the session was removed; see ending.
-	standingEnded
+	claimSuperseded
+	// claimEnded: the session was removed; see ending.
+	claimEnded
 )
 
-// nextStandings has the changes of the table above.
-var nextStandings = [...][]standing{
-	standingOwner:      {standingSuperseded, standingEnded},
-	standingCandidate:  {standingProven, standingEnded},
-	standingProven:     {standingCandidate, standingOwner, standingEnded},
-	standingSuperseded: {standingEnded},
-	standingEnded:      nil,
+// nextClaims has the changes of the table above.
+var nextClaims = [...][]nameClaim{
+	claimOwner:      {claimSuperseded, claimEnded},
+	claimCandidate:  {claimProven, claimEnded},
+	claimProven:     {claimCandidate, claimOwner, claimEnded},
+	claimSuperseded: {claimEnded},
+	claimEnded:      nil,
 }
 
 // isCandidate reports whether the session waits while another incarnation of its name is being
 // probed.
-func (s standing) isCandidate() bool { return s == standingCandidate || s == standingProven }
+func (c nameClaim) isCandidate() bool { return c == claimCandidate || c == claimProven }
 
 // streamPhase says how far the current stream of a session is. Messages that the voter sends before
 // the end of its answer to the stream's sync would be void or sent twice, since the answer contains
@@ -88,9 +88,9 @@ var nextPhases = [...][]streamPhase{
 	streamVoid:     {streamNone, streamListing},
 }
 
-// become changes the session's standing.
-func (s *session) become(next standing) {
-	change(&s.standing, next, nextStandings[:])
+// become changes the session's claim to its name.
+func (s *session) become(next nameClaim) {
+	change(&s.claim, next, nextClaims[:])
 }
 
 // moveTo changes the phase of the session's stream, and ends the task that applies a sync.

@@ -93,5 +93,5 @@ func (t *sessionTable) isDue(now vote.Instant) bool {
 
 // contested reports whether another incarnation is a candidate for the session's name.
 func (t *sessionTable) contested(s *session) bool {
-	return slices.ContainsFunc(t.listed, func(c *session) bool { return c != s && c.standing.isCandidate() && c.id.Node == s.id.Node })
+	return slices.ContainsFunc(t.listed, func(c *session) bool { return c != s && c.claim.isCandidate() && c.id.Node == s.id.Node })
 }

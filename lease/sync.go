@@ -15,7 +15,7 @@ func (v *Voter) sync(s *session, m *vote.Message) {
 	s.listed = append(s.listed, m.Entries...)
 	if m.End {
 		s.moveTo(streamWaiting)
-		if s.standing == standingOwner {
+		if s.claim == claimOwner {
 			v.goOn(s)
 		}
 	}

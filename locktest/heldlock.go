@@ -21,18 +21,18 @@ type heldLock struct {
 
 // ended reports whether the holder knows that the lock has ended, by Done, Err or Deadline, as far
 // as implemented.
-func (g *heldLock) ended() bool {
-	if w, ok := g.lock.(Watched); ok {
+func (h *heldLock) ended() bool {
+	if w, ok := h.lock.(Watched); ok {
 		select {
 		case <-w.Done():
 			return true
 		default:
 		}
 	}
-	if c, ok := g.lock.(Checked); ok && c.Err() != nil {
+	if c, ok := h.lock.(Checked); ok && c.Err() != nil {
 		return true
 	}
-	e, ok := g.lock.(Expiring)
+	e, ok := h.lock.(Expiring)
 	return ok && !time.Now().Before(e.Deadline())
 }
 

@@ -43,57 +43,57 @@ func (p *probe) newObserver() *observer {
 }
 
 // criticalSection is the work of a holder, between getting the key and releasing the key.
-func (w *observer) criticalSection(g *heldLock, r *rand.Rand) {
-	w.acquisitions.Add(1)
-	s := span{from: w.sequence.Add(1), client: g.client.name, maxHolders: g.mode.maxHolders}
-	if w.p.x.capabilities[HasTokens] && g.mode.maxHolders == 1 {
-		s.token = w.p.token(g)
+func (o *observer) criticalSection(g *heldLock, r *rand.Rand) {
+	o.acquisitions.Add(1)
+	s := span{from: o.sequence.Add(1), client: g.client.name, maxHolders: g.mode.maxHolders}
+	if o.p.x.capabilities[HasTokens] && g.mode.maxHolders == 1 {
+		s.token = o.p.token(g)
 	}
 	if g.ended() { // asked after the number was drawn: a lock that is held now was held then, too
-		w.countLoss(g)
+		o.countLoss(g)
 		return
 	}
-	w.enter(g)
-	count := w.counter.Load()
-	w.p.simulateWork(r)
+	o.enter(g)
+	count := o.counter.Load()
+	o.p.simulateWork(r)
 	if g.mode.maxHolders == 1 {
-		w.counter.Store(count + 1)
-		w.updates.Add(1)
+		o.counter.Store(count + 1)
+		o.updates.Add(1)
 	}
-	s.to = w.sequence.Add(1)
+	s.to = o.sequence.Add(1)
 	if g.ended() {
 		s.to = s.from
-		w.countLoss(g)
+		o.countLoss(g)
 	}
-	w.leave(g, s)
+	o.leave(g, s)
 }
 
 // release unlocks. Where many clients contend on a busy machine, the lock may have been lost; such
 // a loss is only counted.
-func (w *observer) release(g *heldLock) {
-	if err := w.p.unlock(w.p.ctx, g); err != nil {
-		w.countLoss(g)
+func (o *observer) release(g *heldLock) {
+	if err := o.p.unlock(o.p.ctx, g); err != nil {
+		o.countLoss(g)
 	}
 }
 
 // countLoss counts a lost lock once: Unlock fails again for a lock found lost in the holder's turn.
-func (w *observer) countLoss(g *heldLock) {
+func (o *observer) countLoss(g *heldLock) {
 	if !g.lost {
 		g.lost = true
-		w.lost.Add(1)
+		o.lost.Add(1)
 	}
 }
 
 // enter adds a holder, and checks for other clients that believe to be holders.
-func (w *observer) enter(g *heldLock) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
+func (o *observer) enter(g *heldLock) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
 	var others []string
 	fits := true
-	for o := range w.holders {
-		if !o.ended() {
-			others = append(others, o.client.name+" by "+o.mode.name)
-			fits = fits && o.mode.maxHolders == g.mode.maxHolders
+	for other := range o.holders {
+		if !other.ended() {
+			others = append(others, other.client.name+" by "+other.mode.name)
+			fits = fits && other.mode.maxHolders == g.mode.maxHolders
 		}
 	}
 	// The holder itself is asked last. The machine may have stopped the holder on its way here for
@@ -101,28 +101,28 @@ func (w *observer) enter(g *heldLock) {
 	// the others were asked, too.
 	if (!fits || g.mode.maxHolders > 0 && len(others) >= g.mode.maxHolders) && !g.ended() {
 		slices.Sort(others)
-		w.p.inexcusablef("%s got a key by %s, and it is held: %s", g.client.name, g.mode.name, strings.Join(others, ", "))
+		o.p.inexcusablef("%s got a key by %s, and it is held: %s", g.client.name, g.mode.name, strings.Join(others, ", "))
 	}
-	w.holders[g] = struct{}{}
+	o.holders[g] = struct{}{}
 }
 
-func (w *observer) leave(g *heldLock, s span) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	delete(w.holders, g)
-	w.spans = append(w.spans, s)
+func (o *observer) leave(g *heldLock, s span) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	delete(o.holders, g)
+	o.spans = append(o.spans, s)
 }
 
 // check checks everything seen. On a busy machine a few locks may be lost; if most are lost,
 // nothing was examined.
-func (w *observer) check() {
-	for _, text := range overlaps(w.spans) {
-		w.p.inexcusablef("%s", text)
+func (o *observer) check() {
+	for _, text := range overlaps(o.spans) {
+		o.p.inexcusablef("%s", text)
 	}
-	turns, lost := w.acquisitions.Load(), w.lost.Load()
-	w.p.checkLossRate(lost, turns)
-	if count, alone := w.counter.Load(), w.updates.Load(); lost == 0 && count != alone {
-		w.p.inexcusablef("of %d updates by holders who should be alone only %d are left", alone, count)
+	turns, lost := o.acquisitions.Load(), o.lost.Load()
+	o.p.checkLossRate(lost, turns)
+	if count, alone := o.counter.Load(), o.updates.Load(); lost == 0 && count != alone {
+		o.p.inexcusablef("of %d updates by holders who should be alone only %d are left", alone, count)
 	}
 }
 

@@ -61,9 +61,9 @@ func Examine(ctx context.Context, s Service, o Options) (*Report, error) {
 }
 
 // selected returns the promises to examine.
-func (x *suite) selected() []Promise {
-	if len(x.o.Only) == 0 {
+func (s *suite) selected() []Promise {
+	if len(s.o.Only) == 0 {
 		return Promises()
 	}
-	return slices.DeleteFunc(Promises(), func(p Promise) bool { return !slices.Contains(x.o.Only, p.Name) })
+	return slices.DeleteFunc(Promises(), func(p Promise) bool { return !slices.Contains(s.o.Only, p.Name) })
 }

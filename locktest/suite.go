@@ -59,41 +59,41 @@ func newSuite(ctx context.Context, s Service, o Options) (*suite, error) {
 }
 
 // end closes the clients.
-func (x *suite) end() error {
-	for _, c := range x.idle {
-		x.close(c)
+func (s *suite) end() error {
+	for _, c := range s.idle {
+		s.close(c)
 	}
-	x.idle = nil
-	return errors.Join(x.errs...)
+	s.idle = nil
+	return errors.Join(s.errs...)
 }
 
 // close ends a client. A hanging client is left behind and reported.
-func (x *suite) close(c *client) {
+func (s *suite) close(c *client) {
 	closed := make(chan error, 1)
 	go func() { closed <- c.Close() }()
-	bound := time.NewTimer(x.o.Timeout)
+	bound := time.NewTimer(s.o.Timeout)
 	defer bound.Stop()
 	select {
 	case err := <-closed:
 		if err != nil {
-			x.errs = append(x.errs, fmt.Errorf("locktest: closing %s: %w", c.name, err))
+			s.errs = append(s.errs, fmt.Errorf("locktest: closing %s: %w", c.name, err))
 		}
 	case <-bound.C:
-		x.errs = append(x.errs, fmt.Errorf("locktest: closing %s hasn't ended after %v", c.name, x.o.Timeout))
+		s.errs = append(s.errs, fmt.Errorf("locktest: closing %s hasn't ended after %v", c.name, s.o.Timeout))
 	}
 }
 
 // examine tries a promise and records the result.
-func (x *suite) examine(promise Promise) Result {
+func (s *suite) examine(promise Promise) Result {
 	result := Result{Promise: promise, Outcome: NotOffered}
 	for _, need := range promise.Needs {
-		if !x.capabilities[need] {
+		if !s.capabilities[need] {
 			result.Missing = append(result.Missing, need)
 		}
 	}
 	began := time.Now()
 	for attempt := 0; len(result.Missing) == 0; attempt++ {
-		p := newProbe(x, promise)
+		p := newProbe(s, promise)
 		p.run()
 		findings, excused := p.verdict()
 		if len(findings) == 0 {
@@ -103,13 +103,13 @@ func (x *suite) examine(promise Promise) Result {
 		if excused {
 			findings = append(findings, fmt.Sprintf("(attempt %d, on a machine that let a goroutine run %v late)", attempt+1, p.maxDelay.Round(time.Millisecond)))
 		}
-		if !excused || attempt == x.o.Repeats {
+		if !excused || attempt == s.o.Repeats {
 			result.Outcome, result.Findings = Broken, findings
 			break
 		}
 		result.Excused = append(result.Excused, strings.Join(findings, "; "))
 	}
 	result.Took = time.Since(began)
-	x.report.Results = append(x.report.Results, result)
+	s.report.Results = append(s.report.Results, result)
 	return result
 }

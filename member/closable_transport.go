@@ -54,31 +54,31 @@ func newClosableTransport(inner memberlist.Transport, dialMax time.Duration) *cl
 }
 
 // open lets streams and packets in. It is called once.
-func (g *closableTransport) open() { close(g.opened) }
+func (t *closableTransport) open() { close(t.opened) }
 
 // feedPackets passes packets on until the transport is closed.
-func (g *closableTransport) feedPackets() {
-	feed(g, g.Transport.PacketCh(), func(p *memberlist.Packet) bool {
+func (t *closableTransport) feedPackets() {
+	feed(t, t.Transport.PacketCh(), func(p *memberlist.Packet) bool {
 		select {
-		case g.packets <- p:
+		case t.packets <- p:
 			return true
-		case <-g.done:
+		case <-t.done:
 			return false
 		}
 	})
 }
 
 // feedStreams passes accepted streams on until the transport is closed.
-func (g *closableTransport) feedStreams() {
-	feed(g, g.Transport.StreamCh(), func(c net.Conn) bool {
-		conn, err := g.keep(c)
+func (t *closableTransport) feedStreams() {
+	feed(t, t.Transport.StreamCh(), func(c net.Conn) bool {
+		conn, err := t.keep(c)
 		if err != nil {
 			return false
 		}
 		select {
-		case g.streams <- conn:
+		case t.streams <- conn:
 			return true
-		case <-g.done:
+		case <-t.done:
 			conn.Close()
 			return false
 		}
@@ -106,97 +106,97 @@ func feed[T any](g *closableTransport, from <-chan T, pass func(T) bool) {
 }
 
 // cut ends all traffic at once, like a crash to other nodes. Further calls do nothing.
-func (g *closableTransport) cut() {
-	g.mu.Lock()
-	if g.closed {
-		g.mu.Unlock()
+func (t *closableTransport) cut() {
+	t.mu.Lock()
+	if t.closed {
+		t.mu.Unlock()
 		return
 	}
-	g.closed = true
-	close(g.done)
-	conns := g.conns
-	g.conns = nil
-	g.mu.Unlock()
+	t.closed = true
+	close(t.done)
+	conns := t.conns
+	t.conns = nil
+	t.mu.Unlock()
 	for c := range conns {
 		c.Conn.Close()
 	}
 }
 
 // Shutdown cuts all traffic, and shuts the transport down.
-func (g *closableTransport) Shutdown() error {
-	g.cut()
-	g.feeds.Wait()
-	return g.Transport.Shutdown()
+func (t *closableTransport) Shutdown() error {
+	t.cut()
+	t.feeds.Wait()
+	return t.Transport.Shutdown()
 }
 
 // StreamCh returns the incoming streams.
-func (g *closableTransport) StreamCh() <-chan net.Conn { return g.streams }
+func (t *closableTransport) StreamCh() <-chan net.Conn { return t.streams }
 
 // PacketCh returns the incoming packets.
-func (g *closableTransport) PacketCh() <-chan *memberlist.Packet { return g.packets }
+func (t *closableTransport) PacketCh() <-chan *memberlist.Packet { return t.packets }
 
 // WriteTo sends a packet.
-func (g *closableTransport) WriteTo(b []byte, addr string) (time.Time, error) {
+func (t *closableTransport) WriteTo(b []byte, addr string) (time.Time, error) {
 	select {
-	case <-g.done:
+	case <-t.done:
 		return time.Time{}, errClosed
 	default:
-		return g.Transport.WriteTo(b, addr)
+		return t.Transport.WriteTo(b, addr)
 	}
 }
 
 // connect opens a stream, which the next DialTimeout of the address returns: serf joins one address
 // after the other, and would wait for each silent one.
-func (g *closableTransport) connect(addr string) error {
-	c, err := g.dial(addr, g.dialMax)
+func (t *closableTransport) connect(addr string) error {
+	c, err := t.dial(addr, t.dialMax)
 	if err != nil {
 		return err
 	}
-	g.discard(addr)
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	g.ahead[addr] = c
+	t.discard(addr)
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.ahead[addr] = c
 	return nil
 }
 
 // discard closes the stream that connect has opened, unless DialTimeout has returned it.
-func (g *closableTransport) discard(addr string) {
-	if c := g.take(addr); c != nil {
+func (t *closableTransport) discard(addr string) {
+	if c := t.take(addr); c != nil {
 		c.Close()
 	}
 }
 
 // take returns the stream that connect has opened, if there is one, and forgets it.
-func (g *closableTransport) take(addr string) net.Conn {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	c := g.ahead[addr]
-	delete(g.ahead, addr)
+func (t *closableTransport) take(addr string) net.Conn {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	c := t.ahead[addr]
+	delete(t.ahead, addr)
 	return c
 }
 
 // DialTimeout returns the stream that connect has opened to the address, or opens one.
-func (g *closableTransport) DialTimeout(addr string, timeout time.Duration) (net.Conn, error) {
-	if c := g.take(addr); c != nil {
+func (t *closableTransport) DialTimeout(addr string, timeout time.Duration) (net.Conn, error) {
+	if c := t.take(addr); c != nil {
 		return c, nil
 	}
-	return g.dial(addr, timeout)
+	return t.dial(addr, timeout)
 }
 
 // dial opens a stream, within dialMax, and returns at once when the transport is closed meanwhile.
-func (g *closableTransport) dial(addr string, timeout time.Duration) (net.Conn, error) {
+func (t *closableTransport) dial(addr string, timeout time.Duration) (net.Conn, error) {
 	type result struct {
 		conn net.Conn
 		err  error
 	}
 	dialed := make(chan result, 1)
 	go func() { // ends with the dial, within dialMax
-		c, err := g.Transport.DialTimeout(addr, min(timeout, g.dialMax))
+		c, err := t.Transport.DialTimeout(addr, min(timeout, t.dialMax))
 		if err != nil {
 			dialed <- result{err: err}
 			return
 		}
-		conn, err := g.keep(c)
+		conn, err := t.keep(c)
 		if err != nil {
 			dialed <- result{err: err}
 			return
@@ -206,22 +206,22 @@ func (g *closableTransport) dial(addr string, timeout time.Duration) (net.Conn, 
 	select {
 	case r := <-dialed:
 		return r.conn, r.err
-	case <-g.done:
+	case <-t.done:
 		return nil, errClosed
 	}
 }
 
 // keep registers a stream, so that cut closes the stream. If the transport is closed, keep closes
 // the stream at once.
-func (g *closableTransport) keep(c net.Conn) (net.Conn, error) {
-	conn := &closableConn{Conn: c, transport: g}
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	if g.closed {
+func (t *closableTransport) keep(c net.Conn) (net.Conn, error) {
+	conn := &closableConn{Conn: c, transport: t}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.closed {
 		c.Close()
 		return nil, errClosed
 	}
-	g.conns[conn] = struct{}{}
+	t.conns[conn] = struct{}{}
 	return conn, nil
 }
 

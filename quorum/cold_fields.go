@@ -56,37 +56,37 @@ type coldVote struct {
 }
 
 // coldOf returns the cold fields of a voter's vote; nil if there are none.
-func (b *tally) coldOf(place int) *coldVote {
-	if b.cold == nil {
+func (t *tally) coldOf(place int) *coldVote {
+	if t.cold == nil {
 		return nil
 	}
-	return &b.cold.votes[place]
+	return &t.cold.votes[place]
 }
 
 // yielded returns the newest vote that was given back to a voter.
-func (b *tally) yielded(place int) vote.Serial {
-	if b.cold == nil {
+func (t *tally) yielded(place int) vote.Serial {
+	if t.cold == nil {
 		return 0
 	}
-	return b.cold.votes[place].yielded
+	return t.cold.votes[place].yielded
 }
 
 // wantedSlot returns the slot requested from a voter in place of another; zero for none.
-func (b *tally) wantedSlot(place int) vote.Slot {
-	if b.cold == nil {
+func (t *tally) wantedSlot(place int) vote.Slot {
+	if t.cold == nil {
 		return 0
 	}
-	return b.cold.votes[place].wantedSlot
+	return t.cold.votes[place].wantedSlot
 }
 
 // isBarred reports whether a voter was asked for a slot and didn't give it.
-func (b *tally) isBarred(place int, slot vote.Slot) bool {
-	return b.cold != nil && slices.Contains(b.cold.votes[place].barred, slot)
+func (t *tally) isBarred(place int, slot vote.Slot) bool {
+	return t.cold != nil && slices.Contains(t.cold.votes[place].barred, slot)
 }
 
 // releasedOn reports whether the release was sent to a voter on a stream.
-func (b *tally) releasedOn(place int, s vote.Stream) bool {
-	x := b.coldOf(place)
+func (t *tally) releasedOn(place int, s vote.Stream) bool {
+	x := t.coldOf(place)
 	return x != nil && x.relStream == s
 }
 
@@ -141,6 +141,6 @@ func (r *request) version() uint64 {
 }
 
 // simple reports whether a request spec has nothing but a key and a mode.
-func (a *RequestOptions) simple() bool {
-	return a.Permits == 0 && a.Beside == 0 && a.Length == 0 && a.Delay == 0 && a.MinHold == 0 && a.EndsAfter == 0 && !a.Fixed && a.Value == nil && !a.Revoke && a.Reason == ""
+func (o *RequestOptions) simple() bool {
+	return o.Permits == 0 && o.Beside == 0 && o.Length == 0 && o.Delay == 0 && o.MinHold == 0 && o.EndsAfter == 0 && !o.Fixed && o.Value == nil && !o.Revoke && o.Reason == ""
 }

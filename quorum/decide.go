@@ -345,7 +345,7 @@ func (q *Requester) win(r *request, t vote.Token, slot vote.Slot) {
 		}
 	}
 	if upgraded {
-		q.tellEnd(r)
+		q.sendEnd(r)
 	}
 }
 

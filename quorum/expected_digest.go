@@ -35,31 +35,31 @@ type change struct {
 	delta vote.Digest
 }
 
-func (b *expectedDigest) reset() { *b = expectedDigest{sent: b.sent[:0], received: b.received[:0]} }
+func (d *expectedDigest) reset() { *d = expectedDigest{sent: d.sent[:0], received: d.received[:0]} }
 
-func (b *expectedDigest) addSent(at uint64, delta vote.Digest) {
-	b.sent = append(b.sent, change{at, delta})
+func (d *expectedDigest) addSent(at uint64, delta vote.Digest) {
+	d.sent = append(d.sent, change{at, delta})
 }
-func (b *expectedDigest) addReceived(at uint64, delta vote.Digest) {
-	b.received = append(b.received, change{at, delta})
+func (d *expectedDigest) addReceived(at uint64, delta vote.Digest) {
+	d.received = append(d.received, change{at, delta})
 }
 
 // amend corrects the change of a message sent earlier. A promise may cross a release: then the
 // release takes back a vote of which the requester learns only later.
-func (b *expectedDigest) amend(at uint64, delta vote.Digest) {
-	i, ok := slices.BinarySearchFunc(b.sent, at, func(c change, at uint64) int { return cmp.Compare(c.at, at) })
+func (d *expectedDigest) amend(at uint64, delta vote.Digest) {
+	i, ok := slices.BinarySearchFunc(d.sent, at, func(c change, at uint64) int { return cmp.Compare(c.at, at) })
 	if ok {
-		b.sent[i].delta = b.sent[i].delta.Plus(delta)
+		d.sent[i].delta = d.sent[i].delta.Plus(delta)
 	} else {
-		b.base = b.base.Plus(delta)
+		d.base = d.base.Plus(delta)
 	}
 }
 
 // settle folds the changes up to a point into the base and returns the digest expected there.
-func (b *expectedDigest) settle(processed, pushed uint64) vote.Digest {
-	b.sent = fold(&b.base, b.sent, processed)
-	b.received = fold(&b.base, b.received, pushed)
-	return b.base
+func (d *expectedDigest) settle(processed, pushed uint64) vote.Digest {
+	d.sent = fold(&d.base, d.sent, processed)
+	d.received = fold(&d.base, d.received, pushed)
+	return d.base
 }
 
 func fold(base *vote.Digest, changes []change, upTo uint64) []change {
@@ -71,4 +71,4 @@ func fold(base *vote.Digest, changes []change, upTo uint64) []change {
 	return slices.Delete(changes, 0, n)
 }
 
-func (b *expectedDigest) full() bool { return len(b.sent)+len(b.received) >= digestLimit }
+func (d *expectedDigest) full() bool { return len(d.sent)+len(d.received) >= digestLimit }

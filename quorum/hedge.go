@@ -75,14 +75,14 @@ type rttEstimator struct {
 	mean, deviation time.Duration
 }
 
-func (p *rttEstimator) add(trip time.Duration) {
-	off := trip - p.mean
-	p.mean += off / 8
-	p.deviation += (max(off, -off) - p.deviation) / 4
+func (r *rttEstimator) add(trip time.Duration) {
+	off := trip - r.mean
+	r.mean += off / 8
+	r.deviation += (max(off, -off) - r.deviation) / 4
 }
 
 // upper returns a time that hardly any round trip exceeds, even while the load is growing.
-func (p *rttEstimator) upper() time.Duration { return 2*p.mean + 4*p.deviation }
+func (r *rttEstimator) upper() time.Duration { return 2*r.mean + 4*r.deviation }
 
 // noteRelease records when a request was released.
 func (q *Requester) noteRelease(r *request) {

@@ -32,7 +32,7 @@ type inspection struct {
 	began   bool                  // a majority has answered once, for the same moment
 	seeing  bool                  // it had not before this pass, so each request counts as seen at first
 	pass    uint64                // the number of the pass over the answers
-	first   map[requestID]settled // the requests seen by then, and the last settled standing of each
+	first   map[requestID]settled // the requests seen by then, and the last settled verdict on each
 	until   vote.Instant          // when the inspection ends at the latest
 	retryAt vote.Instant          // when all voters are asked again; zero while not scheduled
 	pause   time.Duration         // before the next repetition
@@ -64,18 +64,18 @@ const maxInspectPause = 50 * time.Millisecond
 // were stopped or cut off; then the token of the first caller is shown.
 const HandOffsWait = 100 * time.Millisecond
 
-// standing is the state of a request according to the answers so far.
-type standing uint8
+// verdict is the state of a request according to the answers so far.
+type verdict uint8
 
 const (
-	standsOpen standing = iota // the request may be a held lease
-	standsOver                 // too few votes: the request waits, or its end is confirmed
-	standsHeld                 // a majority has voted for the request
+	verdictOpen verdict = iota // the request may be a held lease
+	verdictOver                // too few votes: the request waits, or its end is confirmed
+	verdictHeld                // a majority has voted for the request
 )
 
-// settled is the standing of a request, with the slot and the token of its lease if held.
+// settled is the verdict on a request, with the slot and the token of its lease if held.
 type settled struct {
-	standing
+	verdict
 	slot  vote.Slot
 	token vote.Token
 	pass  uint64 // the newest pass whose answers had the request
@@ -92,7 +92,7 @@ type evidence struct {
 	heldBy  Set        // all such voters
 	byToken []tokenVotes
 	at      int // the request's place among the views of the result
-	// Of an inspection: the standing now, and the last settled standing.
+	// Of an inspection: the verdict now, and the last settled verdict.
 	is, last settled
 }
 
@@ -153,32 +153,32 @@ func (l *query) simultaneous() (s Set) {
 	return s
 }
 
-// standing returns the standing of a request. A held lease needs the votes of a majority, for one
+// judge returns the verdict on a request. A held lease needs the votes of a majority, for one
 // slot and one token; but if a voter has heard of the grant from the owner, this voter names the
 // slot and the token.
 //
 // An inspection for a watch waits for such a voter. Its node may yet give up a request that has the
 // votes of a majority, and then a watch would tell of a lease that was never granted. (Found by
 // seed 2 of watches of a busy mesh.)
-func (q *Requester) standing(in *inspection, simultaneous Set, v *evidence) settled {
+func (q *Requester) judge(in *inspection, simultaneous Set, v *evidence) settled {
 	if !q.newest.MayHold(v.possible() | ^simultaneous) {
-		return settled{standing: standsOver}
+		return settled{verdict: verdictOver}
 	}
 	if v == nil {
-		return settled{standing: standsOpen}
+		return settled{verdict: verdictOpen}
 	}
 	if v.held != nil {
 		if q.newest.MayHold(v.voted) {
-			return settled{standing: standsHeld, slot: v.held.Slot, token: v.held.Token}
+			return settled{verdict: verdictHeld, slot: v.held.Slot, token: v.held.Token}
 		}
-		return settled{standing: standsOpen}
+		return settled{verdict: verdictOpen}
 	}
 	for _, s := range v.byToken {
 		if !in.heard && q.newest.Decides(s.voters) {
-			return settled{standing: standsHeld, slot: s.slot, token: s.token}
+			return settled{verdict: verdictHeld, slot: s.slot, token: s.token}
 		}
 	}
-	return settled{standing: standsOpen}
+	return settled{verdict: verdictOpen}
 }
 
 // mayBeOver reports whether a voter about to answer may say that a waiting request is over: a
@@ -203,24 +203,24 @@ func (q *Requester) beginPass(in *inspection, simultaneous Set, most int) {
 	in.began = in.began || !q.newest.MayHold(^simultaneous)
 }
 
-// examine returns the standing of a request in a pass, the last settled standing of a request seen
+// examine returns the verdict on a request in a pass, the last settled verdict on a request seen
 // at first, and whether this request leaves open who holds the key.
 func (q *Requester) examine(
 	l *query, simultaneous Set, id requestID, v *evidence,
 ) (is, last settled, seen, open bool) {
 	in := l.inspection
-	is = q.standing(in, simultaneous, v)
+	is = q.judge(in, simultaneous, v)
 	was, seen := in.first[id]
 	if !seen && !in.seeing {
 		return is, is, false, false
 	}
 	last = was
-	if is.standing != standsOpen {
+	if is.verdict != verdictOpen {
 		last = is
 	}
 	last.pass = in.pass
 	in.first[id] = last
-	open = last.standing == standsOpen || is.standing == standsOver && q.mayBeOver(l, v)
+	open = last.verdict == verdictOpen || is.verdict == verdictOver && q.mayBeOver(l, v)
 	return is, last, true, open
 }
 

@@ -43,7 +43,7 @@ func (q *Requester) Extend(now vote.Now, n vote.Number, d, ends time.Duration) (
 	x := q.coldOf(r)
 	x.ends = q.now.Fast.Add(ends)
 	if r.length() == 0 {
-		q.tellEnd(r)
+		q.sendEnd(r)
 		return true, 0
 	}
 	if d > q.lengthOf(r) {
@@ -63,8 +63,8 @@ func (q *Requester) Extend(now vote.Now, n vote.Number, d, ends time.Duration) (
 	return true, x.extendTo
 }
 
-// tellEnd tells the voters how much longer a lease lasts. It extends no vote: no serial is named.
-func (q *Requester) tellEnd(r *request) {
+// sendEnd tells the voters how much longer a lease lasts. It extends no vote: no serial is named.
+func (q *Requester) sendEnd(r *request) {
 	for _, p := range q.peers {
 		if p.up() && r.votes[p.place].sent {
 			m := q.sendOrdered(p, vote.Digest{}, vote.KindExtend, r.number)

@@ -227,7 +227,7 @@ func (m *merging) conclude(from int) (unsure map[requestID]bool) {
 				continue // most voters know of its end, or have yet to hear of the request
 			}
 			switch {
-			case last.standing == standsOpen && seen:
+			case last.verdict == verdictOpen && seen:
 				m.result.Certain = false
 				if s.State != vote.Holding && v.voted != 0 {
 					if unsure == nil {
@@ -235,7 +235,7 @@ func (m *merging) conclude(from int) (unsure map[requestID]bool) {
 					}
 					unsure[id] = true
 				}
-			case last.standing == standsHeld:
+			case last.verdict == verdictHeld:
 				// A voter with a vote for another token hasn't heard which token won.
 				s.State, s.Slot, s.Token = vote.Holding, last.slot, last.token.First()
 				m.open = m.open || seen && m.awaitsHandOffs(&s)
@@ -287,7 +287,7 @@ func (m *merging) supersede(from int) {
 		}
 		m.result.Superseded = append(m.result.Superseded, *s)
 		v := &m.said[m.byID[requestID{s.Owner, s.Number}]]
-		if m.l.inspection != nil && v.last.standing == standsHeld && v.is.standing == standsOpen {
+		if m.l.inspection != nil && v.last.verdict == verdictHeld && v.is.verdict == verdictOpen {
 			m.open, m.result.Certain = true, false
 		}
 	}

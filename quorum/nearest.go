@@ -10,10 +10,11 @@ import (
 // voters at about the same distance each node begins with a different voter, so that not all nodes
 // wake the same voters.
 
-// farAway is the longest round trip to a voter of the nearest majority at which sparing the other
-// voters pays. Beyond farAway the deferred requests would be sent before an answer arrives, and the
-// fastest answers of all voters arrive sooner than the answers of a few given voters.
-const farAway = maxHedgeDelay / 2
+// maxNearestRTT is the longest round trip to a voter of the nearest majority at which sparing the
+// other voters pays. Beyond maxNearestRTT the deferred requests would be sent before an answer
+// arrives, and the fastest answers of all voters arrive sooner than the answers of a few given
+// voters.
+const maxNearestRTT = maxHedgeDelay / 2
 
 // nearby is by how much the round trips to two voters at about the same distance may differ,
 // besides a quarter of the shorter round trip. Within one machine or switch, round trips vary by
@@ -69,7 +70,7 @@ func (q *Requester) nearestMajority(out Set) Set {
 	var few Set
 	for _, place := range q.order {
 		if out.Has(place) {
-			if few = few.With(place); q.newest.Decides(few) && q.peers[place].rtt <= farAway {
+			if few = few.With(place); q.newest.Decides(few) && q.peers[place].rtt <= maxNearestRTT {
 				return few
 			}
 		}

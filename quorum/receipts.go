@@ -22,41 +22,41 @@ type receipts struct {
 
 // fillOpen fills in the opening of a stream. From now on the answers still missing from the earlier
 // stream are void.
-func (h *receipts) fillOpen(m *vote.Message) {
-	m.Heard, m.Void = h.newest, h.unanswered
-	h.awaitingSince, h.void, h.answerLost, h.unanswered = 0, 0, h.unanswered, true
+func (r *receipts) fillOpen(m *vote.Message) {
+	m.Heard, m.Void = r.newest, r.unanswered
+	r.awaitingSince, r.void, r.answerLost, r.unanswered = 0, 0, r.unanswered, true
 }
 
 // syncAnswered takes in the answer to a sync, and reports whether the voter waits for a refresh
 // before extending the session or giving votes.
-func (h *receipts) syncAnswered(m *vote.Message) (waits bool) {
-	h.newest, h.awaitingSince = m.Sent, 0
-	return m.Void || h.answerLost
+func (r *receipts) syncAnswered(m *vote.Message) (waits bool) {
+	r.newest, r.awaitingSince = m.Sent, 0
+	return m.Void || r.answerLost
 }
 
 // fillRefresh fills in a refresh. A refresh that finds an answer late declares the answer void.
-func (h *receipts) fillRefresh(m *vote.Message, now vote.Instant, late time.Duration) {
-	m.Heard = h.newest
-	if h.awaitingSince != 0 && now >= h.awaitingSince.Add(late) {
-		m.Void, h.void = true, now
+func (r *receipts) fillRefresh(m *vote.Message, now vote.Instant, late time.Duration) {
+	m.Heard = r.newest
+	if r.awaitingSince != 0 && now >= r.awaitingSince.Add(late) {
+		m.Void, r.void = true, now
 	}
-	if h.awaitingSince == 0 {
-		h.awaitingSince = now
+	if r.awaitingSince == 0 {
+		r.awaitingSince = now
 	}
 }
 
 // ackReceived takes in an acknowledgement, and reports whether to refresh the voter at once: the
 // acknowledgement is the first since others were declared void.
-func (h *receipts) ackReceived(m *vote.Message, refreshed, now vote.Instant) (again bool) {
-	h.newest = max(h.newest, m.Sent)
-	if h.awaitingSince = 0; m.Sent < refreshed {
-		h.awaitingSince = now // a later acknowledgement is under way
+func (r *receipts) ackReceived(m *vote.Message, refreshed, now vote.Instant) (again bool) {
+	r.newest = max(r.newest, m.Sent)
+	if r.awaitingSince = 0; m.Sent < refreshed {
+		r.awaitingSince = now // a later acknowledgement is under way
 	}
-	return h.void != 0 && refreshed <= h.void
+	return r.void != 0 && refreshed <= r.void
 }
 
 // counts reports whether an answer extends the session.
-func (h *receipts) counts(m *vote.Message) bool { return !m.Void && (h.void == 0 || m.Sent > h.void) }
+func (r *receipts) counts(m *vote.Message) bool { return !m.Void && (r.void == 0 || m.Sent > r.void) }
 
 // answerTimeout returns how long an answer may take before it is considered lost. Regular refreshes
 // are as far apart, so the next refresh tells the voter of a lost answer; where round trips are

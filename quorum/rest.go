@@ -25,7 +25,7 @@ func (q *Requester) Rest(now vote.Now, n vote.Number, left time.Duration, lost b
 	q.beforeChange(r)
 	x := q.coldOf(r)
 	x.ends = q.now.Fast.Add(left)
-	q.tellEnd(r) // first: the voters show for how long the key rests
+	q.sendEnd(r) // first: the voters show for how long the key rests
 	version := vote.VersionReleased
 	if lost {
 		version = vote.VersionEnded

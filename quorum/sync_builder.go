@@ -25,11 +25,11 @@ type syncBuilder struct {
 }
 
 // listed reports whether a request was listed, or passed over for good.
-func (t *syncBuilder) listed(r *request) bool {
-	if t.ended || t.has(r) {
+func (b *syncBuilder) listed(r *request) bool {
+	if b.ended || b.has(r) {
 		return true
 	}
-	_, ok := t.ahead[r.number]
+	_, ok := b.ahead[r.number]
 	return ok
 }
 

@@ -25,19 +25,19 @@ type countedVote struct {
 func (c *countedVote) stands() bool { return c.serial != 0 }
 
 // drop stops counting a voter's vote.
-func (b *tally) drop(place int) {
-	c := &b.votes[place]
+func (t *tally) drop(place int) {
+	c := &t.votes[place]
 	c.serial, c.slot, c.token, c.confirming = 0, 0, 0, 0
-	if x := b.coldOf(place); x != nil {
+	if x := t.coldOf(place); x != nil {
 		x.validity, x.extending, x.extended = validity{}, false, false
 	}
 }
 
 // voters returns the voters with counted votes.
-func (b *tally) voters() Set {
+func (t *tally) voters() Set {
 	var s Set
-	for i := range b.votes {
-		if b.votes[i].stands() {
+	for i := range t.votes {
+		if t.votes[i].stands() {
 			s = s.With(i)
 		}
 	}
@@ -49,24 +49,24 @@ func (b *tally) voters() Set {
 // confirmed the larger token by now, though the answer hasn't arrived; if the tally settled on a
 // smaller token, this voter would be free to give the smaller token to another reader. The second
 // result is the largest token of all these votes.
-func (b *tally) token(slot vote.Slot, limit vote.Token) (t, all vote.Token) {
-	for i := range b.votes {
-		if v := &b.votes[i]; v.stands() && v.slot == slot {
+func (t *tally) token(slot vote.Slot, limit vote.Token) (token, all vote.Token) {
+	for i := range t.votes {
+		if v := &t.votes[i]; v.stands() && v.slot == slot {
 			all = max(all, v.token)
 			if v.token <= limit {
-				t = max(t, v.token)
+				token = max(token, v.token)
 			}
-			t = max(t, v.confirming)
+			token = max(token, v.confirming)
 		}
 	}
-	return t, all
+	return token, all
 }
 
 // inSlot returns the voters with votes for a slot.
-func (b *tally) inSlot(slot vote.Slot) Set {
+func (t *tally) inSlot(slot vote.Slot) Set {
 	var s Set
-	for i := range b.votes {
-		if b.votes[i].stands() && b.votes[i].slot == slot {
+	for i := range t.votes {
+		if t.votes[i].stands() && t.votes[i].slot == slot {
 			s = s.With(i)
 		}
 	}
@@ -78,14 +78,14 @@ func (b *tally) inSlot(slot vote.Slot) Set {
 // again. Reports about different leases are not added. The same holds where several leases together
 // keep a request from the key: the newest lease of all readers, or of all holders of permits,
 // stands for these leases.
-func (b *tally) taken() (s Set) {
-	if b.cold == nil {
+func (t *tally) taken() (s Set) {
+	if t.cold == nil {
 		return 0
 	}
 	var newest vote.Token
-	for i := range b.votes {
-		taken := b.cold.votes[i].taken
-		if taken == 0 || b.votes[i].stands() || taken < newest {
+	for i := range t.votes {
+		taken := t.cold.votes[i].taken
+		if taken == 0 || t.votes[i].stands() || taken < newest {
 			continue
 		}
 		if taken > newest {
@@ -99,10 +99,10 @@ func (b *tally) taken() (s Set) {
 // confirmed returns the voters with votes for the slot under the token; a vote under another token
 // doesn't count. If the largest proposal were taken without confirmation by the other voters, a
 // later majority of voters with smaller proposals could propose less again.
-func (b *tally) confirmed(t vote.Token, slot vote.Slot) Set {
+func (t *tally) confirmed(token vote.Token, slot vote.Slot) Set {
 	var s Set
-	for i := range b.votes {
-		if v := &b.votes[i]; v.stands() && v.token == t && v.slot == slot {
+	for i := range t.votes {
+		if v := &t.votes[i]; v.stands() && v.token == token && v.slot == slot {
 			s = s.With(i)
 		}
 	}
@@ -110,10 +110,10 @@ func (b *tally) confirmed(t vote.Token, slot vote.Slot) Set {
 }
 
 // released returns the voters without any trace of the request.
-func (b *tally) released() Set {
+func (t *tally) released() Set {
 	var s Set
-	for i := range b.votes {
-		if b.votes[i].released {
+	for i := range t.votes {
+		if t.votes[i].released {
 			s = s.With(i)
 		}
 	}

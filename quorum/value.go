@@ -41,9 +41,9 @@ func (q *Requester) setValue(r *request, value []byte) uint64 {
 	return version
 }
 
-// tellHandOffs tells the voters how often a lease was handed off, for other nodes to see its token.
-// From now on the lease has a version, and isn't handed off.
-func (q *Requester) tellHandOffs(r *request) {
+// sendHandOffCount tells the voters how often a lease was handed off, for other nodes to see its
+// token. From now on the lease has a version, and isn't handed off.
+func (q *Requester) sendHandOffCount(r *request) {
 	if r.version() == 0 {
 		q.setVersion(r, vote.CountHandOffs(0, q.handOffs(r)), nil)
 	}
@@ -99,7 +99,7 @@ func (q *Requester) receiveContended(p *peer, r *request, m *vote.Message) {
 		return
 	}
 	if m.Token == vote.AskHandOffs {
-		q.tellHandOffs(r)
+		q.sendHandOffCount(r)
 		return
 	}
 	if m.Token != 0 {
@@ -136,7 +136,7 @@ func (q *Requester) Share(now vote.Now, n vote.Number) bool {
 	// The next request in the local queue must be known to the voters; otherwise readers might
 	// overtake it without end.
 	if q.handOffs(r) > 0 {
-		q.tellHandOffs(r) // the number is forgotten with the queue
+		q.sendHandOffCount(r) // the number is forgotten with the queue
 	}
 	q.leaveLocalQueue(r)
 	r.mode = vote.Shared

@@ -233,7 +233,7 @@ func (j *judge) grant(p *process, r *Request, e *quorum.Event) {
 		k.lossAt = 0
 	}
 	if k.holderDied {
-		j.w.marks.mark(MarkHolderDied)
+		j.w.marks.mark(markHolderDied)
 		k.holderDied = false
 	}
 	j.assign(r, e.Group)

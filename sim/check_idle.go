@@ -20,11 +20,11 @@ func (ic *idleCheck) checkIdle(k *lockKey) {
 	if len(k.waits) == 0 || ic.w.opt.TokensOnly || ic.w.judge.hasDuplicates || ic.w.now < k.changed.Add(idle.AtMost) {
 		return
 	}
-	well := ic.w.order.wellSince()
+	well := ic.w.order.faultFreeSince()
 	if well == never || ic.w.now < well.Add(calmTTLs*ic.w.opt.MaxTTL+servedFixed) {
 		return
 	}
-	ic.w.marks.mark(MarkIdle)
+	ic.w.marks.mark(markIdle)
 	ic.waits, ic.leases = ic.waits[:0], ic.leases[:0]
 	for _, r := range k.waits {
 		ic.waits = append(ic.waits, &r.Lease)

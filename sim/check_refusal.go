@@ -24,12 +24,12 @@ func (rc *refusalCheck) checkRefusal(r *Request) {
 	}
 	switch r.Wait.Reason {
 	case quorum.WaitClash:
-		rc.w.marks.mark(MarkClash)
+		rc.w.marks.mark(markClash)
 		if r.base == nil || !other(func(o *Request) bool { return o.base != nil }) {
 			rc.w.judge.violate(checkRefusal, "%s's request %d of %q fails as another upgrade is older, and there is none", r.Node, r.Number, r.Key)
 		}
 	case quorum.WaitUnfit:
-		rc.w.marks.mark(MarkUnfit)
+		rc.w.marks.mark(markUnfit)
 		if !other(func(o *Request) bool { return o.Mode == vote.Permit && o.Ask.Permits != r.Ask.Permits }) {
 			rc.w.judge.violate(checkRefusal, "%s's request %d of %q fails as others use another number of permits, and there are none", r.Node, r.Number, r.Key)
 		}
@@ -51,7 +51,7 @@ func (rc *refusalCheck) checkGivenUp(r *Request, told quorum.Wait) {
 				r.Node, r.Number, r.Key, r.Asked)
 		}
 	case quorum.WaitNoQuorum:
-		well := rc.w.order.wellSince()
+		well := rc.w.order.faultFreeSince()
 		if o.Dynamic != nil || o.ByCount != nil || o.Lists != nil || well == never ||
 			rc.w.now < well.Add(calmTTLs*o.MaxTTL+servedFixed) || rc.w.Now() < r.Asked+o.MaxTTL {
 			return

@@ -53,7 +53,7 @@ func (tc *tokenCheck) resorted(p *process) {
 		return
 	}
 	if n := v.Counters().LastResort; n != p.resorts {
-		tc.w.marks.mark(MarkLastResort)
+		tc.w.marks.mark(markLastResort)
 		tc.w.fig.ByClock += n - p.resorts
 		p.resorts = n
 		for _, k := range tc.w.judge.lockKeys {

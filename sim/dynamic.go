@@ -72,24 +72,24 @@ const (
 	forgottenTTLs = 20 // after this time gossip forgets a silent node
 )
 
-func (fs *dynamicWorld) setUp() {
-	fs.decided = make(map[uint64]vote.Electorate)
-	fs.reportFailed = make(map[*host]int)
-	fs.left = make(map[*host]bool)
-	fs.gray = make(map[[2]*host]int)
+func (d *dynamicWorld) setUp() {
+	d.decided = make(map[uint64]vote.Electorate)
+	d.reportFailed = make(map[*host]int)
+	d.left = make(map[*host]bool)
+	d.gray = make(map[[2]*host]int)
 }
 
 // configOf returns the directory for a new incarnation, and creates a directory if none
 // exists.
-func (fs *dynamicWorld) configOf(h *host) *node.Dynamic {
-	f := fs.w.opt.Dynamic
+func (d *dynamicWorld) configOf(h *host) *node.Dynamic {
+	f := d.w.opt.Dynamic
 	if f == nil {
 		return nil
 	}
 	fresh := !h.disk.exists
 	if fresh {
 		h.disk.made++
-		h.disk.state = vote.DiskState{Mesh: "sim", Name: h.name, Dir: vote.Dir(rand.New(fs.w.chance("dir", h.alias, h.disk.made)).Uint64() | 1)}
+		h.disk.state = vote.DiskState{Mesh: "sim", Name: h.name, Dir: vote.Dir(rand.New(d.w.chance("dir", h.alias, h.disk.made)).Uint64() | 1)}
 	}
 	// Several founders keep Bootstrap set in their configuration: a mistake, but harmless as long
 	// as one of them remembers the electorate. A single founder unsets Bootstrap: without its
@@ -97,7 +97,7 @@ func (fs *dynamicWorld) configOf(h *host) *node.Dynamic {
 	// operator unsets Bootstrap only when the electorate is stored: a founder that pledged, crashed
 	// before the save and is no longer told to bootstrap would wait indefinitely for a node with an
 	// electorate.
-	found := fs.w.opt.ByCount != nil || !f.Unfounded && h.voter && (fs.w.opt.Voters > 1 || fs.newest == 0 || len(h.disk.state.Pledge) > 0 && h.disk.state.Electorate.Version == 0)
+	found := d.w.opt.ByCount != nil || !f.Unfounded && h.voter && (d.w.opt.Voters > 1 || d.newest == 0 || len(h.disk.state.Pledge) > 0 && h.disk.state.Electorate.Version == 0)
 	most := f.MaxVoters
 	if own, ok := f.Most[h.alias]; ok {
 		most = own
@@ -107,46 +107,46 @@ func (fs *dynamicWorld) configOf(h *host) *node.Dynamic {
 
 // follows takes a process's outputs other than messages: states to store, wanted connections, and
 // the known electorate. It reports whether a connection was closed.
-func (fs *dynamicWorld) follows(p *process) bool {
+func (d *dynamicWorld) follows(p *process) bool {
 	for _, s := range p.m.Saves() {
-		fs.save(p, s)
+		d.save(p, s)
 	}
 	for _, c := range p.m.RegisterCalls() {
-		fs.w.registry.calls(p, c)
+		d.w.registry.calls(p, c)
 	}
-	closed := fs.connects(p)
-	fs.knows(p)
+	closed := d.connects(p)
+	d.knows(p)
 	return closed
 }
 
 // save writes a state after a while, unless the process dies before or the disk is broken.
-func (fs *dynamicWorld) save(p *process, s vote.DiskState) {
+func (d *dynamicWorld) save(p *process, s vote.DiskState) {
 	h := p.host
 	h.disk.saving = &s
-	p.savingSince = fs.w.now + 1
-	fs.w.nemesis.trigger(h, stepSaves, nil)
-	most := fs.w.opt.Dynamic.DiskMost
+	p.savingSince = d.w.now + 1
+	d.w.nemesis.trigger(h, stepSaves, nil)
+	most := d.w.opt.Dynamic.DiskMost
 	if most == 0 {
 		most = 5 * time.Millisecond
 	}
-	saved := event{at: fs.w.now.Add(fault.Within(h.rng, most)+h.slowDisk) + 1, kind: eventRun, p: p, f: func() {
+	saved := event{at: d.w.now.Add(fault.Within(h.rng, most)+h.slowDisk) + 1, kind: eventRun, p: p, f: func() {
 		h.disk.saving = nil
 		p.savingSince = 0
 		failed := ""
 		if h.disk.broken {
-			failed, p.saveFailed = "no space left on device", fs.w.now
+			failed, p.saveFailed = "no space left on device", d.w.now
 		} else {
 			h.disk.write(s)
 		}
-		p.m.Saved(p.read(fs.w.now), s.Writes, failed)
-		fs.w.settle(p)
-		fs.w.nemesis.trigger(h, stepSaved, nil)
+		p.m.Saved(p.read(d.w.now), s.Writes, failed)
+		d.w.settle(p)
+		d.w.nemesis.trigger(h, stepSaved, nil)
 	}}
 	if h.disk.frozen {
 		h.disk.waits = append(h.disk.waits, saved)
 		return
 	}
-	fs.w.push(saved)
+	d.w.push(saved)
 }
 
 // copiesMost is how many earlier states of a disk are kept for PutBack.
@@ -169,17 +169,17 @@ func (d *disk) powerFails(rng *rand.Rand) {
 
 // connects dials the nodes that a process wants to be connected to, and hangs up on the others. It
 // reports whether it closed a connection.
-func (fs *dynamicWorld) connects(p *process) (closed bool) {
-	fs.toDial = p.m.AppendWanted(fs.toDial[:0])
-	for i, name := range fs.w.voters {
-		d := &p.dials[i]
-		is := slices.Contains(fs.toDial, name)
-		if is && !d.wanted {
-			fs.w.push(event{at: fs.w.now.Add(fault.Within(p.host.rng, 20*time.Millisecond)), kind: eventDial, p: p, n: uint64(i)})
+func (d *dynamicWorld) connects(p *process) (closed bool) {
+	d.toDial = p.m.AppendWanted(d.toDial[:0])
+	for i, name := range d.w.voters {
+		dial := &p.dials[i]
+		is := slices.Contains(d.toDial, name)
+		if is && !dial.wanted {
+			d.w.push(event{at: d.w.now.Add(fault.Within(p.host.rng, 20*time.Millisecond)), kind: eventDial, p: p, n: uint64(i)})
 		}
-		d.wanted = is
-		if l := d.l; !is && l != nil && l.state == linkUp && l.ends[0].open {
-			fs.w.net.close(p, l.ends[0].conn)
+		dial.wanted = is
+		if l := dial.l; !is && l != nil && l.state == linkUp && l.ends[0].open {
+			d.w.net.close(p, l.ends[0].conn)
 			closed = true
 		}
 	}
@@ -188,73 +188,73 @@ func (fs *dynamicWorld) connects(p *process) (closed bool) {
 
 // knows compares the electorate known to a process with those of other processes: each version has
 // a single electorate, decided by the version before.
-func (fs *dynamicWorld) knows(p *process) {
+func (d *dynamicWorld) knows(p *process) {
 	e := p.m.Known()
 	if e == nil || e.Version == 0 || e.Version == p.knew {
 		return
 	}
 	if e.Version < p.knew {
-		fs.w.judge.violate(checkElectorate, "%s knew electorate %d, and goes back to %d", p.host.alias, p.knew, e.Version)
+		d.w.judge.violate(checkElectorate, "%s knew electorate %d, and goes back to %d", p.host.alias, p.knew, e.Version)
 	}
 	p.knew = e.Version
-	fs.w.nemesis.trigger(p.host, stepKnows, e)
-	if known, ok := fs.decided[e.Version]; ok {
+	d.w.nemesis.trigger(p.host, stepKnows, e)
+	if known, ok := d.decided[e.Version]; ok {
 		if !known.Equal(e) {
-			fs.w.judge.violate(checkElectorate, "there are two electorates %d: %+v, and at %s %+v", e.Version, known, p.host.alias, *e)
+			d.w.judge.violate(checkElectorate, "there are two electorates %d: %+v, and at %s %+v", e.Version, known, p.host.alias, *e)
 		}
 		return
 	}
-	if before, ok := fs.decided[e.Version-1]; ok {
+	if before, ok := d.decided[e.Version-1]; ok {
 		if err := electorate.CheckSuccessor(&before, e); err != nil {
-			fs.w.judge.violate(checkElectorate, "%s applies %+v: %v", p.host.alias, *e, err)
+			d.w.judge.violate(checkElectorate, "%s applies %+v: %v", p.host.alias, *e, err)
 		}
 	}
-	fs.w.population.noteBirth(e)
-	fs.decided[e.Version] = *e
-	fs.newest = max(fs.newest, e.Version)
-	fs.w.fig.Electorates++
-	fs.w.fig.Changes += uint64(bit(e.Joint()))
-	fs.w.order.disturb()
-	fs.w.note(p.host, "applies electorate %d: %v, old %v", e.Version, e.Voters, e.Old)
+	d.w.population.noteBirth(e)
+	d.decided[e.Version] = *e
+	d.newest = max(d.newest, e.Version)
+	d.w.fig.Electorates++
+	d.w.fig.Changes += uint64(bit(e.Joint()))
+	d.w.order.disturb()
+	d.w.note(p.host, "applies electorate %d: %v, old %v", e.Version, e.Voters, e.Old)
 }
 
 // gossips updates the gossip view of a process and schedules the next update.
-func (fs *dynamicWorld) gossips(p *process) {
-	all := make([]electorate.Seen, 0, len(fs.w.hosts))
-	every := fs.w.opt.MaxTTL / gossipsPerTTL
-	for i, o := range fs.w.hosts {
+func (d *dynamicWorld) gossips(p *process) {
+	all := make([]electorate.Seen, 0, len(d.w.hosts))
+	every := d.w.opt.MaxTTL / gossipsPerTTL
+	for i, o := range d.w.hosts {
 		if o == p.host {
 			continue
 		}
 		e := &p.gossip[i]
-		there := o.p != nil && o.hung == pauseNone && fs.w.nemesis.passesGossip(p.host, o) && fs.w.nemesis.passesGossip(o, p.host)
+		there := o.p != nil && o.hung == pauseNone && d.w.nemesis.passesGossip(p.host, o) && d.w.nemesis.passesGossip(o, p.host)
 		switch {
-		case fs.reportFailed[p.host] > 0 && e.state == vote.Alive:
+		case d.reportFailed[p.host] > 0 && e.state == vote.Alive:
 			e.state = vote.Failed // although the host may be alive
-		case there && fs.reportFailed[p.host] == 0:
-			e.last, e.state, e.dir = fs.w.now, vote.Alive, o.p.gossipDir()
-		case fs.left[o] && o.p == nil && e.state != vote.Unseen:
+		case there && d.reportFailed[p.host] == 0:
+			e.last, e.state, e.dir = d.w.now, vote.Alive, o.p.gossipDir()
+		case d.left[o] && o.p == nil && e.state != vote.Unseen:
 			e.state = vote.Left
-		case e.state == vote.Alive && fs.w.now > e.last.Add(unseenTTLs*fs.w.opt.MaxTTL):
+		case e.state == vote.Alive && d.w.now > e.last.Add(unseenTTLs*d.w.opt.MaxTTL):
 			e.state = vote.Failed
-		case fs.w.now > e.last.Add(forgottenTTLs*fs.w.opt.MaxTTL):
+		case d.w.now > e.last.Add(forgottenTTLs*d.w.opt.MaxTTL):
 			e.state = vote.Unseen
 		}
 		if e.state != vote.Unseen {
 			all = append(all, electorate.Seen{Name: o.name, Dir: e.dir, State: e.state})
 		}
 	}
-	p.m.Gossip(p.read(fs.w.now), all)
-	fs.w.settle(p)
-	fs.w.push(event{at: fs.w.now.Add(every/2 + fault.Within(p.host.rng, every)), kind: eventRun, p: p, f: func() { fs.gossips(p) }})
+	p.m.Gossip(p.read(d.w.now), all)
+	d.w.settle(p)
+	d.w.push(event{at: d.w.now.Add(every/2 + fault.Within(p.host.rng, every)), kind: eventRun, p: p, f: func() { d.gossips(p) }})
 }
 
 // backedByElectorate reports whether, under one of the last eight electorates, a majority is bound
 // to a lease until its end.
-func (fs *dynamicWorld) backedByElectorate(r *Request) bool {
-	bound := make(map[vote.NodeID]bool, len(fs.w.hosts))
-	for _, h := range fs.w.hosts {
-		bound[h.name] = bound[h.name] || fs.w.validity.backs(h, r)
+func (d *dynamicWorld) backedByElectorate(r *Request) bool {
+	bound := make(map[vote.NodeID]bool, len(d.w.hosts))
+	for _, h := range d.w.hosts {
+		bound[h.name] = bound[h.name] || d.w.validity.backs(h, r)
 	}
 	majority := func(voters []vote.Elector) bool {
 		n := 0
@@ -265,14 +265,14 @@ func (fs *dynamicWorld) backedByElectorate(r *Request) bool {
 		}
 		return n >= len(voters)/2+1
 	}
-	if fs.w.opt.ByCount != nil {
-		return slices.ContainsFunc(fs.w.population.underWhich(r), func(v uint64) bool {
-			e := fs.decided[v]
+	if d.w.opt.ByCount != nil {
+		return slices.ContainsFunc(d.w.population.underWhich(r), func(v uint64) bool {
+			e := d.decided[v]
 			return majority(e.Voters) && (!e.Joint() || majority(e.Old))
 		})
 	}
-	for v := fs.newest; v > 0 && v+8 > fs.newest; v-- {
-		if e, ok := fs.decided[v]; ok && majority(e.Voters) && (!e.Joint() || majority(e.Old)) {
+	for v := d.newest; v > 0 && v+8 > d.newest; v-- {
+		if e, ok := d.decided[v]; ok && majority(e.Voters) && (!e.Joint() || majority(e.Old)) {
 			return true
 		}
 	}
@@ -283,15 +283,15 @@ func (fs *dynamicWorld) backedByElectorate(r *Request) bool {
 // must remain in the newest electorate and in every electorate that may be decided next. If the
 // remaining disks know only an earlier electorate, majorities must remain in the earlier electorate
 // too, since the nodes apply it until they learn of the newest.
-func (fs *dynamicWorld) spares(h *host) bool {
-	if h.voter && fs.w.opt.Voters > 1 && !fs.foundersRememberWithout(h) {
+func (d *dynamicWorld) spares(h *host) bool {
+	if h.voter && d.w.opt.Voters > 1 && !d.foundersRememberWithout(h) {
 		return false
 	}
-	e := fs.decided[fs.newest]
+	e := d.decided[d.newest]
 	half := func(voters []vote.Elector) bool {
 		n := 0
 		for _, v := range voters {
-			for _, o := range fs.w.hosts {
+			for _, o := range d.w.hosts {
 				// A voter that has only pledged may not know that the electorate was founded.
 				if o.name == v.Name && o != h && !o.retired && o.disk.exists && o.disk.state.Dir == v.Dir && o.disk.state.Electorate.Version > 0 {
 					n++
@@ -304,15 +304,15 @@ func (fs *dynamicWorld) spares(h *host) bool {
 		return e.Version > 0 && half(e.Voters) && (!e.Joint() || half(e.Old))
 	}
 	known := uint64(0)
-	for _, o := range fs.w.hosts {
+	for _, o := range d.w.hosts {
 		if o != h && !o.retired && o.disk.exists {
 			known = max(known, o.disk.state.Electorate.Version)
 		}
 	}
-	if !goesOn(e) || known < e.Version && !goesOn(fs.decided[known]) {
+	if !goesOn(e) || known < e.Version && !goesOn(d.decided[known]) {
 		return false
 	}
-	for _, o := range fs.w.hosts { // a value accepted by a voter may be decided
+	for _, o := range d.w.hosts { // a value accepted by a voter may be decided
 		if v := &o.disk.state.Value; o.disk.exists && v.Version > e.Version && !half(v.Voters) {
 			return false
 		}
@@ -327,8 +327,8 @@ func (fs *dynamicWorld) spares(h *host) bool {
 // gone for good: either keeps the others from founding a second mesh. If all founders have lost
 // their directories and are cut off from the other nodes, they found a second mesh, which is beyond
 // the promises of dynamic membership (docs/simulation.md).
-func (fs *dynamicWorld) foundersRememberWithout(h *host) bool {
-	return slices.ContainsFunc(fs.w.hosts, func(o *host) bool {
+func (d *dynamicWorld) foundersRememberWithout(h *host) bool {
+	return slices.ContainsFunc(d.w.hosts, func(o *host) bool {
 		return o != h && o.voter && (o.retired || o.disk.exists && o.disk.state.Electorate.Version > 0)
 	})
 }
@@ -460,14 +460,14 @@ func (o *Options) hostile() {
 }
 
 // isAbsent reports whether a scenario starts the host.
-func (fs *dynamicWorld) isAbsent(h *host) bool {
-	return fs.w.opt.Dynamic != nil && slices.Contains(fs.w.opt.Dynamic.Absent, h.alias)
+func (d *dynamicWorld) isAbsent(h *host) bool {
+	return d.w.opt.Dynamic != nil && slices.Contains(d.w.opt.Dynamic.Absent, h.alias)
 }
 
 // lateness draws the delay of a host's first start.
-func (fs *dynamicWorld) lateness(h *host) time.Duration {
-	if f := fs.w.opt.Dynamic; f != nil && !h.voter && f.Late > 0 {
-		return fault.Within(rand.New(fs.w.chance("late", h.alias)), f.Late)
+func (d *dynamicWorld) lateness(h *host) time.Duration {
+	if f := d.w.opt.Dynamic; f != nil && !h.voter && f.Late > 0 {
+		return fault.Within(rand.New(d.w.chance("late", h.alias)), f.Late)
 	}
 	return 0
 }
@@ -475,10 +475,10 @@ func (fs *dynamicWorld) lateness(h *host) time.Duration {
 // diskAlarm reports whether an alarm about the disk is true: a save has just failed, or the current
 // save is overdue. The alarm also counts as true if the process was stopped meanwhile: after the
 // resume, the disk appears not to have answered.
-func (fs *dynamicWorld) diskAlarm(p *process, text string) bool {
+func (d *dynamicWorld) diskAlarm(p *process, text string) bool {
 	if !strings.HasPrefix(text, "the state directory can't be written") {
 		return false
 	}
-	overdue := vote.Validity(electorate.SaveLimit(fs.w.opt.leastTTL())) // by a clock that runs fast
-	return p.saveFailed == fs.w.now && fs.w.now > 0 || p.savingSince > 0 && fs.w.now >= p.savingSince.Add(overdue)
+	overdue := vote.Validity(electorate.SaveLimit(d.w.opt.leastTTL())) // by a clock that runs fast
+	return p.saveFailed == d.w.now && d.w.now > 0 || p.savingSince > 0 && d.w.now >= p.savingSince.Add(overdue)
 }

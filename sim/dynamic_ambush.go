@@ -84,7 +84,7 @@ func (ne *nemesis) disturbFounding() {
 	d := ttl + fault.Within(r, 4*ttl)
 	heal := func() {}
 	if r.IntN(3) > 0 {
-		heal = ne.cutApart(founders[:side], founders[side:], d)
+		heal = ne.cutBetweenGroups(founders[:side], founders[side:], d)
 	}
 	for _, h := range founders {
 		if r.IntN(2) == 0 {
@@ -127,7 +127,7 @@ func (ne *nemesis) movesOver(founders []*host, heal func(), r *rand.Rand) {
 	d := ne.w.opt.MaxTTL + fault.Within(r, 3*ne.w.opt.MaxTTL)
 	in = slices.DeleteFunc(in, func(o *host) bool { return o == h })
 	heal()
-	ne.cutApart(in, append(slices.Clone(out), h), d)
+	ne.cutBetweenGroups(in, append(slices.Clone(out), h), d)
 	ne.w.crash(h, endingAtOnce, r)
 	ne.w.note(h, "has its directory wiped")
 	h.disk = disk{made: h.disk.made}
@@ -139,9 +139,9 @@ func (ne *nemesis) movesOver(founders []*host, heal func(), r *rand.Rand) {
 	}
 }
 
-// cutApart cuts some hosts off from others, in both directions, until heal is called, or for d at
-// most.
-func (ne *nemesis) cutApart(some, others []*host, d time.Duration) (heal func()) {
+// cutBetweenGroups cuts some hosts off from others, in both directions, until heal is called, or
+// for d at most.
+func (ne *nemesis) cutBetweenGroups(some, others []*host, d time.Duration) (heal func()) {
 	var heals []func()
 	for _, h := range some {
 		heals = append(heals, ne.cutUntil(h, others, bothWays, d))

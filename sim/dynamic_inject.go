@@ -40,7 +40,7 @@ func (ne *nemesis) injectDynamic(h *host, a *Act, r *rand.Rand, did func(bool)) 
 		if !h.disk.broken {
 			h.disk.broken = true
 			ne.w.note(h, "can't write to its disk")
-			// Until then wellSince counts the disk as faulty.
+			// Until then faultFreeSince counts the disk as faulty.
 			ne.w.faults.lasting(a.For, func() { h.disk.broken = false; ne.w.order.disturb() })
 			did(true)
 		}

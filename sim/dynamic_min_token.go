@@ -49,7 +49,7 @@ func (ne *nemesis) winsLate(r *rand.Rand) bool {
 		ne.cutBetween([]*host{u}, fresh, bothWays, 4*ttl)
 		at, heal := ne.w.Now(), func() {}
 		if silent {
-			heal = ne.cutApart(old, fresh, 2*ttl)
+			heal = ne.cutBetweenGroups(old, fresh, 2*ttl)
 		}
 		won := func() {
 			if !silent {

@@ -28,7 +28,7 @@ func (ne *nemesis) disturbPledges(founders []*host, r *rand.Rand) {
 	}
 	heal := func() {}
 	if n := len(founders); r.IntN(2) == 0 && n > 2 {
-		heal = ne.cutApart(founders[1:2], founders[2:], d)
+		heal = ne.cutBetweenGroups(founders[1:2], founders[2:], d)
 	}
 	ne.addForAWhile(&pendingFault{step: stepKnows, any: true, inject: func(h *host) {
 		heal()

@@ -22,7 +22,7 @@ type threeVoters struct {
 // threeVoterAmbushes are the ambushes that need three voters.
 var threeVoterAmbushes = [...]func(*threeVoters){
 	(*threeVoters).promisesAndDies, (*threeVoters).promisesAndDies,
-	(*threeVoters).movesAway, (*threeVoters).answersLate, (*threeVoters).numbersAnew,
+	(*threeVoters).losesDirectory, (*threeVoters).answersLate, (*threeVoters).numbersAnew,
 }
 
 // ambushThree starts one of the ambushes for three or five voters.
@@ -58,9 +58,9 @@ func (t *threeVoters) promisesAndDies() {
 	t.nemesis.proposesFor(first, t.r, t.opt.MaxTTL, func(bool) {})
 }
 
-// movesAway makes the voter between two proposers lose its directory as soon as the first proposer
-// has decided with its vote, and come back on the second proposer's side.
-func (t *threeVoters) movesAway() {
+// losesDirectory makes the voter between two proposers lose its directory as soon as the first
+// proposer has decided with its vote, and come back on the second proposer's side.
+func (t *threeVoters) losesDirectory() {
 	first, second, between := t.first, t.second, t.between
 	t.nemesis.cutBetween([]*host{first}, []*host{second}, bothWays, t.lasts)
 	t.awaits(t.decides(first), func() {
@@ -213,14 +213,14 @@ func (t *threeVoters) onceLinked(some []*host, to *host, then func()) {
 
 // FreezeDisk makes new saves on a node's disk neither end nor fail, until ThawDisk. A save under
 // way isn't affected.
-func (fs *dynamicWorld) FreezeDisk(node string) { fs.w.host(node).disk.frozen = true }
+func (d *dynamicWorld) FreezeDisk(node string) { d.w.host(node).disk.frozen = true }
 
 // ThawDisk ends FreezeDisk, and completes the waiting saves.
-func (fs *dynamicWorld) ThawDisk(node string) {
-	d := &fs.w.host(node).disk
-	for _, saved := range d.waits {
-		saved.at = fs.w.now + 1
-		fs.w.push(saved)
+func (d *dynamicWorld) ThawDisk(node string) {
+	disk := &d.w.host(node).disk
+	for _, saved := range disk.waits {
+		saved.at = d.w.now + 1
+		d.w.push(saved)
 	}
-	d.frozen, d.waits = false, nil
+	disk.frozen, disk.waits = false, nil
 }

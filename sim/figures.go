@@ -185,6 +185,6 @@ func (w *World) Figures() Figures {
 			f.ProposalTimeouts += h.p.m.Voter().Counters().ProposalTimeouts
 		}
 	}
-	f.Marks[MarkProposalTimeout] = f.ProposalTimeouts
+	f.Marks[markProposalTimeout] = f.ProposalTimeouts
 	return f
 }

@@ -28,7 +28,7 @@ func (w *World) rememberedFor() time.Duration { return 4*w.opt.MaxTTL + servedFi
 // granted records a lock call that has returned.
 func (hs *histories) granted(r *Request, excused bool) {
 	if hs.hist != nil {
-		hs.hist.Granted(hs.w.now, hs.w.order.wellSince(), &r.Lease, excused)
+		hs.hist.Granted(hs.w.now, hs.w.order.faultFreeSince(), &r.Lease, excused)
 	}
 }
 
@@ -76,7 +76,7 @@ func (hs *histories) checkHistory() {
 		}
 	}
 	mixed := func(key string) bool { return hs.w.judge.keyOf(vote.Key(key)).mixed }
-	calls, undecided := hs.hist.Check(hs.w.now, hs.w.order.wellSince(), mixed, hs.w.judge.requests())
+	calls, undecided := hs.hist.Check(hs.w.now, hs.w.order.faultFreeSince(), mixed, hs.w.judge.requests())
 	hs.w.fig.Calls += calls
 	hs.w.fig.Undecided += undecided
 }

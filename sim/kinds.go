@@ -203,7 +203,7 @@ func (ld *load) turns(r *Request) {
 // upgraded has a reader release its shared lease after its upgrade was granted, as the shell does.
 func (ld *load) upgraded(u *Request) {
 	r, p := u.base, u.p
-	ld.w.marks.mark(MarkUpgraded)
+	ld.w.marks.mark(markUpgraded)
 	r.up = nil
 	if u.client >= 0 {
 		p.clients[u.client].r = u

@@ -19,105 +19,105 @@ type Mark uint8
 
 // The marks.
 const (
-	// MarkYieldWon : a request that had given a vote back was granted later.
-	MarkYieldWon Mark = iota
-	// MarkHeldOn : a voter inquired of a request after the request had won.
-	MarkHeldOn
-	// MarkResynced : a holder's sync named its lease to a voter in its startup quarantine.
-	MarkResynced
-	// MarkOutlived : a lease survived a restart of every voter.
-	MarkOutlived
-	// MarkVoteBack : a voter gave its vote to a lease that was already held.
-	MarkVoteBack
-	// MarkConfirmed : a lease needed a round of confirmations.
-	MarkConfirmed
-	// MarkProposalTimeout : a proposal timeout expired.
-	MarkProposalTimeout
-	// MarkGrantedLate : a request was granted after waiting for more than the maximum TTL, while
+	// markYieldWon : a request that had given a vote back was granted later.
+	markYieldWon Mark = iota
+	// markHeldOn : a voter inquired of a request after the request had won.
+	markHeldOn
+	// markResynced : a holder's sync named its lease to a voter in its startup quarantine.
+	markResynced
+	// markOutlived : a lease survived a restart of every voter.
+	markOutlived
+	// markVoteBack : a voter gave its vote to a lease that was already held.
+	markVoteBack
+	// markConfirmed : a lease needed a round of confirmations.
+	markConfirmed
+	// markProposalTimeout : a proposal timeout expired.
+	markProposalTimeout
+	// markGrantedLate : a request was granted after waiting for more than the maximum TTL, while
 	// none of its connections broke.
-	MarkGrantedLate
-	// MarkTooLate : a vote arrived for a request that was over.
-	MarkTooLate
-	// MarkTaken : a TryLock failed because the key was taken.
-	MarkTaken
-	// MarkNoQuorum : a TryLock failed because too few voters counted.
-	MarkNoQuorum
-	// MarkSurvivedBreak : a lease was extended after a connection to one of its voters had broken.
-	MarkSurvivedBreak
-	// MarkUnknown : a voter received a message of a session that it had forgotten.
-	MarkUnknown
-	// MarkMismatch : a node began another stream on an unbroken connection.
-	MarkMismatch
-	// MarkWokeUpLost : a process found its lease lost after having been stopped.
-	MarkWokeUpLost
-	// MarkHolderDied : a key was granted after its holder had crashed.
-	MarkHolderDied
-	// MarkUnconfirmed : a release was given up before it was confirmed.
-	MarkUnconfirmed
-	// MarkProbe : a voter probed whether a process is alive, because another process came with its
+	markGrantedLate
+	// markTooLate : a vote arrived for a request that was over.
+	markTooLate
+	// markTaken : a TryLock failed because the key was taken.
+	markTaken
+	// markNoQuorum : a TryLock failed because too few voters counted.
+	markNoQuorum
+	// markSurvivedBreak : a lease was extended after a connection to one of its voters had broken.
+	markSurvivedBreak
+	// markUnknown : a voter received a message of a session that it had forgotten.
+	markUnknown
+	// markMismatch : a node began another stream on an unbroken connection.
+	markMismatch
+	// markWokeUpLost : a process found its lease lost after having been stopped.
+	markWokeUpLost
+	// markHolderDied : a key was granted after its holder had crashed.
+	markHolderDied
+	// markUnconfirmed : a release was given up before it was confirmed.
+	markUnconfirmed
+	// markProbe : a voter probed whether a process is alive, because another process came with its
 	// name.
-	MarkProbe
-	// MarkTurnedAway : a voter refused an incarnation for good, because a newer incarnation had
+	markProbe
+	// markTurnedAway : a voter refused an incarnation for good, because a newer incarnation had
 	// superseded it.
-	MarkTurnedAway
-	// MarkLastResort : a voter took its clock's reading for the highest token.
-	MarkLastResort
-	// MarkClosed : a node closed a connection: the node had no answer for half a TTL, or was
+	markTurnedAway
+	// markLastResort : a voter took its clock's reading for the highest token.
+	markLastResort
+	// markClosed : a node closed a connection: the node had no answer for half a TTL, or was
 	// refused.
-	MarkClosed
-	// MarkOrder : the older of two requests was granted first while nothing was wrong; they were
+	markClosed
+	// markOrder : the older of two requests was granted first while nothing was wrong; they were
 	// made far enough apart to be told apart.
-	MarkOrder
-	// MarkIdle : the check *idle* judged a key that requests had waited for, while nothing was
+	markOrder
+	// markIdle : the check *idle* judged a key that requests had waited for, while nothing was
 	// wrong.
-	MarkIdle
-	// MarkFenced : a resource refused a write that came too late.
-	MarkFenced
-	// MarkUpgraded : a reader's upgrade to an exclusive lease was granted.
-	MarkUpgraded
-	// MarkClash : the younger of two upgrades was refused.
-	MarkClash
-	// MarkBeside : a reader was granted a key beside another reader.
-	MarkBeside
-	// MarkLetIn : a reader was granted a key beside a writer with a downgraded lease.
-	MarkLetIn
-	// MarkFull : all permits of a semaphore were held.
-	MarkFull
-	// MarkMoved : a voter moved its vote to another slot when asked to.
-	MarkMoved
-	// MarkUnfit : a request was refused for its number of permits.
-	MarkUnfit
-	// MarkApart : a voter gave a shared lease a larger token, because the token of the tally was
+	markIdle
+	// markFenced : a resource refused a write that came too late.
+	markFenced
+	// markUpgraded : a reader's upgrade to an exclusive lease was granted.
+	markUpgraded
+	// markClash : the younger of two upgrades was refused.
+	markClash
+	// markBeside : a reader was granted a key beside another reader.
+	markBeside
+	// markLetIn : a reader was granted a key beside a writer with a downgraded lease.
+	markLetIn
+	// markFull : all permits of a semaphore were held.
+	markFull
+	// markMoved : a voter moved its vote to another slot when asked to.
+	markMoved
+	// markUnfit : a request was refused for its number of permits.
+	markUnfit
+	// markApart : a voter gave a shared lease a larger token, because the token of the tally was
 	// taken.
-	MarkApart
-	// MarkDelayed : a lease was granted to a request that had waited while a lapsed lease's delay
+	markApart
+	// markDelayed : a lease was granted to a request that had waited while a lapsed lease's delay
 	// kept the key from others.
-	MarkDelayed
-	// MarkHeldLeast : a lease was granted to a request that had waited while a released lease's
+	markDelayed
+	// markHeldLeast : a lease was granted to a request that had waited while a released lease's
 	// minimum hold kept the key from others.
-	MarkHeldLeast
-	// MarkFixed : a fixed lease, never extended, ended by itself.
-	MarkFixed
-	// MarkOutlivedNode : a lease with a length of its own kept the key from others for a while
+	markHeldLeast
+	// markFixed : a fixed lease, never extended, ended by itself.
+	markFixed
+	// markOutlivedNode : a lease with a length of its own kept the key from others for a while
 	// after its node had crashed.
-	MarkOutlivedNode
+	markOutlivedNode
 
 	markEnd
 )
 
 var markNames = [...]string{
-	MarkYieldWon: "a request that had yielded won", MarkHeldOn: "an inquiry met a winner", MarkResynced: "a sync listed a lease in a quiet time",
-	MarkOutlived: "a lease outlived a restart of all voters", MarkVoteBack: "a lease got a vote back",
-	MarkConfirmed: "a token needed confirmation", MarkProposalTimeout: "a proposal timeout ended", MarkGrantedLate: "a grant came a TTL later with no break in between",
-	MarkTooLate: "a vote came too late", MarkTaken: "a TryLock met a lease",
-	MarkNoQuorum: "a TryLock met no quorum", MarkSurvivedBreak: "a lease survived a broken connection", MarkUnknown: "a session was unknown",
-	MarkMismatch: "a stream began anew on its connection", MarkWokeUpLost: "a stopped holder woke up to a loss", MarkHolderDied: "a dead holder's key was taken over",
-	MarkUnconfirmed: "a release stayed unconfirmed", MarkProbe: "a process was asked whether it lives", MarkTurnedAway: "a superseded incarnation was turned away",
-	MarkLastResort: "a voter trusted its clock", MarkClosed: "a node closed a connection", MarkFenced: "a late write was fenced off", MarkOrder: "the older of two was served first", MarkIdle: "a key in demand was judged for room",
-	MarkUpgraded: "a reader became the writer", MarkClash: "two upgrades clashed", MarkBeside: "a reader came beside another", MarkLetIn: "a writer let a reader in",
-	MarkFull: "all permits were held", MarkMoved: "a vote was moved to another slot", MarkUnfit: "a number of permits was unfit",
-	MarkApart: "tokens of shared leases were told apart", MarkDelayed: "a key was kept after a lapse", MarkHeldLeast: "a key was kept though given back",
-	MarkFixed: "a fixed lease ended by itself", MarkOutlivedNode: "a lease of its own length outlived its node",
+	markYieldWon: "a request that had yielded won", markHeldOn: "an inquiry met a winner", markResynced: "a sync listed a lease in a quiet time",
+	markOutlived: "a lease outlived a restart of all voters", markVoteBack: "a lease got a vote back",
+	markConfirmed: "a token needed confirmation", markProposalTimeout: "a proposal timeout ended", markGrantedLate: "a grant came a TTL later with no break in between",
+	markTooLate: "a vote came too late", markTaken: "a TryLock met a lease",
+	markNoQuorum: "a TryLock met no quorum", markSurvivedBreak: "a lease survived a broken connection", markUnknown: "a session was unknown",
+	markMismatch: "a stream began anew on its connection", markWokeUpLost: "a stopped holder woke up to a loss", markHolderDied: "a dead holder's key was taken over",
+	markUnconfirmed: "a release stayed unconfirmed", markProbe: "a process was asked whether it lives", markTurnedAway: "a superseded incarnation was turned away",
+	markLastResort: "a voter trusted its clock", markClosed: "a node closed a connection", markFenced: "a late write was fenced off", markOrder: "the older of two was served first", markIdle: "a key in demand was judged for room",
+	markUpgraded: "a reader became the writer", markClash: "two upgrades clashed", markBeside: "a reader came beside another", markLetIn: "a writer let a reader in",
+	markFull: "all permits were held", markMoved: "a vote was moved to another slot", markUnfit: "a number of permits was unfit",
+	markApart: "tokens of shared leases were told apart", markDelayed: "a key was kept after a lapse", markHeldLeast: "a key was kept though given back",
+	markFixed: "a fixed lease ended by itself", markOutlivedNode: "a lease of its own length outlived its node",
 }
 
 func (m Mark) String() string { return markNames[m] }
@@ -148,13 +148,13 @@ func (f *Figures) Missing() []Mark {
 func (mk *marker) marksOfGrant(r *Request) {
 	b := &r.was
 	if b.yielded {
-		mk.mark(MarkYieldWon)
+		mk.mark(markYieldWon)
 	}
 	if b.confirmed {
-		mk.mark(MarkConfirmed)
+		mk.mark(markConfirmed)
 	}
 	if !b.broken && r.Had-r.Asked > mk.w.opt.MaxTTL {
-		mk.mark(MarkGrantedLate)
+		mk.mark(markGrantedLate)
 	}
 	b.broken = false
 	mk.marksOfKind(r)
@@ -171,22 +171,22 @@ func (mk *marker) marksOfKind(r *Request) {
 		case r.Mode == vote.Permit:
 			held++
 		case r.Mode == vote.Shared && o.shared != 0:
-			mk.mark(MarkLetIn)
+			mk.mark(markLetIn)
 		case r.Mode == vote.Shared:
-			mk.mark(MarkBeside)
+			mk.mark(markBeside)
 		}
 	}
 	if r.Mode == vote.Permit && held+1 == vote.Slot(r.Ask.Permits) {
-		mk.mark(MarkFull)
+		mk.mark(markFull)
 	}
 	if o := r.key.kept; o != nil && o != r.base && time.Duration(o.overAt) > r.Asked {
 		switch {
 		case o.Given:
-			mk.mark(MarkHeldLeast)
+			mk.mark(markHeldLeast)
 		case o.State == Crashed && o.Ask.Length > 0:
-			mk.mark(MarkOutlivedNode)
+			mk.mark(markOutlivedNode)
 		case o.Ask.Delay > 0:
-			mk.mark(MarkDelayed)
+			mk.mark(markDelayed)
 		}
 	}
 	r.key.kept = nil
@@ -196,11 +196,11 @@ func (mk *marker) marksOfKind(r *Request) {
 func (mk *marker) marksOfMore(r *Request) {
 	if r.was.broken {
 		r.was.broken = false
-		mk.mark(MarkSurvivedBreak)
+		mk.mark(markSurvivedBreak)
 	}
 	if r.was.restarted == 1<<len(mk.w.voters)-1 {
 		r.was.restarted = 0
-		mk.mark(MarkOutlived)
+		mk.mark(markOutlived)
 	}
 }
 
@@ -226,15 +226,15 @@ func (p *process) marksOfUnlink() {
 func (mk *marker) marksOfEnd(r *Request, s State) {
 	switch {
 	case s == Failed && r.Try && r.Wait.Reason == quorum.WaitHeld:
-		mk.mark(MarkTaken)
+		mk.mark(markTaken)
 	case s == Failed && r.Try && r.Wait.Reason == quorum.WaitNoQuorum:
-		mk.mark(MarkNoQuorum)
+		mk.mark(markNoQuorum)
 	case s == Lost && r.Ask.Fixed && r.Ask.Length > 0:
-		mk.mark(MarkFixed)
+		mk.mark(markFixed)
 	case s == Lost && mk.w.judge.stoppedSince(r.p):
-		mk.mark(MarkWokeUpLost)
+		mk.mark(markWokeUpLost)
 	case s == Released && (r.Expired || r.Wait.Reason != quorum.WaitNone):
-		mk.mark(MarkUnconfirmed)
+		mk.mark(markUnconfirmed)
 	case s == Crashed && r.State == Granted:
 		r.key.holderDied = true
 	}
@@ -250,30 +250,30 @@ func (mk *marker) marksOfMessage(to vote.SessionID, m *vote.Message) {
 		}
 		switch r := o.requests[m.Number]; {
 		case r == nil:
-			mk.mark(MarkTooLate)
+			mk.mark(markTooLate)
 		case r.State == Granted:
-			mk.mark(MarkVoteBack)
+			mk.mark(markVoteBack)
 		case m.Slot != 0 && m.Slot == r.was.want:
-			mk.mark(MarkMoved)
+			mk.mark(markMoved)
 		}
 	case vote.KindConfirmed:
 		if o := mk.w.judge.bySession[to]; o != nil && !o.dead {
 			if r := o.requests[m.Number]; r != nil && r.State == Waiting && m.Token > r.was.confirm {
-				mk.mark(MarkApart)
+				mk.mark(markApart)
 			}
 		}
 	case vote.KindUnknown:
-		mk.mark(MarkUnknown)
+		mk.mark(markUnknown)
 	case vote.KindProbe:
-		mk.mark(MarkProbe)
+		mk.mark(markProbe)
 	case vote.KindRefused:
 		if m.Reason == vote.ReasonNameTaken {
-			mk.mark(MarkTurnedAway)
+			mk.mark(markTurnedAway)
 		}
 	case vote.KindInquire:
 		if o := mk.w.judge.bySession[to]; o != nil && !o.dead {
 			if r := o.requests[m.Number]; r != nil && r.State == Granted {
-				mk.mark(MarkHeldOn)
+				mk.mark(markHeldOn)
 			}
 		}
 	}
@@ -297,7 +297,7 @@ func (mk *marker) marksOfReply(p *process, from vote.SessionID, m *vote.Message)
 	case vote.KindSync:
 		for i := range m.Entries {
 			if m.Entries[i].Token != 0 && mk.w.validity.isQuiet(p) {
-				mk.mark(MarkResynced)
+				mk.mark(markResynced)
 			}
 		}
 	}

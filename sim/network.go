@@ -378,7 +378,7 @@ func (nw *network) send(p *process, o *vote.Outbound) {
 	nw.w.fig.Messages++
 	if o.Message.Kind == vote.KindOpen {
 		if l.opened {
-			nw.w.marks.mark(MarkMismatch)
+			nw.w.marks.mark(markMismatch)
 		}
 		l.opened = true
 	}
@@ -553,7 +553,7 @@ func (nw *network) close(p *process, conn vote.Conn) {
 	}
 	c := p.conns[conn]
 	nw.w.fig.Closes++
-	nw.w.marks.mark(MarkClosed)
+	nw.w.marks.mark(markClosed)
 	nw.w.order.disturb()
 	nw.w.note(p.host, "closes the connection to %s", c.l.ends[1-c.side].host.name)
 	nw.carry(c.l, c.side)

@@ -35,14 +35,14 @@ func (so *serviceOrder) disturb() {
 	}
 }
 
-// calmFrom reports whether nothing went wrong from a while before the first moment until the
+// isFaultFree reports whether nothing went wrong from a while before the first moment until the
 // second.
-func (so *serviceOrder) calmFrom(from, to Moment) bool {
+func (so *serviceOrder) isFaultFree(from, to Moment) bool {
 	return !slices.ContainsFunc(so.disturbances, func(at Moment) bool { return at.Add(calmTTLs*so.w.opt.MaxTTL) >= from && at <= to })
 }
 
-// wellSince returns since when nothing has gone wrong; never if something is wrong now.
-func (so *serviceOrder) wellSince() Moment {
+// faultFreeSince returns since when nothing has gone wrong; never if something is wrong now.
+func (so *serviceOrder) faultFreeSince() Moment {
 	if so.w.listsDiffer() || so.w.conversion.isOutOfOrder() {
 		return never
 	}
@@ -83,15 +83,15 @@ func (so *serviceOrder) checkOrder(r *Request) {
 		Apart:   2*vote.Skew + so.slowestTrip() + so.w.opt.MaxTTL/100 + so.w.opt.Coalesce,
 		Lenient: so.w.opt.TokensOnly || so.w.judge.hasDuplicates,
 		Calm: func(since time.Duration) bool {
-			well := so.wellSince()
+			well := so.faultFreeSince()
 			return well != never && since > time.Duration(well)+calmTTLs*so.w.opt.MaxTTL+servedFixed
 		},
-		WellSince: so.wellSince,
+		WellSince: so.faultFreeSince,
 		Soon:      func(f func()) { so.w.At(so.w.idle.idleAtMost(), f) },
 		Report:    so.w.judge.violate,
 	}
 	if n := len(waits); n > 0 && waits[n-1].Asked-r.Asked > o.Apart && !o.Lenient && o.Calm(r.Asked) {
-		so.w.marks.mark(MarkOrder)
+		so.w.marks.mark(markOrder)
 	}
 	if r.base != nil {
 		return

@@ -104,7 +104,7 @@ type countsAlways struct{ *node.Node }
 
 func (c countsAlways) Deliver(now vote.Now, conn vote.Conn, from vote.SessionID, m *vote.Message) {
 	if c.Known().Version != 0 {
-		_ = c.Voter().Count(now, vote.Never, nil)
+		_ = c.Voter().SetTerm(now, vote.Never, nil)
 	}
 	c.Node.Deliver(now, conn, from, m)
 }

@@ -64,5 +64,5 @@ func (rs *resources) written(r *Request) {
 		return
 	}
 	rs.w.fig.Fenced++
-	rs.w.marks.mark(MarkFenced)
+	rs.w.marks.mark(markFenced)
 }

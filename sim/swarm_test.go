@@ -58,7 +58,7 @@ func TestSwarm(t *testing.T) {
 		}
 		for u := range usedEnd {
 			for k := range fault.Dynamic {
-				often := u != UsedByUpgrade && u != UsedByDowngraded && u != UsedWithDelay && u != UsedWithMinHold
+				often := u != usedByUpgrade && u != usedByDowngraded && u != usedWithDelay && u != usedWithMinHold
 				if f.Under[u][k] == 0 && k != fault.Unseen && k != fault.Beyond && (often || f.Requests > manyRequests) {
 					t.Errorf("no run had a fault of this kind while a key was held or wanted so: %v, %v", k, u)
 				}
@@ -117,7 +117,7 @@ func TestSwarmFollowing(t *testing.T) {
 // without faults for a while, and without a change of the electorate.
 func servingJudged(t *testing.T, f *Figures) {
 	t.Helper()
-	for _, m := range []Mark{MarkIdle, MarkOrder} {
+	for _, m := range []Mark{markIdle, markOrder} {
 		if f.Marks[m] == 0 {
 			t.Errorf("no run reached this: %v", m)
 		}

@@ -5,20 +5,20 @@ import (
 	"github.com/lockmesh/lockmesh/sim/fault"
 )
 
-// Used is a way to hold or want a key. A request may have several.
-type Used uint8
+// usage is a way to hold or want a key. A request may have several.
+type usage uint8
 
 // The ways.
 const (
-	UsedAlone Used = iota
-	UsedByReaders
-	UsedByUpgrade
-	UsedByDowngraded
-	UsedByPermits
-	UsedForLength // a length of its own, and extended
-	UsedFixed
-	UsedWithDelay
-	UsedWithMinHold
+	usedAlone usage = iota
+	usedByReaders
+	usedByUpgrade
+	usedByDowngraded
+	usedByPermits
+	usedForLength // a length of its own, and extended
+	usedFixed
+	usedWithDelay
+	usedWithMinHold
 
 	usedEnd
 )
@@ -27,18 +27,18 @@ var usedNames = [...]string{
 	"exclusive", "shared", "upgrade", "downgraded", "permit", "own length", "fixed", "delay", "least hold",
 }
 
-func (u Used) String() string { return usedNames[u] }
+func (u usage) String() string { return usedNames[u] }
 
 // uses calls f with each way in which r uses its key.
-func (r *Request) uses(f func(Used)) {
+func (r *Request) uses(f func(usage)) {
 	a := &r.Ask
 	for _, x := range []struct {
 		is bool
-		u  Used
+		u  usage
 	}{
-		{r.Mode == vote.Exclusive && r.base == nil, UsedAlone}, {r.Mode == vote.Shared && r.shared == 0, UsedByReaders}, {r.base != nil, UsedByUpgrade},
-		{r.shared != 0, UsedByDowngraded}, {r.Mode == vote.Permit, UsedByPermits}, {a.Length > 0 && !a.Fixed, UsedForLength},
-		{a.Length > 0 && a.Fixed, UsedFixed}, {a.Delay > 0, UsedWithDelay}, {a.MinHold > 0, UsedWithMinHold},
+		{r.Mode == vote.Exclusive && r.base == nil, usedAlone}, {r.Mode == vote.Shared && r.shared == 0, usedByReaders}, {r.base != nil, usedByUpgrade},
+		{r.shared != 0, usedByDowngraded}, {r.Mode == vote.Permit, usedByPermits}, {a.Length > 0 && !a.Fixed, usedForLength},
+		{a.Length > 0 && a.Fixed, usedFixed}, {a.Delay > 0, usedWithDelay}, {a.MinHold > 0, usedWithMinHold},
 	} {
 		if x.is {
 			f(x.u)
@@ -52,7 +52,7 @@ func (mk *marker) firedUnder(f fault.Kind) {
 	for _, k := range mk.w.judge.lockKeys {
 		for _, list := range [][]*Request{k.holds, k.waits} {
 			for _, r := range list {
-				r.uses(func(u Used) { under[u] = true })
+				r.uses(func(u usage) { under[u] = true })
 			}
 		}
 	}

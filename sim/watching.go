@@ -257,7 +257,7 @@ func (ws *watchers) checkWatches() {
 		for _, p := range owners {
 			for _, r := range p.asked[1:] {
 				ended := r.State == Released && r.Wait.Reason == quorum.WaitNone && !r.Expired && !r.behind
-				if !ended || Moment(r.Had) <= x.synced || r.HandedOff() || !ws.w.order.calmFrom(Moment(r.Had), Moment(r.Ended)) {
+				if !ended || Moment(r.Had) <= x.synced || r.HandedOff() || !ws.w.order.isFaultFree(Moment(r.Had), Moment(r.Ended)) {
 					// A watch may miss a lease if the lease's node wasn't in touch with a majority.
 					continue
 				}
@@ -269,7 +269,7 @@ func (ws *watchers) checkWatches() {
 				}
 				// The release is confirmed within a TTL, or else the voters see the lease end by
 				// itself.
-				if k == watchmerge.Lost && ws.w.order.calmFrom(Moment(r.Had), Moment(r.Ended).Add(ws.w.opt.MaxTTL)) {
+				if k == watchmerge.Lost && ws.w.order.isFaultFree(Moment(r.Had), Moment(r.Ended).Add(ws.w.opt.MaxTTL)) {
 					ws.w.judge.violate(checkWatch, "%s's watch has reported %s's lease #%d of %q as lost, held from %v to %v and given back", h.alias, r.Node, r.Alias, r.Key, r.Had, r.Ended)
 					return
 				}

@@ -226,7 +226,7 @@ func check(m *vote.Message, has fields) error {
 	case has&hasViews != 0:
 		return checkViews(m.Views)
 	case has&hasConsensus != 0:
-		return checkElecting(m.Consensus)
+		return checkConsensus(m.Consensus)
 	}
 	return nil
 }

@@ -11,8 +11,8 @@ import (
 // receivers can rely on the form of an electorate; whether an electorate may succeed another is not
 // for the codec to decide.
 
-// checkElecting applies the receiver's limits to an outgoing Consensus.
-func checkElecting(e *vote.Consensus) error {
+// checkConsensus applies the receiver's limits to an outgoing Consensus.
+func checkConsensus(e *vote.Consensus) error {
 	if e == nil {
 		return fmt.Errorf("%w: the fields about the electorate are missing", ErrMalformed)
 	}
@@ -43,7 +43,7 @@ func withoutMaxTTL(m *vote.Message) (*vote.Message, error) {
 	return &old, nil
 }
 
-func appendElecting(b []byte, e *vote.Consensus) []byte {
+func appendConsensus(b []byte, e *vote.Consensus) []byte {
 	words := consensusFields
 	switch {
 	case e.MaxTTL != 0:

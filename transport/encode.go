@@ -159,7 +159,7 @@ func appendFields(b []byte, m *vote.Message, has fields) []byte {
 		b = appendUint(b, uint64(m.Dir))
 	}
 	if has&hasConsensus != 0 {
-		b = appendElecting(b, m.Consensus)
+		b = appendConsensus(b, m.Consensus)
 	}
 	if has&hasHeard != 0 {
 		b = appendInt(b, int64(m.Heard))

@@ -64,8 +64,8 @@ func (m *Machine) tie(v vote.Elector) *tie {
 	return t
 }
 
-// heardOf notes that a node is reachable, with this directory.
-func (m *Machine) heardOf(v vote.Elector, direct bool) {
+// noteReachable notes that a node is reachable, with this directory.
+func (m *Machine) noteReachable(v vote.Elector, direct bool) {
 	if direct {
 		for _, half := range [...][]vote.Elector{m.state.Electorate.Voters, m.state.Electorate.Old} {
 			for _, w := range half {

@@ -109,13 +109,13 @@ func (m *Machine) Gossip(now vote.Now, all []Seen) {
 		listed[s.Name] = true
 		o := m.other(s.Name)
 		if o.seen == vote.Alive {
-			m.heardOf(vote.Elector{Name: o.name, Dir: o.dir}, false) // alive up to now
+			m.noteReachable(vote.Elector{Name: o.name, Dir: o.dir}, false) // alive up to now
 		}
 		if o.seen != s.State || o.dir != s.Dir {
 			o.seen, o.dir, o.since = s.State, s.Dir, m.now.Slow
 		}
 		if o.seen == vote.Alive {
-			m.heardOf(vote.Elector{Name: o.name, Dir: o.dir}, false)
+			m.noteReachable(vote.Elector{Name: o.name, Dir: o.dir}, false)
 		}
 	}
 	for _, o := range m.sorted() {
@@ -123,7 +123,7 @@ func (m *Machine) Gossip(now vote.Now, all []Seen) {
 			// Gossip forgets peers long after they are gone. Their absence is no news.
 			if o.seen == vote.Alive {
 				o.since = m.now.Slow
-				m.heardOf(vote.Elector{Name: o.name, Dir: o.dir}, false)
+				m.noteReachable(vote.Elector{Name: o.name, Dir: o.dir}, false)
 			}
 			o.seen, o.dir = vote.Unseen, 0
 		}
@@ -269,7 +269,7 @@ func (m *Machine) reported(o *other, msg *vote.Message) {
 		o.lagging, o.laggingSince = lagging, m.now.Slow
 	}
 	o.reportedAt, o.confirmed, o.spoke, o.unanswered = m.now.Slow, true, true, 0
-	m.heardOf(vote.Elector{Name: o.name, Dir: e.Dir}, true)
+	m.noteReachable(vote.Elector{Name: o.name, Dir: e.Dir}, true)
 	m.compareWrites(o, e)
 }
 

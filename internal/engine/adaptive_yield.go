@@ -51,24 +51,24 @@ type adaptiveYield struct {
 }
 
 // due reports whether the loop may yield, with the given number of calls under way.
-func (c *adaptiveYield) due(now vote.Instant, underWay int) bool {
-	return now >= c.notBefore || underWay >= yieldCrowd && !c.crowdPaused
+func (y *adaptiveYield) due(now vote.Instant, underWay int) bool {
+	return now >= y.notBefore || underWay >= yieldCrowd && !y.crowdPaused
 }
 
 // record records a yield: the time since the round began, the start of the round, the number of
 // calls under way, and the number of inputs that arrived.
-func (c *adaptiveYield) record(took time.Duration, began vote.Instant, underWay, came int) {
+func (y *adaptiveYield) record(took time.Duration, began vote.Instant, underWay, came int) {
 	if underWay >= yieldCrowd {
-		c.crowdPaused = came*yieldShare < underWay
-		if !c.crowdPaused {
-			c.pause = 0
+		y.crowdPaused = came*yieldShare < underWay
+		if !y.crowdPaused {
+			y.pause = 0
 			return
 		}
 	}
 	if took < min(yieldSlow+time.Duration(came)*yieldPerInput, maxYield) {
-		c.pause = 0
+		y.pause = 0
 		return
 	}
-	c.pause = min(max(2*c.pause, yieldPauseMin), yieldPauseMax)
-	c.notBefore = began.Add(took + c.pause)
+	y.pause = min(max(2*y.pause, yieldPauseMin), yieldPauseMax)
+	y.notBefore = began.Add(took + y.pause)
 }

@@ -82,9 +82,9 @@ func (eng *Engine) Requery(w *Subscriber) {
 	eng.loop.box.post(false, func(now vote.Now) { eng.loop.requery(now, w) })
 }
 
-// PassState passes the state of a subscriber's topic to f as events, the gap at the beginning
+// SendState passes the state of a subscriber's topic to f as events, the gap at the beginning
 // included. The loop calls f, which must not block.
-func (eng *Engine) PassState(w *Subscriber, f func(state []watchmerge.Event)) {
+func (eng *Engine) SendState(w *Subscriber, f func(state []watchmerge.Event)) {
 	eng.loop.box.post(false, func(now vote.Now) { f(eng.loop.stateOf(now, w)) })
 }
 

@@ -9,8 +9,8 @@ import (
 
 // duplicate is the state about another live process with this node's name.
 type duplicate struct {
-	told    vote.Incarnation // of the process that the last alarm was about
-	counted bool             // PhaseDuplicate: this voter had counted by then
+	alarmedAbout vote.Incarnation // of the process that the last alarm was about
+	counted      bool             // PhaseDuplicate: this voter had counted by then
 	// until is when the other process is presumed gone, in PhaseDuplicate, if this voter had not
 	// counted.
 	until vote.Instant
@@ -30,8 +30,8 @@ func (m *Machine) seeDuplicate(now vote.Now, s *vote.Sighting) {
 	if older == 0 && s.Peer.Incarnation < m.self.Incarnation {
 		older = 1
 	}
-	known := m.dup.told == s.Peer.Incarnation
-	m.dup.told = s.Peer.Incarnation
+	known := m.dup.alarmedAbout == s.Peer.Incarnation
+	m.dup.alarmedAbout = s.Peer.Incarnation
 	if older <= 0 {
 		if !known {
 			m.alarms = append(m.alarms, fmt.Sprintf(

@@ -16,10 +16,10 @@ func (m *Machine) waitsForLeases(now vote.Now) bool {
 // tellOfLeases warns the operator, once for each longer MaxTTL, that the voter waits for leases. A
 // young node warns of nothing, since its own voters may not have answered yet.
 func (m *Machine) tellOfLeases(now vote.Now) {
-	if m.pause.told || !m.aged || !m.waitsForLeases(now) {
+	if m.pause.warned || !m.aged || !m.waitsForLeases(now) {
 		return
 	}
-	m.pause.told = true
+	m.pause.warned = true
 	name := m.pause.by.sighting.Peer.Node
 	if addr := m.pause.by.sighting.Addr; addr != "" {
 		name += vote.NodeID(" (" + addr + ")")

@@ -108,7 +108,7 @@ type pause struct {
 	leasesEnd vote.Instant
 	longest   time.Duration // the longest such MaxTTL; zero if no such node was met
 	by        *peer         // a copy of what was known of the node with the longest
-	told      bool          // the operator knows of the wait for the leases
+	warned    bool          // the operator knows of the wait for the leases
 }
 
 // New returns the machine of a voter that starts now.
@@ -262,7 +262,7 @@ func (m *Machine) See(now vote.Now, s *vote.Sighting) {
 		}
 	} else if ttl := s.Terms.MaxTTL; ttl > max(m.terms.MaxTTL, m.pause.longest) {
 		by := *p // p may be forgotten during the wait
-		m.pause.longest, m.pause.leasesEnd, m.pause.by, m.pause.told = ttl, now.Slow.Add(ttl), &by, false
+		m.pause.longest, m.pause.leasesEnd, m.pause.by, m.pause.warned = ttl, now.Slow.Add(ttl), &by, false
 	}
 	m.judge(now)
 }

@@ -75,7 +75,7 @@ func (n *Node) begin(now vote.Now, cfg lease.Config) {
 func (n *Node) count(now vote.Now) {
 	if until := n.elect.Counts(); until != n.counts {
 		n.counts = until
-		n.route(n.voter.Count(now, until, n.spare[:0]))
+		n.route(n.voter.SetTerm(now, until, n.spare[:0]))
 		if until > now.Fast {
 			// The voter may have refused this node's own session, like all others.
 			n.req.AckEpoch(now, vote.LocalConn, n.elect.Stored().Version)
@@ -182,7 +182,7 @@ func (n *Node) receiveEpoch(now vote.Now, conn vote.Conn, m *vote.Message) {
 	n.elect.NoteVersion(now, conn, m.Epoch)
 }
 
-func (n *Node) receiveElecting(now vote.Now, conn vote.Conn, from vote.SessionID, m *vote.Message) {
+func (n *Node) receiveConsensus(now vote.Now, conn vote.Conn, from vote.SessionID, m *vote.Message) {
 	if n.elect == nil {
 		return // our electorate is fixed; the handshake keeps dynamic nodes out
 	}

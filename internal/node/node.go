@@ -264,7 +264,7 @@ func (n *Node) deliver(now vote.Now, conn vote.Conn, from vote.SessionID, m *vot
 	}
 	switch {
 	case m.Kind.IsConsensus() || m.Kind == vote.KindRefused && m.Reason == vote.ReasonOldCopy:
-		n.receiveElecting(now, conn, from, m)
+		n.receiveConsensus(now, conn, from, m)
 	case m.Kind.ToVoter() && n.voter != nil:
 		n.route(n.voter.Step(now, conn, from, m, n.spare[:0]))
 	case m.Kind.ToVoter():
@@ -273,7 +273,7 @@ func (n *Node) deliver(now vote.Now, conn vote.Conn, from vote.SessionID, m *vot
 		}})
 	case m.Kind == vote.KindTokenAnswer:
 		if n.voter != nil {
-			n.route(n.voter.Told(now, from.Node, m, n.spare[:0]))
+			n.route(n.voter.ReceiveTokenAnswer(now, from.Node, m, n.spare[:0]))
 		}
 	default:
 		n.req.Deliver(now, conn, from, m)
@@ -294,7 +294,7 @@ func (n *Node) Tick(now vote.Now) {
 	}
 	if n.voter != nil {
 		n.route(n.voter.Tick(now, n.spare[:0]))
-		if nonce, ask := n.voter.Asking(now); ask {
+		if nonce, ask := n.voter.NextTokenQuery(now); ask {
 			n.req.QueryTokens(now, nonce)
 		}
 	}

@@ -12,10 +12,10 @@ type Digest struct {
 }
 
 // Plus returns the sum of two digests, or of a digest and a change.
-func (l Digest) Plus(m Digest) Digest { return Digest{l.Count + m.Count, l.Hash + m.Hash} }
+func (d Digest) Plus(m Digest) Digest { return Digest{d.Count + m.Count, d.Hash + m.Hash} }
 
 // Minus returns l without m.
-func (l Digest) Minus(m Digest) Digest { return Digest{l.Count - m.Count, l.Hash - m.Hash} }
+func (d Digest) Minus(m Digest) Digest { return Digest{d.Count - m.Count, d.Hash - m.Hash} }
 
 // DigestOfRequest returns the contribution of a request to a digest.
 func DigestOfRequest(n Number) Digest { return Digest{1, mix(uint64(n)<<1 | 1)} }

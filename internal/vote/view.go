@@ -103,32 +103,32 @@ type View struct {
 }
 
 // IsOver reports whether the version says that the request's lease is over.
-func (s *View) IsOver() bool { return s.Version >= VersionEnded }
+func (v *View) IsOver() bool { return v.Version >= VersionEnded }
 
 // ReadState makes an entry of the answer to a query say what its version says: the lease is over,
 // and the key rests.
-func (s *View) ReadState() {
-	if s.IsOver() {
-		if s.State == Holding {
-			s.State = Delayed
+func (v *View) ReadState() {
+	if v.IsOver() {
+		if v.State == Holding {
+			v.State = Delayed
 		}
-		s.Version, s.Value = 0, nil
+		v.Version, v.Value = 0, nil
 	}
 }
 
 // ReadEvent makes an event say what its version says: the lease was released, or has ended.
-func (s *View) ReadEvent() {
-	if !s.IsOver() {
+func (v *View) ReadEvent() {
+	if !v.IsOver() {
 		// The token stays that of the first caller in all events of a lease.
-		s.Version, _ = ReadVersion(s.Version)
+		v.Version, _ = ReadVersion(v.Version)
 		return
 	}
-	switch s.State {
+	switch v.State {
 	case Holding, GrantedElsewhere, Changed:
-		s.State = Released
-		if s.Version == VersionEnded {
-			s.State = Ended
+		v.State = Released
+		if v.Version == VersionEnded {
+			v.State = Ended
 		}
 	}
-	s.Version, s.Value = 0, nil
+	v.Version, v.Value = 0, nil
 }

@@ -83,19 +83,19 @@ func (l *doubtList) all() iter.Seq[doubted] {
 
 // doubt records whether a key is in doubt: a lease can't be reported yet, or a held lease may be
 // over.
-func (t *Merger) doubt(name vote.Key, p *keyState) {
-	if t.synced && (len(p.pending) > 0 || slices.ContainsFunc(p.held, (*leaseState).mayBeOver)) {
-		t.doubts.add(name, p)
+func (m *Merger) doubt(name vote.Key, p *keyState) {
+	if m.synced && (len(p.pending) > 0 || slices.ContainsFunc(p.held, (*leaseState).mayBeOver)) {
+		m.doubts.add(name, p)
 	} else {
-		t.doubts.remove(p)
+		m.doubts.remove(p)
 	}
 }
 
 // mayBeOver reports whether a report or a query speaks against a reported lease.
-func (c *leaseState) mayBeOver() bool { return c.end == 0 && (c.endedBy != 0 || c.misses > 0) }
+func (l *leaseState) mayBeOver() bool { return l.end == 0 && (l.endedBy != 0 || l.misses > 0) }
 
 // InDoubt reports whether Doubts is to be called in DoubtPause.
-func (t *Merger) InDoubt() bool { return t.doubts.len() > 0 }
+func (m *Merger) InDoubt() bool { return m.doubts.len() > 0 }
 
 // Doubt is a key to query.
 type Doubt struct {
@@ -114,38 +114,38 @@ type Doubt struct {
 // A voter sends many events in several messages, so the reports of a burst may also be under way
 // for longer. Queries of such keys do no harm. If many keys are due, Doubts returns none and the
 // merger wants a query for all keys.
-func (t *Merger) Doubts(now vote.Micros, most int) []Doubt {
-	t.now = now
-	aged := t.reportsAtDoubts
-	t.reportsAtDoubts = t.reports
-	if t.doubts.len() > maxDoubts {
-		t.gap()
+func (m *Merger) Doubts(now vote.Micros, most int) []Doubt {
+	m.now = now
+	aged := m.reportsAtDoubts
+	m.reportsAtDoubts = m.reports
+	if m.doubts.len() > maxDoubts {
+		m.gap()
 		return nil
 	}
-	due := t.due(aged)
-	if t.callsUntilAll > 0 {
-		t.callsUntilAll--
+	due := m.due(aged)
+	if m.callsUntilAll > 0 {
+		m.callsUntilAll--
 	} else if len(due) >= manyDue {
-		t.callsUntilAll = pausesBetweenAll
-		t.wantQuery()
+		m.callsUntilAll = pausesBetweenAll
+		m.wantQuery()
 		return nil
 	}
 	due = due[:min(len(due), most)]
 	doubts := make([]Doubt, len(due))
 	for i, d := range due {
-		t.doubts.list.MoveToBack(d.state.doubt)
+		m.doubts.list.MoveToBack(d.state.doubt)
 		d.state.querying = true
-		doubts[i] = Doubt{d.key, t.reports}
+		doubts[i] = Doubt{d.key, m.reports}
 	}
 	return doubts
 }
 
 // due examines up to maxExamined keys in doubt, and returns the keys to query: the newest report of
 // a lease in question is no newer than aged. The other examined keys go to the end of the list.
-func (t *Merger) due(aged uint64) []doubted {
+func (m *Merger) due(aged uint64) []doubted {
 	var due []doubted
-	left := min(maxExamined, t.doubts.len())
-	for d := range t.doubts.all() {
+	left := min(maxExamined, m.doubts.len())
+	for d := range m.doubts.all() {
 		if left == 0 {
 			break
 		}
@@ -157,7 +157,7 @@ func (t *Merger) due(aged uint64) []doubted {
 		if isDue && !p.querying {
 			due = append(due, d)
 		} else {
-			t.doubts.list.MoveToBack(p.doubt)
+			m.doubts.list.MoveToBack(p.doubt)
 		}
 	}
 	return due

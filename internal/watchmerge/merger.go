@@ -179,27 +179,27 @@ const (
 )
 
 // Drain moves the pending events to the end of out.
-func (t *Merger) Drain(out []Event) []Event {
-	out = append(out, t.out...)
-	clear(t.out)
-	t.out = t.out[:0]
+func (m *Merger) Drain(out []Event) []Event {
+	out = append(out, m.out...)
+	clear(m.out)
+	m.out = m.out[:0]
 	return out
 }
 
 // State returns Gap, the held leases and the known waiting requests, and Synced. Keys are
 // in order of names, leases in order of tokens. While the merger has a gap, State returns Gap
 // alone. Gap and Synced have the wall-clock time now.
-func (t *Merger) State(now vote.Micros) []Event {
-	t.now = now
-	return t.state([]Event{{Kind: Gap, At: now}})
+func (m *Merger) State(now vote.Micros) []Event {
+	m.now = now
+	return m.state([]Event{{Kind: Gap, At: now}})
 }
 
-func (t *Merger) state(out []Event) []Event {
-	if !t.synced {
+func (m *Merger) state(out []Event) []Event {
+	if !m.synced {
 		return out // Synced comes with the state, as soon as the state is known
 	}
-	for _, name := range t.names() {
-		p := t.keys[name]
+	for _, name := range m.names() {
+		p := m.keys[name]
 		for _, c := range p.held {
 			out = append(out, Event{Kind: Granted, Current: true, At: c.since, View: c.view})
 			if c.confirmed {
@@ -217,13 +217,13 @@ func (t *Merger) state(out []Event) []Event {
 			out = append(out, Event{Kind: Waiting, Current: true, At: w.since, View: w.view})
 		}
 	}
-	return append(out, Event{Kind: Synced, At: t.now})
+	return append(out, Event{Kind: Synced, At: m.now})
 }
 
 // names returns the known keys in order, so that nothing depends on the order of a map.
-func (t *Merger) names() []vote.Key {
-	names := make([]vote.Key, 0, len(t.keys))
-	for name := range t.keys {
+func (m *Merger) names() []vote.Key {
+	names := make([]vote.Key, 0, len(m.keys))
+	for name := range m.keys {
 		names = append(names, name)
 	}
 	slices.Sort(names)
@@ -232,9 +232,9 @@ func (t *Merger) names() []vote.Key {
 
 // each calls f for each known key, in order. A call of f may forget keys further on: adding a
 // tombstone drops the oldest tombstone.
-func (t *Merger) each(f func(name vote.Key, p *keyState)) {
-	for _, name := range t.names() {
-		if p := t.keys[name]; p != nil {
+func (m *Merger) each(f func(name vote.Key, p *keyState)) {
+	for _, name := range m.names() {
+		if p := m.keys[name]; p != nil {
 			f(name, p)
 		}
 	}
@@ -243,86 +243,86 @@ func (t *Merger) each(f func(name vote.Key, p *keyState)) {
 // AddReports takes in the reports of the voter at a place. The wall-clock time now is only passed
 // on in events. With these reports the voter has reported all its events from before the instant
 // asOf; zero if that isn't known.
-func (t *Merger) AddReports(now vote.Micros, place int, gap bool, views []vote.View, asOf vote.Instant) {
-	t.now = now
+func (m *Merger) AddReports(now vote.Micros, place int, gap bool, views []vote.View, asOf vote.Instant) {
+	m.now = now
 	if gap {
-		t.voterGap(place)
+		m.voterGap(place)
 	}
 	for i := range views {
 		s := views[i]
 		s.Token = s.Token.First()
-		t.addReport(place, &s)
+		m.addReport(place, &s)
 	}
-	t.reportGap()
-	t.deliver(place, asOf)
-	t.readmit()
+	m.reportGap()
+	m.deliver(place, asOf)
+	m.readmit()
 }
 
 // deliver notes that a voter has reported all its events from before an instant.
-func (t *Merger) deliver(place int, asOf vote.Instant) {
-	t.delivered[place] = max(t.delivered[place], asOf)
+func (m *Merger) deliver(place int, asOf vote.Instant) {
+	m.delivered[place] = max(m.delivered[place], asOf)
 }
 
 // readmit has the candidates count for completeness again once a majority of the voters that count
 // has reported all events from before the candidates' query. Then an event from before the query
 // was reported by this majority, and the candidates report all later events.
-func (t *Merger) readmit() {
-	if t.candidates == 0 {
+func (m *Merger) readmit() {
+	if m.candidates == 0 {
 		return
 	}
 	var whole quorum.Set
-	for place, at := range t.delivered {
-		if t.base.Has(place) && at >= t.candidatesAt {
+	for place, at := range m.delivered {
+		if m.base.Has(place) && at >= m.candidatesAt {
 			whole = whole.With(place)
 		}
 	}
-	if t.electorate.Decides(whole) {
-		t.base, t.candidates = t.base|t.candidates, 0
+	if m.electorate.Decides(whole) {
+		m.base, m.candidates = m.base|m.candidates, 0
 	}
 }
 
 // reportGap reports a gap if a lease was left out.
-func (t *Merger) reportGap() {
-	if t.omitted && t.synced {
-		t.out = t.state(append(t.out, Event{Kind: Gap, At: t.now}))
+func (m *Merger) reportGap() {
+	if m.omitted && m.synced {
+		m.out = m.state(append(m.out, Event{Kind: Gap, At: m.now}))
 	}
-	t.omitted = false
+	m.omitted = false
 }
 
 // voterGap handles a voter's report of a gap, and the first report of a voter.
-func (t *Merger) voterGap(place int) {
-	t.reporting, t.gapless, t.queried = t.reporting.With(place), t.gapless.Without(place), t.queried.Without(place)
-	t.base, t.candidates, t.delivered[place] = t.base.Without(place), t.candidates.Without(place), 0
-	for _, p := range t.keys {
+func (m *Merger) voterGap(place int) {
+	m.reporting, m.gapless, m.queried = m.reporting.With(place), m.gapless.Without(place), m.queried.Without(place)
+	m.base, m.candidates, m.delivered[place] = m.base.Without(place), m.candidates.Without(place), 0
+	for _, p := range m.keys {
 		for _, c := range slices.Concat(p.held, p.pending) {
 			// The voter may have restarted.
 			c.reportedBy, c.votedBy, c.endedBy = c.reportedBy.Without(place), c.votedBy.Without(place), c.endedBy.Without(place)
 		}
 	}
-	t.gapUnlessWhole()
+	m.gapUnlessWhole()
 }
 
 // gapUnlessWhole reports a gap, once, if no majority has reported without a gap. Otherwise a query
 // follows, for the events of the other voters.
-func (t *Merger) gapUnlessWhole() {
+func (m *Merger) gapUnlessWhole() {
 	switch {
-	case t.synced && !t.electorate.Decides(t.base):
-		t.gap()
-	case t.synced || t.electorate.Decides(t.reporting):
-		t.wantQuery()
+	case m.synced && !m.electorate.Decides(m.base):
+		m.gap()
+	case m.synced || m.electorate.Decides(m.reporting):
+		m.wantQuery()
 	}
 }
 
 // gap reports a gap, once, and has the voters asked anew.
-func (t *Merger) gap() {
-	if !t.synced {
+func (m *Merger) gap() {
+	if !m.synced {
 		return
 	}
-	t.synced, t.restart, t.querying, t.queryWanted = false, true, false, false
-	t.base, t.candidates, t.gapless, t.queried, t.reporting = 0, 0, 0, 0, 0
-	t.doubts.clear()
-	t.out = append(t.out, Event{Kind: Gap, At: t.now})
-	for _, p := range t.keys {
+	m.synced, m.restart, m.querying, m.queryWanted = false, true, false, false
+	m.base, m.candidates, m.gapless, m.queried, m.reporting = 0, 0, 0, 0, 0
+	m.doubts.clear()
+	m.out = append(m.out, Event{Kind: Gap, At: m.now})
+	for _, p := range m.keys {
 		p.newest = [4]vote.Token{} // voters that forgot may begin anew with lower tokens
 	}
 }
@@ -330,120 +330,120 @@ func (t *Merger) gap() {
 // WantsRestart reports whether the node is to end its watch at the voters, and to begin the watch
 // anew: after a gap. Reports of the earlier watch, and the result of the query under way, must not
 // be passed to the merger any more.
-func (t *Merger) WantsRestart() bool {
-	wanted := t.restart
-	t.restart = false
+func (m *Merger) WantsRestart() bool {
+	wanted := m.restart
+	m.restart = false
 	return wanted
 }
 
-func (t *Merger) wantQuery() { t.queryWanted = true }
+func (m *Merger) wantQuery() { m.queryWanted = true }
 
 // Queries returns how many queries have begun.
-func (t *Merger) Queries() uint64 { return t.queries }
+func (m *Merger) Queries() uint64 { return m.queries }
 
 // Applied returns the number of the newest query that the merger has taken in, the first being 1,
 // and whether State is complete.
-func (t *Merger) Applied() (look uint64, whole bool) {
-	if !t.synced {
-		return t.applied, false
+func (m *Merger) Applied() (look uint64, whole bool) {
+	if !m.synced {
+		return m.applied, false
 	}
 	shown := func(p *keyState) bool { // by a query, but not reported yet
 		return slices.ContainsFunc(p.pending, func(c *leaseState) bool { return c.shownHeld })
 	}
 	// The key found at the last call usually decides the next calls as well, without a search.
-	if p := t.keys[t.unreported]; p != nil && p.doubt != nil && shown(p) {
-		return t.applied, false
+	if p := m.keys[m.unreported]; p != nil && p.doubt != nil && shown(p) {
+		return m.applied, false
 	}
-	for d := range t.doubts.all() {
+	for d := range m.doubts.all() {
 		if shown(d.state) {
-			t.unreported = d.key
-			return t.applied, false
+			m.unreported = d.key
+			return m.applied, false
 		}
 	}
-	return t.applied, true
+	return m.applied, true
 }
 
 // Synced reports whether the state has been reported in full, without a gap since.
-func (t *Merger) Synced() bool { return t.synced }
+func (m *Merger) Synced() bool { return m.synced }
 
 // Requery makes the merger want a query, although nothing is known to be missing.
-func (t *Merger) Requery() { t.wantQuery() }
+func (m *Merger) Requery() { m.wantQuery() }
 
 // WantsQuery reports whether a query for the watched keys is to begin now. The merger assumes that
 // the query begins, and AddResult follows.
-func (t *Merger) WantsQuery() bool {
-	if t.querying || !t.queryWanted {
+func (m *Merger) WantsQuery() bool {
+	if m.querying || !m.queryWanted {
 		return false
 	}
-	t.querying, t.queryWanted = true, false
-	t.queries++
-	t.queried, t.reportsAtQuery = t.reporting, t.reports
+	m.querying, m.queryWanted = true, false
+	m.queries++
+	m.queried, m.reportsAtQuery = m.reporting, m.reports
 	return true
 }
 
 // AddResult takes in the query's view; nil if the query failed.
-func (t *Merger) AddResult(now vote.Micros, shown *quorum.QueryResult) {
-	t.now = now
-	t.querying = false
+func (m *Merger) AddResult(now vote.Micros, shown *quorum.QueryResult) {
+	m.now = now
+	m.querying = false
 	if shown == nil {
-		t.queryWanted = t.electorate.Decides(t.reporting)
+		m.queryWanted = m.electorate.Decides(m.reporting)
 		return
 	}
-	t.gapless |= t.queried
+	m.gapless |= m.queried
 	// An earlier query of the same candidates is kept, so that many queries don't keep them
 	// waiting.
-	if fresh := t.queried &^ t.base; fresh&^t.candidates != 0 {
-		t.candidates, t.candidatesAt = fresh, shown.Began
+	if fresh := m.queried &^ m.base; fresh&^m.candidates != 0 {
+		m.candidates, m.candidatesAt = fresh, shown.Began
 	}
-	if !t.electorate.Decides(t.gapless) {
-		t.queryWanted = t.electorate.Decides(t.reporting)
+	if !m.electorate.Decides(m.gapless) {
+		m.queryWanted = m.electorate.Decides(m.reporting)
 		return
 	}
-	t.applied = t.queries
-	if t.synced {
-		t.compare(shown)
-		t.reportGap()
-		t.readmit()
+	m.applied = m.queries
+	if m.synced {
+		m.compare(shown)
+		m.reportGap()
+		m.readmit()
 		return
 	}
-	t.rebase(shown)
-	t.synced, t.omitted, t.base, t.candidates = true, false, t.gapless, 0
-	t.out = t.state(t.out)
-	t.each(t.advance)
+	m.rebase(shown)
+	m.synced, m.omitted, m.base, m.candidates = true, false, m.gapless, 0
+	m.out = m.state(m.out)
+	m.each(m.advance)
 }
 
 // addReport takes in a report about one request. The token is the first of its block.
-func (t *Merger) addReport(place int, s *vote.View) {
-	t.reports++
-	if t.tombstones.has(refOf(s)) {
+func (m *Merger) addReport(place int, s *vote.View) {
+	m.reports++
+	if m.tombstones.has(refOf(s)) {
 		return
 	}
-	p := t.keys[s.Key]
+	p := m.keys[s.Key]
 	switch s.State {
 	case vote.Waiting:
-		t.addWaiting(place, p, s)
+		m.addWaiting(place, p, s)
 	case vote.Holding, vote.GrantedElsewhere, vote.Changed:
-		p = t.keyState(s.Key)
-		t.addHeld(place, p, s)
-		t.advance(s.Key, p)
+		p = m.keyState(s.Key)
+		m.addHeld(place, p, s)
+		m.advance(s.Key, p)
 	case vote.Released, vote.Ended:
-		t.addEnd(place, p, s)
+		m.addEnd(place, p, s)
 	}
 }
 
 // keyState returns the state of a key, and creates the state if need be.
-func (t *Merger) keyState(name vote.Key) *keyState {
-	p := t.keys[name]
+func (m *Merger) keyState(name vote.Key) *keyState {
+	p := m.keys[name]
 	if p == nil {
 		p = &keyState{}
-		t.keys[name] = p
+		m.keys[name] = p
 	}
 	return p
 }
 
 // addWaiting reports a waiting request, once: when the voters without a report of this waiting
 // request are no majority, or when a majority's view shows the request.
-func (t *Merger) addWaiting(place int, p *keyState, s *vote.View) {
+func (m *Merger) addWaiting(place int, p *keyState, s *vote.View) {
 	id := refOf(s)
 	var w *waiter
 	if p != nil {
@@ -453,22 +453,22 @@ func (t *Merger) addWaiting(place int, p *keyState, s *vote.View) {
 		w = p.waiting[id]
 	}
 	if w == nil {
-		if t.waiters.has(id) {
+		if m.waiters.has(id) {
 			return // the request no longer waits
 		}
-		p = t.keyState(s.Key)
+		p = m.keyState(s.Key)
 		if p.waiting == nil {
 			p.waiting = make(map[requestRef]*waiter)
 		}
-		w = &waiter{view: *s, since: t.sinceOf(s)}
+		w = &waiter{view: *s, since: m.sinceOf(s)}
 		p.waiting[id] = w
-		if old, ok := t.waiters.put(s.Key, id); ok {
-			t.forgetWaiter(old)
+		if old, ok := m.waiters.put(s.Key, id); ok {
+			m.forgetWaiter(old)
 		}
 	}
 	if place != noVoter {
 		w.reportedBy = w.reportedBy.With(place)
-		if e := t.electorate; e.Decides(e.All() &^ w.reportedBy) {
+		if e := m.electorate; e.Decides(e.All() &^ w.reportedBy) {
 			return // a majority may be about to grant the request
 		}
 	}
@@ -476,30 +476,30 @@ func (t *Merger) addWaiting(place int, p *keyState, s *vote.View) {
 		return
 	}
 	w.announced = true
-	t.emit(Event{Kind: Waiting, At: w.since, View: *s})
+	m.emit(Event{Kind: Waiting, At: w.since, View: *s})
 }
 
 // sinceOf returns since when a report has been true, on this node's clock.
-func (t *Merger) sinceOf(s *vote.View) vote.Micros {
-	return t.now - vote.Micros(s.For.Microseconds())
+func (m *Merger) sinceOf(s *vote.View) vote.Micros {
+	return m.now - vote.Micros(s.For.Microseconds())
 }
 
-func (t *Merger) forgetWaiter(old tombstone) {
-	if p := t.keys[old.key]; p != nil {
+func (m *Merger) forgetWaiter(old tombstone) {
+	if p := m.keys[old.key]; p != nil {
 		delete(p.waiting, old.id)
-		t.forget(old.key, p)
+		m.forget(old.key, p)
 	}
 }
 
 // addHeld takes in the report of a held lease.
-func (t *Merger) addHeld(place int, p *keyState, s *vote.View) {
+func (m *Merger) addHeld(place int, p *keyState, s *vote.View) {
 	c := p.find(refOf(s))
 	if c == nil {
-		if c = t.newLease(p, s); c == nil {
+		if c = m.newLease(p, s); c == nil {
 			return
 		}
 	}
-	c.lastReport, c.misses = t.reports, 0
+	c.lastReport, c.misses = m.reports, 0
 	if c.end == Lost { // not reported yet, and resynced by the owner meanwhile
 		c.end = 0
 	}
@@ -507,12 +507,12 @@ func (t *Merger) addHeld(place int, p *keyState, s *vote.View) {
 	if s.State == vote.Holding {
 		c.votedBy = c.votedBy.With(place)
 	}
-	t.update(p, c, s)
+	m.update(p, c, s)
 }
 
 // update updates a known lease from a report or a view.
-func (t *Merger) update(p *keyState, c *leaseState, s *vote.View) {
-	t.confirm(p, c)
+func (m *Merger) update(p *keyState, c *leaseState, s *vote.View) {
+	m.confirm(p, c)
 	held, changed := slices.Contains(p.held, c), false
 	if s.Version > c.view.Version {
 		c.view.Version, c.view.Value, changed = s.Version, s.Value, true
@@ -525,7 +525,7 @@ func (t *Merger) update(p *keyState, c *leaseState, s *vote.View) {
 		}
 	}
 	if changed && held {
-		t.emit(Event{Kind: Changed, At: t.now, View: c.view})
+		m.emit(Event{Kind: Changed, At: m.now, View: c.view})
 	}
 }
 
@@ -533,17 +533,17 @@ func (t *Merger) update(p *keyState, c *leaseState, s *vote.View) {
 // During a gap no report is too late: the lease with the larger token may be over, and the voters
 // may have forgotten its token. Then the view that ends the gap decides. (Found by worlds with
 // watches where the electorate changes.)
-func (t *Merger) newLease(p *keyState, s *vote.View) *leaseState {
+func (m *Merger) newLease(p *keyState, s *vote.View) *leaseState {
 	id := refOf(s)
 	delete(p.waiting, id)
-	if t.synced && p.late(s) {
-		t.addTombstone(s.Key, p, id)
-		t.omitted = true
+	if m.synced && p.late(s) {
+		m.addTombstone(s.Key, p, id)
+		m.omitted = true
 		return nil
 	}
-	c := &leaseState{view: *s, since: t.sinceOf(s), lastReport: t.reports, changesAtStart: t.electorateChanges}
+	c := &leaseState{view: *s, since: m.sinceOf(s), lastReport: m.reports, changesAtStart: m.electorateChanges}
 	c.view.State = vote.Holding
-	if t.released.has(id) {
+	if m.released.has(id) {
 		c.end = Released
 	}
 	p.pending = insert(p.pending, c)
@@ -552,15 +552,15 @@ func (t *Merger) newLease(p *keyState, s *vote.View) *leaseState {
 
 // confirm reports a lease as confirmed, if its grant was reported and a majority has reported the
 // lease as held.
-func (t *Merger) confirm(p *keyState, c *leaseState) {
-	if !c.confirmed && t.electorate.Decides(c.reportedBy) && slices.Contains(p.held, c) {
+func (m *Merger) confirm(p *keyState, c *leaseState) {
+	if !c.confirmed && m.electorate.Decides(c.reportedBy) && slices.Contains(p.held, c) {
 		c.confirmed = true
-		t.emit(Event{Kind: Confirmed, At: t.now, View: c.view})
+		m.emit(Event{Kind: Confirmed, At: m.now, View: c.view})
 	}
 }
 
 // addEnd takes in a voter's report of the end of a lease.
-func (t *Merger) addEnd(place int, p *keyState, s *vote.View) {
+func (m *Merger) addEnd(place int, p *keyState, s *vote.View) {
 	id := refOf(s)
 	var c *leaseState
 	if p != nil {
@@ -568,16 +568,16 @@ func (t *Merger) addEnd(place int, p *keyState, s *vote.View) {
 		c = p.find(id)
 	}
 	switch {
-	case c == nil && s.State == vote.Released && t.synced: // reports of the grant, if any, are late
-		if !t.released.has(id) { // another voter may have reported the release before
-			t.released.put(s.Key, id)
+	case c == nil && s.State == vote.Released && m.synced: // reports of the grant, if any, are late
+		if !m.released.has(id) { // another voter may have reported the release before
+			m.released.put(s.Key, id)
 		}
 		if p != nil {
-			t.forget(s.Key, p)
+			m.forget(s.Key, p)
 		}
 		return
 	case c == nil && s.State == vote.Released:
-		t.addTombstone(s.Key, t.keyState(s.Key), id)
+		m.addTombstone(s.Key, m.keyState(s.Key), id)
 		return
 	// An earlier vote for the same request ended, before the grant.
 	case c == nil || s.State == vote.Ended && s.Token < c.view.Token:
@@ -589,41 +589,41 @@ func (t *Merger) addEnd(place int, p *keyState, s *vote.View) {
 		// The lease is over once the remaining voters can't be a majority. A lease granted under an
 		// earlier config epoch may have a majority of the earlier electorate only: then queries
 		// settle the matter.
-		if e := t.electorate; c.end == 0 && c.changesAtStart == t.electorateChanges && !e.MayGoOn(e.All()&^c.endedBy) {
+		if e := m.electorate; c.end == 0 && c.changesAtStart == m.electorateChanges && !e.MayGoOn(e.All()&^c.endedBy) {
 			c.end = Lost
 		}
 	}
-	c.lastReport = t.reports
-	t.advance(s.Key, p)
+	c.lastReport = m.reports
+	m.advance(s.Key, p)
 }
 
 // advance reports the ends of a key's leases, and the coming grants without a conflict.
-func (t *Merger) advance(name vote.Key, p *keyState) {
+func (m *Merger) advance(name vote.Key, p *keyState) {
 	for {
 		if i := slices.IndexFunc(p.held, p.hasEnded); i >= 0 {
-			t.reportEnd(name, p, p.held[i])
-		} else if i := t.nextGrant(p); i >= 0 {
-			t.grant(name, p, p.pending[i])
+			m.reportEnd(name, p, p.held[i])
+		} else if i := m.nextGrant(p); i >= 0 {
+			m.grant(name, p, p.pending[i])
 		} else {
 			break
 		}
 	}
-	t.doubt(name, p)
-	t.forget(name, p)
+	m.doubt(name, p)
+	m.forget(name, p)
 }
 
 // hasEnded reports whether the end of a lease is to be reported. During an upgrade a lease does not
 // end, but changes; if the upgrade fails, the lease ends then.
-func (p *keyState) hasEnded(c *leaseState) bool {
-	return c.end != 0 && !slices.ContainsFunc(p.pending, func(o *leaseState) bool { return o.upgrades(c) })
+func (k *keyState) hasEnded(c *leaseState) bool {
+	return c.end != 0 && !slices.ContainsFunc(k.pending, func(o *leaseState) bool { return o.upgrades(c) })
 }
 
 // nextGrant returns the index of the first coming grant to report, negative if there is none: the
 // grant is known to be a lease, conflicts with no held lease, and neither conflicts with nor
 // upgrades an earlier coming grant.
-func (t *Merger) nextGrant(p *keyState) int {
+func (m *Merger) nextGrant(p *keyState) int {
 	for i, c := range p.pending {
-		if (c.sure || t.electorate.Decides(c.votedBy)) &&
+		if (c.sure || m.electorate.Decides(c.votedBy)) &&
 			!slices.ContainsFunc(p.pending[:i], func(o *leaseState) bool { return c.conflicts(o) || c.upgrades(o) }) &&
 			!slices.ContainsFunc(p.held, c.conflicts) {
 			return i
@@ -633,30 +633,30 @@ func (t *Merger) nextGrant(p *keyState) int {
 }
 
 // reportEnd reports the end of a lease.
-func (t *Merger) reportEnd(name vote.Key, p *keyState, c *leaseState) {
+func (m *Merger) reportEnd(name vote.Key, p *keyState, c *leaseState) {
 	p.held = without(p.held, c)
-	t.addTombstone(name, p, refOf(&c.view))
-	t.emit(Event{Kind: c.end, At: t.now, View: c.view})
+	m.addTombstone(name, p, refOf(&c.view))
+	m.emit(Event{Kind: c.end, At: m.now, View: c.view})
 }
 
 // grant reports a coming lease as held, or as the replacement of another lease for an upgrade.
-func (t *Merger) grant(name vote.Key, p *keyState, c *leaseState) {
+func (m *Merger) grant(name vote.Key, p *keyState, c *leaseState) {
 	p.pending = without(p.pending, c)
 	was := vote.Token(0)
 	if i := slices.IndexFunc(p.held, c.upgrades); i >= 0 {
 		h := p.held[i]
 		p.held = without(p.held, h)
-		t.addTombstone(name, p, refOf(&h.view))
+		m.addTombstone(name, p, refOf(&h.view))
 		was = h.view.Token
 	}
 	p.held = insert(p.held, c)
 	p.newest[c.view.Mode] = max(p.newest[c.view.Mode], c.view.Token)
 	if was != 0 {
-		t.emit(Event{Kind: Changed, Previous: was, At: t.now, View: c.view})
+		m.emit(Event{Kind: Changed, Previous: was, At: m.now, View: c.view})
 	} else {
-		t.emit(Event{Kind: Granted, At: c.since, View: c.view})
+		m.emit(Event{Kind: Granted, At: c.since, View: c.view})
 	}
-	t.confirm(p, c)
+	m.confirm(p, c)
 }
 
 func without(list []*leaseState, c *leaseState) []*leaseState {
@@ -664,34 +664,34 @@ func without(list []*leaseState, c *leaseState) []*leaseState {
 }
 
 // emit appends an event, unless the initial state has yet to be reported.
-func (t *Merger) emit(e Event) {
-	if t.synced {
-		t.out = append(t.out, e)
+func (m *Merger) emit(e Event) {
+	if m.synced {
+		m.out = append(m.out, e)
 	}
 }
 
 // addTombstone adds a tombstone for a finished lease, and drops the oldest tombstone beyond the
 // limit.
-func (t *Merger) addTombstone(name vote.Key, p *keyState, id requestRef) {
+func (m *Merger) addTombstone(name vote.Key, p *keyState, id requestRef) {
 	p.tombstones++
-	if old, ok := t.tombstones.put(name, id); ok {
-		if q := t.keys[old.key]; q != nil {
+	if old, ok := m.tombstones.put(name, id); ok {
+		if q := m.keys[old.key]; q != nil {
 			q.tombstones--
-			t.forget(old.key, q)
+			m.forget(old.key, q)
 		}
 	}
 }
 
 // forget deletes a key without any state.
-func (t *Merger) forget(name vote.Key, p *keyState) {
+func (m *Merger) forget(name vote.Key, p *keyState) {
 	if len(p.held)+len(p.pending)+len(p.waiting)+p.tombstones == 0 {
-		t.doubts.remove(p)
-		delete(t.keys, name)
+		m.doubts.remove(p)
+		delete(m.keys, name)
 	}
 }
 
-func (p *keyState) find(id requestRef) *leaseState {
-	for _, list := range [][]*leaseState{p.held, p.pending} {
+func (k *keyState) find(id requestRef) *leaseState {
+	for _, list := range [][]*leaseState{k.held, k.pending} {
 		for _, c := range list {
 			if refOf(&c.view) == id {
 				return c
@@ -702,30 +702,30 @@ func (p *keyState) find(id requestRef) *leaseState {
 }
 
 // late reports whether a lease is first reported after a newer conflicting lease.
-func (p *keyState) late(s *vote.View) bool {
-	for mode, newest := range p.newest {
+func (k *keyState) late(s *vote.View) bool {
+	for mode, newest := range k.newest {
 		if (vote.Mode(mode) != s.Mode || s.Mode == vote.Exclusive) && s.Token < newest {
 			return true
 		}
 	}
 	c := &leaseState{view: *s}
-	return slices.ContainsFunc(p.held, func(h *leaseState) bool { return c.conflicts(h) && s.Token < h.view.Token })
+	return slices.ContainsFunc(k.held, func(h *leaseState) bool { return c.conflicts(h) && s.Token < h.view.Token })
 }
 
 // upgrades reports whether c replaces h, a shared lease of the same session.
-func (c *leaseState) upgrades(h *leaseState) bool {
-	return c.view.Beside != 0 && c.view.Beside == h.view.Number && c.view.Owner == h.view.Owner && h.view.Mode == vote.Shared
+func (l *leaseState) upgrades(h *leaseState) bool {
+	return l.view.Beside != 0 && l.view.Beside == h.view.Number && l.view.Owner == h.view.Owner && h.view.Mode == vote.Shared
 }
 
 // conflicts reports whether two leases conflict: they can't be held at the same time.
-func (c *leaseState) conflicts(h *leaseState) bool {
+func (l *leaseState) conflicts(h *leaseState) bool {
 	switch {
-	case c.upgrades(h):
+	case l.upgrades(h):
 		return false
-	case c.view.Mode != h.view.Mode || c.view.Mode == vote.Exclusive:
+	case l.view.Mode != h.view.Mode || l.view.Mode == vote.Exclusive:
 		return true
 	}
-	return c.view.Mode == vote.Permit && c.view.Slot == h.view.Slot
+	return l.view.Mode == vote.Permit && l.view.Slot == h.view.Slot
 }
 
 func insert(list []*leaseState, c *leaseState) []*leaseState {

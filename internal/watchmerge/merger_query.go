@@ -11,36 +11,36 @@ import (
 const noVoter = -1
 
 // AddKeyResult takes in the view that a query for a key in doubt returned; nil if the query failed.
-func (t *Merger) AddKeyResult(now vote.Micros, d Doubt, shown *quorum.QueryResult) {
-	p := t.keys[d.Key]
+func (m *Merger) AddKeyResult(now vote.Micros, d Doubt, shown *quorum.QueryResult) {
+	p := m.keys[d.Key]
 	if p == nil {
 		return // the state of the key was forgotten
 	}
 	p.querying = false
-	if shown == nil || !t.synced {
+	if shown == nil || !m.synced {
 		return
 	}
-	t.now = now
-	t.checkKey(p, statesIn(shown), d.began)
-	t.addViews(shown)
-	t.advance(d.Key, t.keyState(d.Key)) // the key may have been forgotten on the way
-	t.reportGap()
+	m.now = now
+	m.checkKey(p, statesIn(shown), d.began)
+	m.addViews(shown)
+	m.advance(d.Key, m.keyState(d.Key)) // the key may have been forgotten on the way
+	m.reportGap()
 }
 
 // compare brings the state of a merger without a gap in line with a view. Reports since the query
 // began are newer than the view.
-func (t *Merger) compare(shown *quorum.QueryResult) {
+func (m *Merger) compare(shown *quorum.QueryResult) {
 	seen := statesIn(shown)
-	t.each(func(name vote.Key, p *keyState) {
+	m.each(func(name vote.Key, p *keyState) {
 		if !shown.Truncated || name <= shown.Last {
-			t.checkKey(p, seen, t.reportsAtQuery)
-			t.advance(name, p)
+			m.checkKey(p, seen, m.reportsAtQuery)
+			m.advance(name, p)
 		}
 	})
-	t.addViews(shown)
+	m.addViews(shown)
 	for i := range shown.Views {
-		if p := t.keys[shown.Views[i].Key]; p != nil {
-			t.advance(shown.Views[i].Key, p)
+		if p := m.keys[shown.Views[i].Key]; p != nil {
+			m.advance(shown.Views[i].Key, p)
 		}
 	}
 }
@@ -64,7 +64,7 @@ func statesIn(shown *quorum.QueryResult) map[requestRef]vote.State {
 // checkKey compares the state of a key with a view, as far as the state was known when the query
 // began. A held lease has votes of a majority, so the view contains at least one of its votes: the
 // request appears as held, or as promised or waiting where the voter has yet to hear of the grant.
-func (t *Merger) checkKey(p *keyState, seen map[requestRef]vote.State, began uint64) {
+func (m *Merger) checkKey(p *keyState, seen map[requestRef]vote.State, began uint64) {
 	for _, c := range slices.Concat(p.held, p.pending) {
 		what, ok := seen[refOf(&c.view)]
 		c.shownHeld = c.shownHeld || what == vote.Holding
@@ -95,23 +95,23 @@ func (t *Merger) checkKey(p *keyState, seen map[requestRef]vote.State, began uin
 }
 
 // addViews takes in what is new in a view, and which voters have reported each lease as held.
-func (t *Merger) addViews(shown *quorum.QueryResult) {
+func (m *Merger) addViews(shown *quorum.QueryResult) {
 	for i := range shown.Views {
 		s := &shown.Views[i]
-		if t.tombstones.has(refOf(s)) {
+		if m.tombstones.has(refOf(s)) {
 			continue
 		}
 		switch {
 		case s.State == vote.Waiting && !s.Try:
-			t.addWaiting(noVoter, t.keys[s.Key], s)
+			m.addWaiting(noVoter, m.keys[s.Key], s)
 			continue
 		case s.State != vote.Holding:
 			continue
 		}
-		p := t.keyState(s.Key)
+		p := m.keyState(s.Key)
 		c := p.find(refOf(s))
 		if c == nil {
-			if c = t.newLease(p, s); c == nil {
+			if c = m.newLease(p, s); c == nil {
 				continue
 			}
 			c.hits, c.shownHeld = 1, true
@@ -119,21 +119,21 @@ func (t *Merger) addViews(shown *quorum.QueryResult) {
 		if i < len(shown.HeldBy) {
 			c.reportedBy |= shown.HeldBy[i]
 		}
-		t.update(p, c, s)
+		m.update(p, c, s)
 	}
 }
 
 // rebase makes a view the basis of a merger that starts or recovers from a gap. Intermediate
 // changes are not reported.
-func (t *Merger) rebase(shown *quorum.QueryResult) {
+func (m *Merger) rebase(shown *quorum.QueryResult) {
 	seen := statesIn(shown)
-	t.each(func(name vote.Key, p *keyState) {
+	m.each(func(name vote.Key, p *keyState) {
 		if shown.Truncated && name > shown.Last {
 			return
 		}
 		for _, c := range slices.Concat(p.held, p.pending) {
-			if _, ok := seen[refOf(&c.view)]; !ok && c.lastReport <= t.reportsAtQuery {
-				t.drop(name, p, c)
+			if _, ok := seen[refOf(&c.view)]; !ok && c.lastReport <= m.reportsAtQuery {
+				m.drop(name, p, c)
 			}
 		}
 		for id := range p.waiting {
@@ -141,12 +141,12 @@ func (t *Merger) rebase(shown *quorum.QueryResult) {
 				delete(p.waiting, id)
 			}
 		}
-		t.forget(name, p)
+		m.forget(name, p)
 	})
-	t.addViews(shown)
+	m.addViews(shown)
 	for i := range shown.Views {
 		s := &shown.Views[i]
-		p := t.keys[s.Key]
+		p := m.keys[s.Key]
 		if p == nil || s.State != vote.Holding {
 			continue
 		}
@@ -159,27 +159,27 @@ func (t *Merger) rebase(shown *quorum.QueryResult) {
 		over := func(h *leaseState) bool { return c.conflicts(h) && h.view.Token < c.view.Token }
 		for _, h := range slices.Clone(p.held) {
 			if over(h) {
-				t.drop(s.Key, p, h)
+				m.drop(s.Key, p, h)
 			}
 		}
 		if slices.ContainsFunc(p.held, c.conflicts) {
-			t.drop(s.Key, p, c)
+			m.drop(s.Key, p, c)
 			continue
 		}
 		c.sure = true
-		t.grant(s.Key, p, c)
+		m.grant(s.Key, p, c)
 	}
-	t.each(func(name vote.Key, p *keyState) {
+	m.each(func(name vote.Key, p *keyState) {
 		for _, c := range slices.Clone(p.pending) {
 			if p.late(&c.view) {
-				t.drop(name, p, c)
+				m.drop(name, p, c)
 			}
 		}
 	})
 }
 
 // drop forgets a lease without reporting an event.
-func (t *Merger) drop(name vote.Key, p *keyState, c *leaseState) {
+func (m *Merger) drop(name vote.Key, p *keyState, c *leaseState) {
 	p.held, p.pending = without(p.held, c), without(p.pending, c)
-	t.addTombstone(name, p, refOf(&c.view))
+	m.addTombstone(name, p, refOf(&c.view))
 }

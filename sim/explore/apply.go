@@ -47,14 +47,14 @@ func (x *explorer) take(s *state, st Step) string {
 		return x.happen(s, occasion{kind: onRelease, node: node, key: st.key})
 	case stepBreak:
 		s.breaks--
-		s.away[st.a][st.b] = true
+		s.unlinkable[st.a][st.b] = true
 		return x.cut(s, st)
 	case stepNoticeLate:
 		s.late--
 		k.noticeLate = true
 	case stepLinkLate:
 		s.late--
-		s.away[st.a][st.b] = true
+		s.unlinkable[st.a][st.b] = true
 	case stepNotice:
 		return x.cut(s, st)
 	case stepLink:

@@ -21,7 +21,7 @@ func TestGenuineNodesAreFine(t *testing.T) {
 		"five voters":   {Voters: 5, Locks: []int{1, 1}, Ticks: 2, Breaks: 1, Prompt: true, Break: []string{"a-b", "a-c"}},
 		"two keys":      {Keys: 2, Locks: []int{2, 1}, Ticks: 1, Prompt: true},
 		"five, two":     {Voters: 5, Keys: 2, Locks: []int{1, 1}, Ticks: 1, Prompt: true},
-		"clients apart": {Apart: true, Locks: []int{1, 1}, Ticks: 4, Breaks: 1, Prompt: true, Break: []string{"x-a", "y-a"}},
+		"clients apart": {SeparateClients: true, Locks: []int{1, 1}, Ticks: 4, Breaks: 1, Prompt: true, Break: []string{"x-a", "y-a"}},
 	}
 	for i, name := range slices.Sorted(maps.Keys(genuine)) {
 		o := genuine[name]
@@ -107,7 +107,7 @@ func TestLimitsAreChecked(t *testing.T) {
 }
 
 func TestPackedStatesComeBack(t *testing.T) {
-	x, first := beginning(t, Options{Keys: 2, Apart: true, Locks: []int{2, 2}, Ticks: 5, Breaks: 3, Crashes: 2, Late: 4})
+	x, first := beginning(t, Options{Keys: 2, SeparateClients: true, Locks: []int{2, 2}, Ticks: 5, Breaks: 3, Crashes: 2, Late: 4})
 	rng := rand.New(rand.NewPCG(3, 4))
 	for range 10 {
 		s := first
@@ -162,7 +162,7 @@ var sharing = map[string]Options{
 	"one permit":           {Locks: []int{1, 1, 1}, Modes: permits, Permits: 1, Ticks: 1, Prompt: true},
 	"an upgrade":           {Locks: []int{2, 1}, Modes: readers[:2], Upgrade: true, Ticks: 1, Prompt: true},
 	"two upgrades":         {Locks: []int{2, 2}, Modes: readers[:2], Upgrade: true, Ticks: 1, Prompt: true},
-	"a downgrade":          {Locks: []int{1, 1}, Modes: readers[1:], Downgrade: true, Ticks: 1, Late: 1, Prompt: true, Apart: true},
+	"a downgrade":          {Locks: []int{1, 1}, Modes: readers[1:], Downgrade: true, Ticks: 1, Late: 1, Prompt: true, SeparateClients: true},
 }
 
 // TestSharedKeys exhausts these spaces, checks the voters behind each lease, and demands that every

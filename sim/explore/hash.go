@@ -27,7 +27,7 @@ func (x *explorer) features(s *state) (f features) {
 			for slot := range s.conns[c][v] {
 				h = s.conns[c][v][slot].hash(h)
 			}
-			h = mix(h, bit(s.away[c][v] && x.o.Prompt))
+			h = mix(h, bit(s.unlinkable[c][v] && x.o.Prompt))
 		}
 		f.one[v] = h
 		for w := range n {

@@ -93,7 +93,7 @@ func (x *explorer) cut(s *state, st Step) string {
 
 func (x *explorer) link(s *state, st Step) string {
 	pair := &s.conns[st.a][st.b]
-	s.away[st.a][st.b] = false
+	s.unlinkable[st.a][st.b] = false
 	client := x.node(int(st.a))
 	id := uint8(1)
 	if pair[1].id == id {

@@ -34,27 +34,27 @@ var mutants = []struct {
 		Begin: []string{"lock a k", "lock b k", "break a c, a knows"},
 	}, []string{"tick", "break a b, a knows"}},
 	{"votes kept across a voter's incarnations", shared(broken.KeepsVotes), Options{
-		Apart: true, Locks: []int{1, 1}, Ticks: 4, Breaks: 4, Crashes: 1, Prompt: true, Keep: true, Crash: []string{"b"}, Begin: acrossCuts,
+		SeparateClients: true, Locks: []int{1, 1}, Ticks: 4, Breaks: 4, Crashes: 1, Prompt: true, Keep: true, Crash: []string{"b"}, Begin: acrossCuts,
 	}, []string{"lock y k", "tick", "lock x k"}},
 	{"an acknowledgement covers votes of another generation", shared(broken.CoversGenerations), Options{
-		Apart: true, Locks: []int{1, 1}, Ticks: 4, Breaks: 5, Prompt: true, Keep: true, Crash: []string{}, Begin: acrossCuts,
+		SeparateClients: true, Locks: []int{1, 1}, Ticks: 4, Breaks: 5, Prompt: true, Keep: true, Crash: []string{}, Begin: acrossCuts,
 	}, []string{"lock x k", "break x b, x knows", "lock y k"}},
 	{"an answer that only adds", shared(broken.OnlyAdds), Options{
-		Apart: true, Locks: []int{1, 1}, Ticks: 4, Breaks: 5, Prompt: true, Keep: true, Crash: []string{}, Begin: acrossCuts,
+		SeparateClients: true, Locks: []int{1, 1}, Ticks: 4, Breaks: 5, Prompt: true, Keep: true, Crash: []string{}, Begin: acrossCuts,
 	}, []string{"lock x k", "break x b, x knows", "lock y k"}},
 	{"session validity by any majority", shared(broken.AnyMajority), Options{
-		Apart: true, Locks: []int{1, 1}, Ticks: 5, Breaks: 2, Crashes: 1, Prompt: true, Keep: true, Break: []string{"x-b", "x-c"}, Crash: []string{"c"},
+		SeparateClients: true, Locks: []int{1, 1}, Ticks: 5, Breaks: 2, Crashes: 1, Prompt: true, Keep: true, Break: []string{"x-b", "x-c"}, Crash: []string{"c"},
 		Begin: []string{"break x c, x knows"},
 	}, []string{"lock x k", "lock y k"}},
 	{"a lost lease comes back", shared(broken.Resurrects), Options{
 		Locks: []int{1, 1}, Ticks: 4, Breaks: 2, Prompt: true, Keep: true, Break: []string{"a-b", "a-c"},
 	}, []string{"lock a k"}},
 	{"no confirmation of tokens", newTrusting, Options{
-		Apart: true, Locks: []int{1, 1}, Ticks: 3, Breaks: 3, Late: 1, Prompt: true, Keep: true, Break: []string{"x-a", "x-c", "y-b"}, Crash: []string{},
+		SeparateClients: true, Locks: []int{1, 1}, Ticks: 3, Breaks: 3, Late: 1, Prompt: true, Keep: true, Break: []string{"x-a", "x-c", "y-b"}, Crash: []string{},
 		Wall: map[string]time.Duration{"x": ahead, "b": ahead}, Begin: []string{"break x a, x knows", "break y b, y knows"},
 	}, []string{"lock x k", "late x > c  [confirm #1 serial 1 token 1700000015000000]", "break x c, x knows"}},
 	{"late serials honoured", shared(broken.HonoursLate), Options{
-		Apart: true, Locks: []int{1, 1}, Ticks: 1, Breaks: 2, Late: 1, Prompt: true, Keep: true, Break: []string{"x-c", "y-a"}, Crash: []string{},
+		SeparateClients: true, Locks: []int{1, 1}, Ticks: 1, Breaks: 2, Late: 1, Prompt: true, Keep: true, Break: []string{"x-c", "y-a"}, Crash: []string{},
 		Wall: map[string]time.Duration{"x": ahead, "a": ahead}, Begin: []string{"break x c, x knows", "break y a, y knows"},
 	}, []string{"lock x k", "late x > b  [confirm #1 serial 1 token 1700000015000000]"}},
 	{"restarted voters that don't ask for the highest token", shared(broken.AsksNoVoter), Options{
@@ -62,7 +62,7 @@ var mutants = []struct {
 		Wall: map[string]time.Duration{"a": ahead}, Begin: []string{"break a b, a knows", "break b a, b knows"},
 	}, []string{"lock a k", "release a k"}},
 	{"highest token asked for at the start of the quiet time", newEarly, Options{
-		Apart: true, Locks: []int{1, 1}, Ticks: 3, Breaks: 2, Crashes: 1, Late: 2, Prompt: true, Keep: true, Break: []string{"x-c", "y-b"}, Crash: []string{"a"},
+		SeparateClients: true, Locks: []int{1, 1}, Ticks: 3, Breaks: 2, Crashes: 1, Late: 2, Prompt: true, Keep: true, Break: []string{"x-c", "y-b"}, Crash: []string{"a"},
 		Wall:  map[string]time.Duration{"x": ahead, "a": ahead},
 		Begin: []string{"break x c, x knows", "break y b, y knows", "lock x k", "late x > b  [confirm #1 serial 1 token 1700000015000000]", "crash a"},
 	}, []string{"lock y k", "start a", "link-late x a"}},
@@ -70,33 +70,33 @@ var mutants = []struct {
 	{"a proposal timeout that revokes without the owner's word", shared(broken.Revokes), Options{Locks: []int{1, 1}}, nil},
 	{"hearsay of a death ends a session", shared(broken.FreesUnlinked), Options{Locks: []int{1, 1}, Ticks: 1, Breaks: 2, Prompt: true, Keep: true, Break: []string{"a-b", "a-c"}}, nil},
 	{"a voter that ignores modes", modeless, Options{
-		Apart: true, Locks: []int{1, 1, 1}, Modes: readers, Prompt: true, Served: true,
+		SeparateClients: true, Locks: []int{1, 1, 1}, Modes: readers, Prompt: true, Served: true,
 	}, nil},
 	{"a voter that counts permits without slots", slotless, Options{
-		Apart: true, Locks: []int{1, 1, 1}, Modes: permits, Permits: 2, Prompt: true, Breaks: 1, Served: true,
+		SeparateClients: true, Locks: []int{1, 1, 1}, Modes: permits, Permits: 2, Prompt: true, Breaks: 1, Served: true,
 	}, nil},
 	{"votes for different slots that count together", lumps, Options{
-		Apart: true, Locks: []int{1, 1, 1}, Modes: permits, Permits: 2, Breaks: 3, Prompt: true, Served: true,
+		SeparateClients: true, Locks: []int{1, 1, 1}, Modes: permits, Permits: 2, Breaks: 3, Prompt: true, Served: true,
 		Break: []string{"x-c", "y-b", "z-a"}, Begin: []string{"break x c, x knows", "break y b, y knows", "break z a, z knows"},
 	}, nil},
 	{"an upgrade that doesn't wait for others", impatient, Options{
-		Apart: true, Locks: []int{2, 1}, Modes: readers[:2], Upgrade: true, Ticks: 1, Prompt: true, Served: true,
+		SeparateClients: true, Locks: []int{2, 1}, Modes: readers[:2], Upgrade: true, Ticks: 1, Prompt: true, Served: true,
 	}, nil},
 	{"upgrades that all wait", polite, Options{
-		Apart: true, Locks: []int{2, 2}, Modes: readers[:2], Upgrade: true, Prompt: true, Served: true,
+		SeparateClients: true, Locks: []int{2, 2}, Modes: readers[:2], Upgrade: true, Prompt: true, Served: true,
 	}, nil},
 	{"a downgrade without the owner's word", shared(broken.SharesWanted), Options{
-		Apart: true, Locks: []int{1, 1}, Modes: []vote.Mode{vote.Exclusive, vote.Shared}, Downgrade: true, Prompt: true, Served: true,
+		SeparateClients: true, Locks: []int{1, 1}, Modes: []vote.Mode{vote.Exclusive, vote.Shared}, Downgrade: true, Prompt: true, Served: true,
 	}, nil},
 	{"one token for two readers", isDeaf, Options{
-		Apart: true, Locks: []int{1, 1}, Modes: readers[:2], Breaks: 2, Late: 2, Prompt: true, Break: []string{"x-c", "y-c"},
+		SeparateClients: true, Locks: []int{1, 1}, Modes: readers[:2], Breaks: 2, Late: 2, Prompt: true, Break: []string{"x-c", "y-c"},
 		Begin: []string{"break x c, x knows", "break y c, y knows"},
 	}, nil},
 	{"session validity by any majority, of readers", shared(broken.AnyMajority), Options{
-		Apart: true, Locks: []int{1, 1}, Modes: readers[:2], Ticks: 3, Breaks: 2, Crashes: 1, Prompt: true, Keep: true, Validity: true, Break: []string{"x-b", "x-c"},
+		SeparateClients: true, Locks: []int{1, 1}, Modes: readers[:2], Ticks: 3, Breaks: 2, Crashes: 1, Prompt: true, Keep: true, Validity: true, Break: []string{"x-b", "x-c"},
 		Crash: []string{"c"}, Begin: []string{"break x c, x knows"},
 	}, []string{"lock x k"}},
-	{"release without owner check", shared(broken.ReleasesAny), Options{Apart: true, Locks: []int{1, 2}, Prompt: true, Abandon: true}, nil},
+	{"release without owner check", shared(broken.ReleasesAny), Options{SeparateClients: true, Locks: []int{1, 2}, Prompt: true, Abandon: true}, nil},
 }
 
 var (

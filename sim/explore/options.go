@@ -43,9 +43,9 @@ const (
 type Options struct {
 	Voters int // 3 (the default) or more, named a, b, c...
 	Keys   int // 1 (the default) or 2, named k and l; a client may want both at once
-	// Apart makes the clients nodes of their own, x, y and z; otherwise they are the voters a, b
-	// and c.
-	Apart bool
+	// SeparateClients makes the clients nodes of their own, x, y and z; otherwise they are the voters
+	// a, b and c.
+	SeparateClients bool
 
 	// Locks is how many requests each client makes, for all keys together; there are two clients,
 	// or three if Locks names three.
@@ -144,7 +144,7 @@ func (o *Options) check() error {
 	for len(o.Locks) < minClients {
 		o.Locks = append(o.Locks, 0)
 	}
-	if len(o.Locks) > maxClients || !o.Apart && len(o.Locks) > o.Voters {
+	if len(o.Locks) > maxClients || !o.SeparateClients && len(o.Locks) > o.Voters {
 		return fmt.Errorf("%d clients: it can be %d to %d, and no more than voters unless they are apart", len(o.Locks), minClients, maxClients)
 	}
 	if err := o.checkModes(); err != nil {

@@ -49,7 +49,7 @@ func (p *packer) state(s *state, x *explorer) {
 	for c := range x.clients {
 		number(p, &s.locks[c])
 		for v := range voters {
-			p.flags(&s.away[c][v])
+			p.flags(&s.unlinkable[c][v])
 			for slot := range s.conns[c][v] {
 				p.conn(&s.conns[c][v][slot])
 			}

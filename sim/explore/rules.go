@@ -193,7 +193,7 @@ func up(_ *encoder, p reflect.Value) bool { return get(p, "link").Uint() == 2 } 
 func linked(s reflect.Value) bool { return get(s, "phase").Uint() != 0 } // streamNone
 
 // candidate reports whether a session is in standingCandidate or standingProven.
-func candidate(s reflect.Value) bool { return get(s, "standing").Uint()-1 < 2 }
+func candidate(s reflect.Value) bool { return get(s, "claim").Uint()-1 < 2 }
 
 func voted(_ *encoder, e reflect.Value) bool { return get(e, "serial").Uint() != 0 }
 

@@ -19,15 +19,15 @@ import (
 func TestLookingUpIsLivingThrough(t *testing.T) {
 	clocks := map[string]time.Duration{"a": ahead}
 	for name, o := range map[string]Options{
-		"apart":    {Locks: []int{2, 1}, Ticks: 8, Breaks: 3, Crashes: 2, Late: 4, Apart: true, Crash: []string{"a", "b", "x"}, Abandon: true, Try: true},
+		"apart":    {Locks: []int{2, 1}, Ticks: 8, Breaks: 3, Crashes: 2, Late: 4, SeparateClients: true, Crash: []string{"a", "b", "x"}, Abandon: true, Try: true},
 		"prompt":   {Locks: []int{2, 2}, Ticks: 9, Breaks: 3, Crashes: 3, Late: 4, Prompt: true, Crash: []string{"a", "b", "c"}, Abandon: true, Try: true},
-		"clocks":   {Locks: []int{2, 2}, Ticks: 9, Breaks: 3, Crashes: 3, Late: 4, Prompt: true, Apart: true, Wall: clocks},
+		"clocks":   {Locks: []int{2, 2}, Ticks: 9, Breaks: 3, Crashes: 3, Late: 4, Prompt: true, SeparateClients: true, Wall: clocks},
 		"two keys": {Keys: 2, Locks: []int{2, 3}, Ticks: 9, Breaks: 3, Crashes: 3, Late: 4, Prompt: true, Abandon: true, Try: true},
 		"five":     {Voters: 5, Locks: []int{2, 2}, Ticks: 9, Breaks: 3, Crashes: 3, Late: 4, Prompt: true},
 		"shared": {
 			Locks: []int{3, 3, 2}, Modes: readers, Ticks: 9, Breaks: 3, Crashes: 3, Late: 4, Prompt: true, Abandon: true, Try: true, Upgrade: true, Downgrade: true,
 		},
-		"permits":    {Locks: []int{2, 2, 2}, Modes: permits, Permits: 2, Ticks: 9, Breaks: 3, Crashes: 2, Late: 4, Abandon: true, Try: true, Apart: true},
+		"permits":    {Locks: []int{2, 2, 2}, Modes: permits, Permits: 2, Ticks: 9, Breaks: 3, Crashes: 2, Late: 4, Abandon: true, Try: true, SeparateClients: true},
 		"lengths":    {Locks: []int{2, 2}, Length: 2 * Tick, Delay: Tick, MinHold: Tick, Ticks: 9, Breaks: 3, Crashes: 2, Late: 4, Prompt: true},
 		"from birth": {Locks: []int{1, 1}, Ticks: 9, Breaks: 2, Crashes: 1, Late: 3, Prompt: true, Cold: true},
 	} {
@@ -108,19 +108,19 @@ func (x *explorer) walkWithShadows(t *testing.T, s state, rng *rand.Rand, length
 // spaces are small, and together contain every kind of step.
 var spaces = map[string]Options{
 	"orders":        {Locks: []int{1, 1}, Begin: []string{"lock a k"}},
-	"apart":         {Apart: true, Locks: []int{1, 0}, Ticks: 1, Late: 1},
-	"apart, breaks": {Apart: true, Locks: []int{1, 1}, Ticks: 2, Breaks: 1, Prompt: true, Break: []string{"x-a", "x-b", "x-c"}},
-	"apart, late":   {Apart: true, Locks: []int{1, 1}, Ticks: 1, Late: 1, Prompt: true},
-	"crashes":       {Apart: true, Locks: []int{1, 1}, Ticks: 1, Crashes: 1, Prompt: true},
-	"restarts":      {Apart: true, Locks: []int{1, 0}, Ticks: 5, Crashes: 1, Prompt: true, Crash: []string{"a", "b", "c"}},
+	"apart":         {SeparateClients: true, Locks: []int{1, 0}, Ticks: 1, Late: 1},
+	"apart, breaks": {SeparateClients: true, Locks: []int{1, 1}, Ticks: 2, Breaks: 1, Prompt: true, Break: []string{"x-a", "x-b", "x-c"}},
+	"apart, late":   {SeparateClients: true, Locks: []int{1, 1}, Ticks: 1, Late: 1, Prompt: true},
+	"crashes":       {SeparateClients: true, Locks: []int{1, 1}, Ticks: 1, Crashes: 1, Prompt: true},
+	"restarts":      {SeparateClients: true, Locks: []int{1, 0}, Ticks: 5, Crashes: 1, Prompt: true, Crash: []string{"a", "b", "c"}},
 	"clocks":        {Locks: []int{1, 0}, Ticks: 5, Crashes: 1, Prompt: true, Crash: []string{"c"}, Wall: map[string]time.Duration{"a": ahead}},
 	"two keys":      {Keys: 2, Locks: []int{1, 1}, Ticks: 1, Breaks: 1, Prompt: true, Keep: true, Crash: []string{}, Break: []string{"a-b", "a-c"}},
 	"tries":         {Locks: []int{1, 1}, Ticks: 3, Prompt: true, Abandon: true, Try: true},
 	"five":          {Voters: 5, Locks: []int{1, 1}, Crashes: 1, Prompt: true, Crash: []string{"c", "d", "e"}},
 	"readers":       {Locks: []int{1, 1, 1}, Modes: readers, Breaks: 1, Prompt: true, Break: []string{"a-b", "c-a"}, Crash: []string{}},
-	"permits":       {Locks: []int{1, 1, 1}, Modes: permits, Permits: 2, Apart: true, Breaks: 1, Prompt: true, Break: []string{"x-a", "x-b", "x-c"}},
-	"permits, late": {Locks: []int{1, 1}, Modes: permits[:2], Permits: 1, Apart: true, Ticks: 1, Late: 1, Prompt: true},
-	"upgrades":      {Locks: []int{2, 2}, Modes: readers[:2], Upgrade: true, Apart: true, Prompt: true},
+	"permits":       {Locks: []int{1, 1, 1}, Modes: permits, Permits: 2, SeparateClients: true, Breaks: 1, Prompt: true, Break: []string{"x-a", "x-b", "x-c"}},
+	"permits, late": {Locks: []int{1, 1}, Modes: permits[:2], Permits: 1, SeparateClients: true, Ticks: 1, Late: 1, Prompt: true},
+	"upgrades":      {Locks: []int{2, 2}, Modes: readers[:2], Upgrade: true, SeparateClients: true, Prompt: true},
 	"lengths":       {Locks: []int{1, 1}, Length: 2 * Tick, Delay: Tick, MinHold: Tick, Ticks: 1, Breaks: 1, Prompt: true, Crash: []string{}, Break: []string{"a-b", "b-c"}},
 	"downgrade":     {Locks: []int{1, 1}, Modes: readers[1:], Downgrade: true, Ticks: 1, Crashes: 1, Prompt: true, Crash: []string{"a", "c"}},
 }
@@ -196,11 +196,11 @@ func TestExchangedVotersDoTheSame(t *testing.T) {
 		name string
 		Options
 	}{
-		{"every order", Options{Apart: true, Locks: []int{2, 2}, Ticks: 6, Breaks: 3, Crashes: 3, Late: 4, Abandon: true, Try: true}},
-		{"prompt", Options{Apart: true, Locks: []int{2, 2}, Ticks: 8, Breaks: 4, Crashes: 3, Late: 3, Prompt: true}},
+		{"every order", Options{SeparateClients: true, Locks: []int{2, 2}, Ticks: 6, Breaks: 3, Crashes: 3, Late: 4, Abandon: true, Try: true}},
+		{"prompt", Options{SeparateClients: true, Locks: []int{2, 2}, Ticks: 8, Breaks: 4, Crashes: 3, Late: 3, Prompt: true}},
 		{"five", Options{Voters: 5, Locks: []int{2, 2}, Ticks: 8, Breaks: 4, Crashes: 3, Late: 2, Prompt: true}},
-		{"readers", Options{Apart: true, Locks: []int{3, 3}, Modes: readers[1:], Upgrade: true, Downgrade: true, Ticks: 8, Breaks: 4, Crashes: 3, Late: 2, Prompt: true}},
-		{"permits", Options{Apart: true, Locks: []int{2, 2, 2}, Modes: permits, Permits: 2, Ticks: 8, Breaks: 4, Crashes: 2, Late: 2, Prompt: true}},
+		{"readers", Options{SeparateClients: true, Locks: []int{3, 3}, Modes: readers[1:], Upgrade: true, Downgrade: true, Ticks: 8, Breaks: 4, Crashes: 3, Late: 2, Prompt: true}},
+		{"permits", Options{SeparateClients: true, Locks: []int{2, 2, 2}, Modes: permits, Permits: 2, Ticks: 8, Breaks: 4, Crashes: 2, Late: 2, Prompt: true}},
 	} {
 		if !sampled.Case(i, 4) {
 			continue

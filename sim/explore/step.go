@@ -112,7 +112,7 @@ func (x *explorer) promptOf(s *state, c, v int) (Step, bool) {
 			return Step{kind: stepNotice, a: uint8(c), b: uint8(v), slot: uint8(slot), lane: uint8(bit(k.voter))}, true
 		}
 	}
-	if x.o.Prompt && !s.away[c][v] && x.linkable(s, c, v) {
+	if x.o.Prompt && !s.unlinkable[c][v] && x.linkable(s, c, v) {
 		return Step{kind: stepLink, a: uint8(c), b: uint8(v)}, true
 	}
 	return Step{}, false

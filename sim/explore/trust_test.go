@@ -120,7 +120,7 @@ func (e *early) Tick(now vote.Now) {
 	if e.Voter() == nil {
 		return
 	}
-	if _, asking := e.Voter().Asking(now); len(e.told) >= 2 && (asking || len(out) > 0) {
+	if _, asking := e.Voter().NextTokenQuery(now); len(e.told) >= 2 && (asking || len(out) > 0) {
 		for i := range e.told {
 			m := e.told[i].m
 			e.Machine.Deliver(now, e.told[i].conn, e.told[i].from, &m)

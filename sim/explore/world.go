@@ -41,9 +41,9 @@ type state struct {
 	nodes        [maxNodes]uint32
 	incarnations [maxNodes]uint8
 	// The newest connection, and an old connection considered open only by the voter.
-	conns [maxClients][maxVoters][2]conn
-	away  [maxClients][maxVoters]bool // the pair can't connect, for as long as the adversary likes
-	asks  [maxVoters][maxVoters]question
+	conns      [maxClients][maxVoters][2]conn
+	unlinkable [maxClients][maxVoters]bool // the pair can't connect, for as long as the adversary likes
+	asks       [maxVoters][maxVoters]question
 
 	tick    uint8
 	locks   [maxClients]uint8 // the rest of each limit
@@ -82,7 +82,7 @@ func newExplorer(o Options) (*explorer, error) {
 	for i := range o.Voters {
 		x.names = append(x.names, vote.NodeID(rune('a'+i)))
 	}
-	if o.Apart {
+	if o.SeparateClients {
 		for i := range x.clients {
 			x.names = append(x.names, vote.NodeID(rune('x'+i)))
 		}
@@ -128,7 +128,7 @@ func (x *explorer) index(name vote.NodeID) int { return slices.Index(x.names, na
 
 // client returns the index of the client on a node; -1 if there is none.
 func (x *explorer) client(node int) int {
-	if x.o.Apart {
+	if x.o.SeparateClients {
 		return max(node-x.o.Voters, -1)
 	}
 	if node < x.clients {
@@ -139,7 +139,7 @@ func (x *explorer) client(node int) int {
 
 // node returns the index of the node on which a client runs.
 func (x *explorer) node(client int) int {
-	if x.o.Apart {
+	if x.o.SeparateClients {
 		return x.o.Voters + client
 	}
 	return client

@@ -63,122 +63,122 @@ func (m *Mix) Draw(seed uint64, n int, before time.Duration, of Mesh) Act {
 }
 
 // draw draws the parameters needed by an act's kind of fault.
-func (d *actGenerator) draw(a *Act, of *Mix) {
+func (g *actGenerator) draw(a *Act, of *Mix) {
 	switch a.Fault {
 	case Crash:
-		a.Hosts = d.one(d.names)
-		switch d.IntN(3) { // at once, before any node has noticed; soon; or late
+		a.Hosts = g.one(g.names)
+		switch g.IntN(3) { // at once, before any node has noticed; soon; or late
 		case 0:
-			a.For = d.span()
+			a.For = g.span()
 		case 1:
-			a.For = Within(d.Rand, d.ttl/4)
+			a.For = Within(g.Rand, g.ttl/4)
 		}
 	case CrashAll:
-		a.Hosts = d.names
-		if d.IntN(2) == 0 {
-			a.For = d.span()
+		a.Hosts = g.names
+		if g.IntN(2) == 0 {
+			a.For = g.span()
 		}
 	case Rolling:
-		a.Hosts = d.names
-		if d.IntN(2) == 0 { // only the voters, slowly enough for leases to survive
-			a.Hosts, a.By = d.votes, d.ttl+d.ttl/2+vote.TokenQueryTimeout
+		a.Hosts = g.names
+		if g.IntN(2) == 0 { // only the voters, slowly enough for leases to survive
+			a.Hosts, a.By = g.votes, g.ttl+g.ttl/2+vote.TokenQueryTimeout
 		} else {
-			a.By = d.ttl/4 + Within(d.Rand, 2*d.ttl)
+			a.By = g.ttl/4 + Within(g.Rand, 2*g.ttl)
 		}
-		d.Shuffle(len(a.Hosts), func(i, j int) { a.Hosts[i], a.Hosts[j] = a.Hosts[j], a.Hosts[i] })
+		g.Shuffle(len(a.Hosts), func(i, j int) { a.Hosts[i], a.Hosts[j] = a.Hosts[j], a.Hosts[i] })
 	case Stop, Suspend, Unseen:
-		a.Hosts, a.For = d.one(d.names), d.span()
-		if d.IntN(8) == 0 {
-			a.Hosts = d.names
+		a.Hosts, a.For = g.one(g.names), g.span()
+		if g.IntN(8) == 0 {
+			a.Hosts = g.names
 		}
 	case Ring:
-		a.Hosts, a.For = d.names, d.span()
-		d.Shuffle(len(a.Hosts), func(i, j int) { a.Hosts[i], a.Hosts[j] = a.Hosts[j], a.Hosts[i] })
+		a.Hosts, a.For = g.names, g.span()
+		g.Shuffle(len(a.Hosts), func(i, j int) { a.Hosts[i], a.Hosts[j] = a.Hosts[j], a.Hosts[i] })
 	case Split, OneWay, Bridge, Flap:
-		a.OneWay, a.For = a.Fault == OneWay || a.Fault == Flap && d.IntN(2) == 0, d.span()
+		a.OneWay, a.For = a.Fault == OneWay || a.Fault == Flap && g.IntN(2) == 0, g.span()
 		if a.Fault == Flap {
-			a.By = d.ttl/50 + Within(d.Rand, d.ttl/2)
+			a.By = g.ttl/50 + Within(g.Rand, g.ttl/2)
 		}
-		names := d.names
+		names := g.names
 		if a.Fault == Bridge {
-			bridge := d.IntN(len(names))
+			bridge := g.IntN(len(names))
 			names = slices.Delete(names, bridge, bridge+1)
 		}
 		for _, name := range names {
-			if d.IntN(2) == 0 {
+			if g.IntN(2) == 0 {
 				a.Hosts = append(a.Hosts, name)
 			} else {
 				a.Far = append(a.Far, name)
 			}
 		}
 	case Isolate:
-		a.Hosts, a.For = d.one(d.names), d.span()
-		a.Far = Without(d.names, a.Hosts)
+		a.Hosts, a.For = g.one(g.names), g.span()
+		a.Far = Without(g.names, a.Hosts)
 	case Link:
-		a.Hosts, a.For, a.OneWay = d.one(d.names), d.span(), d.IntN(2) == 0
-		a.Far = d.one(Without(d.names, a.Hosts))
+		a.Hosts, a.For, a.OneWay = g.one(g.names), g.span(), g.IntN(2) == 0
+		a.Far = g.one(Without(g.names, a.Hosts))
 	case Break:
-		a.Hosts = d.one(d.names)
-		a.Far = d.one(Without(d.votes, a.Hosts))
+		a.Hosts = g.one(g.names)
+		a.Far = g.one(Without(g.votes, a.Hosts))
 	case Stall, Full:
-		a.Hosts, a.For, a.Back = d.one(d.names), d.span(), d.IntN(2) == 0
-		a.Far = d.one(Without(d.votes, a.Hosts))
+		a.Hosts, a.For, a.Back = g.one(g.names), g.span(), g.IntN(2) == 0
+		a.Far = g.one(Without(g.votes, a.Hosts))
 	case Slow:
-		a.Hosts, a.For, a.By = d.one(d.names), d.span(), Within(d.Rand, d.ttl/4)
-		a.Far = d.one(Without(d.names, a.Hosts))
+		a.Hosts, a.For, a.By = g.one(g.names), g.span(), Within(g.Rand, g.ttl/4)
+		a.Far = g.one(Without(g.names, a.Hosts))
 	case Wall:
-		most := of.WallSteps >> d.IntN(20) // small steps are as interesting as large ones
-		a.Hosts, a.By = d.one(d.names), Within(d.Rand, 2*most+1)-most
+		most := of.WallSteps >> g.IntN(20) // small steps are as interesting as large ones
+		a.Hosts, a.By = g.one(g.names), Within(g.Rand, 2*most+1)-most
 	case Duplicate:
-		a.Hosts, a.For = d.one(d.locks), d.span()
+		a.Hosts, a.For = g.one(g.locks), g.span()
 	case Refuse, Gossip:
-		a.Hosts, a.For = d.one(d.names), d.span()
-		a.Far = d.one(Without(d.votes, a.Hosts))
+		a.Hosts, a.For = g.one(g.names), g.span()
+		a.Far = g.one(Without(g.votes, a.Hosts))
 	case Begin:
-		a.Hosts, a.For = d.one(d.names), d.ttl+Within(d.Rand, 20*d.ttl)
+		a.Hosts, a.For = g.one(g.names), g.ttl+Within(g.Rand, 20*g.ttl)
 	case End:
-		a.Hosts = d.one(d.names)
+		a.Hosts = g.one(g.names)
 	case Rollout:
-		a.Hosts, a.By = d.names, d.ttl/4+Within(d.Rand, 4*d.ttl)
-		d.Shuffle(len(a.Hosts), func(i, j int) { a.Hosts[i], a.Hosts[j] = a.Hosts[j], a.Hosts[i] })
+		a.Hosts, a.By = g.names, g.ttl/4+Within(g.Rand, 4*g.ttl)
+		g.Shuffle(len(a.Hosts), func(i, j int) { a.Hosts[i], a.Hosts[j] = a.Hosts[j], a.Hosts[i] })
 	case Zone:
-		zone := d.IntN(Zones)
-		for i, name := range d.names {
+		zone := g.IntN(Zones)
+		for i, name := range g.names {
 			if i%Zones == zone {
 				a.Hosts = append(a.Hosts, name)
 			}
 		}
-		a.For, a.Back = 2*d.ttl+Within(d.Rand, 20*d.ttl), d.IntN(2) == 0
+		a.For, a.Back = 2*g.ttl+Within(g.Rand, 20*g.ttl), g.IntN(2) == 0
 	case Apart, Register:
-		a.Hosts, a.For = d.one(d.names), 2*d.ttl+Within(d.Rand, 30*d.ttl)
+		a.Hosts, a.For = g.one(g.names), 2*g.ttl+Within(g.Rand, 30*g.ttl)
 	case Wipe, Gone, Leave, Disk, Accuse, Targeted:
-		a.Hosts, a.For = d.one(d.names), d.span()
+		a.Hosts, a.For = g.one(g.names), g.span()
 	case Gray:
-		a.Hosts, a.For = d.one(d.names), 2*d.ttl+Within(d.Rand, 8*d.ttl)
-		all := d.IntN(2) == 0
-		for _, name := range Without(d.names, a.Hosts) {
-			if all || d.IntN(3) > 0 {
+		a.Hosts, a.For = g.one(g.names), 2*g.ttl+Within(g.Rand, 8*g.ttl)
+		all := g.IntN(2) == 0
+		for _, name := range Without(g.names, a.Hosts) {
+			if all || g.IntN(3) > 0 {
 				a.Far = append(a.Far, name)
 			}
 		}
 	case Proposal:
-		a.Hosts, a.For = d.one(d.names), d.ttl
-		a.Far = d.one(d.names)
+		a.Hosts, a.For = g.one(g.names), g.ttl
+		a.Far = g.one(g.names)
 	case Ambush:
-		a.Hosts, a.For = d.one(d.names), Within(d.Rand, d.ttl)/time.Duration(1+d.IntN(10))
+		a.Hosts, a.For = g.one(g.names), Within(g.Rand, g.ttl)/time.Duration(1+g.IntN(10))
 	case Beyond:
-		a.Hosts, a.PPM = d.one(d.names), d.Int64N(2*BeyondPPM)-BeyondPPM
+		a.Hosts, a.PPM = g.one(g.names), g.Int64N(2*BeyondPPM)-BeyondPPM
 	case Rate:
-		a.Hosts, a.PPM = d.one(d.names), min(max(d.Int64N(3*maxPPM)-3*maxPPM/2, -maxPPM), maxPPM)
+		a.Hosts, a.PPM = g.one(g.names), min(max(g.Int64N(3*maxPPM)-3*maxPPM/2, -maxPPM), maxPPM)
 	}
 }
 
 // one draws a single host from the given hosts, or none if there are none.
-func (d *actGenerator) one(of []string) []string {
+func (g *actGenerator) one(of []string) []string {
 	if len(of) == 0 {
 		return nil
 	}
-	return []string{of[d.IntN(len(of))]}
+	return []string{of[g.IntN(len(of))]}
 }
 
 // Without returns the names without some of them.
@@ -187,7 +187,7 @@ func Without(names, those []string) []string {
 }
 
 // span draws a duration: mostly less than a TTL, sometimes several TTLs.
-func (d *actGenerator) span() time.Duration { return Span(d.Rand, d.ttl) }
+func (g *actGenerator) span() time.Duration { return Span(g.Rand, g.ttl) }
 
 // Span draws a duration: mostly less than a TTL, sometimes several TTLs.
 func Span(r *rand.Rand, ttl time.Duration) time.Duration {

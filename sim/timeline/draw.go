@@ -52,15 +52,15 @@ func (v *Violation) Error() string {
 // Write draws the recording as an SVG without scripts: a lane for each node, with leases, startup
 // quarantines, crashes, pauses, cuts and, if there aren't too many, messages; a violation is red.
 // The same run gives the same bytes. Write fails if the window holds nothing of the run.
-func (p *Recording) Write(out io.Writer, r Run) error {
-	until := r.Lasted
-	if p.To > 0 {
-		until = min(until, p.To)
+func (r *Recording) Write(out io.Writer, run Run) error {
+	until := run.Lasted
+	if r.To > 0 {
+		until = min(until, r.To)
 	}
-	if p.From < 0 || p.From >= until {
-		return fmt.Errorf("the picture's window from %v to %v holds nothing of the run, which lasted %v", p.From, p.To, r.Lasted)
+	if r.From < 0 || r.From >= until {
+		return fmt.Errorf("the picture's window from %v to %v holds nothing of the run, which lasted %v", r.From, r.To, run.Lasted)
 	}
-	d := &drawing{run: &r, p: p, from: p.From, until: until, edge: until}
+	d := &drawing{run: &run, p: r, from: r.From, until: until, edge: until}
 	if d.guilty() {
 		d.edge += (until - d.from) / 25 // so that the red line doesn't hide at the edge
 	}

@@ -132,29 +132,29 @@ const (
 )
 
 // covers reports whether a span overlaps the window.
-func (p *Recording) covers(from, to time.Duration) bool {
-	return to >= p.From && (p.To == 0 || from <= p.To)
+func (r *Recording) covers(from, to time.Duration) bool {
+	return to >= r.From && (r.To == 0 || from <= r.To)
 }
 
-func (p *Recording) shows(at time.Duration) bool { return p.covers(at, at) }
+func (r *Recording) shows(at time.Duration) bool { return r.covers(at, at) }
 
 // Host names a host, before anything else is recorded of it.
-func (p *Recording) Host(n int, name string, voter bool) {
-	if p == nil {
+func (r *Recording) Host(n int, name string, voter bool) {
+	if r == nil {
 		return
 	}
-	for len(p.hosts) <= n {
-		p.hosts = append(p.hosts, host{})
+	for len(r.hosts) <= n {
+		r.hosts = append(r.hosts, host{})
 	}
-	p.hosts[n] = host{name, voter}
+	r.hosts[n] = host{name, voter}
 }
 
 // track returns a host's record.
-func (p *Recording) track(host int) *track {
-	for len(p.tracks) <= host {
-		p.tracks = append(p.tracks, &track{host: len(p.tracks), held: make(map[RequestID]Lease), waits: make(map[RequestID]wait)})
+func (r *Recording) track(host int) *track {
+	for len(r.tracks) <= host {
+		r.tracks = append(r.tracks, &track{host: len(r.tracks), held: make(map[RequestID]Lease), waits: make(map[RequestID]wait)})
 	}
-	return p.tracks[host]
+	return r.tracks[host]
 }
 
 func begin(list *[]stretch, at time.Duration, text string) {
@@ -163,108 +163,108 @@ func begin(list *[]stretch, at time.Duration, text string) {
 
 // end closes the last span of a list if the span is open, and drops the span if the window doesn't
 // cover it.
-func (p *Recording) end(list *[]stretch, at time.Duration) {
+func (r *Recording) end(list *[]stretch, at time.Duration) {
 	if n := len(*list) - 1; n >= 0 && (*list)[n].to == never {
 		(*list)[n].to = at
-		if !p.covers((*list)[n].from, at) {
+		if !r.covers((*list)[n].from, at) {
 			*list = (*list)[:n]
 		}
 	}
 }
 
 // Started records the start of a process.
-func (p *Recording) Started(at time.Duration, host int, process string) {
-	if p != nil {
-		begin(&p.track(host).running, at, process)
+func (r *Recording) Started(at time.Duration, host int, process string) {
+	if r != nil {
+		begin(&r.track(host).running, at, process)
 	}
 }
 
 // Died records the end of a host's process.
-func (p *Recording) Died(at time.Duration, host int) {
-	if p == nil {
+func (r *Recording) Died(at time.Duration, host int) {
+	if r == nil {
 		return
 	}
-	t := p.track(host)
-	p.end(&t.running, at)
-	p.end(&t.quiet, at)
-	p.end(&t.pauses, at)
-	if p.shows(at) {
+	t := r.track(host)
+	r.end(&t.running, at)
+	r.end(&t.quiet, at)
+	r.end(&t.pauses, at)
+	if r.shows(at) {
 		t.deaths = append(t.deaths, at)
 	}
 }
 
 // Paused records that a host's process is kept from running. unseen says that no clock shows the
 // pause.
-func (p *Recording) Paused(at time.Duration, host int, how string, unseen bool) {
-	if p == nil {
+func (r *Recording) Paused(at time.Duration, host int, how string, unseen bool) {
+	if r == nil {
 		return
 	}
-	t := p.track(host)
+	t := r.track(host)
 	begin(&t.pauses, at, how)
 	t.pauses[len(t.pauses)-1].unseen = unseen
 }
 
 // Resumed ends the pause of a host's process.
-func (p *Recording) Resumed(at time.Duration, host int) {
-	if p != nil {
-		p.end(&p.track(host).pauses, at)
+func (r *Recording) Resumed(at time.Duration, host int) {
+	if r != nil {
+		r.end(&r.track(host).pauses, at)
 	}
 }
 
 // ClockChanged records a step or a new rate of a host's clocks.
-func (p *Recording) ClockChanged(at time.Duration, host int, text string) {
-	if p != nil && p.shows(at) {
-		t := p.track(host)
+func (r *Recording) ClockChanged(at time.Duration, host int, text string) {
+	if r != nil && r.shows(at) {
+		t := r.track(host)
 		t.clocks = append(t.clocks, stretch{from: at, to: at, text: text})
 	}
 }
 
 // Quiet records whether a host's voter is in its startup quarantine.
-func (p *Recording) Quiet(at time.Duration, host int, quiet bool) {
-	if p == nil {
+func (r *Recording) Quiet(at time.Duration, host int, quiet bool) {
+	if r == nil {
 		return
 	}
-	t := p.track(host)
+	t := r.track(host)
 	open := len(t.quiet) > 0 && t.quiet[len(t.quiet)-1].to == never
 	switch {
 	case quiet && !open:
 		begin(&t.quiet, at, "")
 	case !quiet && open:
-		p.end(&t.quiet, at)
+		r.end(&t.quiet, at)
 	}
 }
 
 // Asked records that a request waits from now on.
-func (p *Recording) Asked(at time.Duration, host int, id RequestID, key string) {
-	if p != nil {
-		p.track(host).waits[id] = wait{at, key}
+func (r *Recording) Asked(at time.Duration, host int, id RequestID, key string) {
+	if r != nil {
+		r.track(host).waits[id] = wait{at, key}
 	}
 }
 
 // Granted records that a request has become a lease.
-func (p *Recording) Granted(at time.Duration, host int, id RequestID, l Lease) {
-	if p == nil {
+func (r *Recording) Granted(at time.Duration, host int, id RequestID, l Lease) {
+	if r == nil {
 		return
 	}
-	p.Ended(at, host, id, "", false)
-	p.track(host).held[id] = l
+	r.Ended(at, host, id, "", false)
+	r.track(host).held[id] = l
 }
 
 // Ended records the end of a request's wait, or of its lease: how the lease ended, and whether it
 // was lost.
-func (p *Recording) Ended(at time.Duration, host int, id RequestID, how string, lost bool) {
-	if p == nil {
+func (r *Recording) Ended(at time.Duration, host int, id RequestID, how string, lost bool) {
+	if r == nil {
 		return
 	}
-	t := p.track(host)
+	t := r.track(host)
 	if x, ok := t.waits[id]; ok {
 		delete(t.waits, id)
-		if p.covers(x.from, at) {
+		if r.covers(x.from, at) {
 			t.waited = append(t.waited, shownWait{x.from, at, x.key, id.Number})
 		}
 	} else if l, ok := t.held[id]; ok {
 		delete(t.held, id)
-		if s := t.lease(id, l, at, how, lost); p.covers(s.from, s.to) {
+		if s := t.lease(id, l, at, how, lost); r.covers(s.from, s.to) {
 			t.leases = append(t.leases, s)
 		}
 	}
@@ -283,49 +283,49 @@ func (t *track) lease(id RequestID, l Lease, at time.Duration, how string, lost 
 }
 
 // Cutting records that a way is cut, or is free again; n is how many faults cut the way now.
-func (p *Recording) Cutting(at time.Duration, from, to, n int) {
-	if p == nil {
+func (r *Recording) Cutting(at time.Duration, from, to, n int) {
+	if r == nil {
 		return
 	}
 	way := [2]int{from, to}
-	began, open := p.cuts[way]
+	began, open := r.cuts[way]
 	switch {
 	case n > 0 && !open:
-		if p.cuts == nil {
-			p.cuts = make(map[[2]int]time.Duration)
+		if r.cuts == nil {
+			r.cuts = make(map[[2]int]time.Duration)
 		}
-		p.cuts[way] = at
+		r.cuts[way] = at
 	case n <= 0 && open:
-		delete(p.cuts, way)
-		if p.covers(began, at) {
-			p.bands = append(p.bands, band{stretch{from: began, to: at}, way, false})
+		delete(r.cuts, way)
+		if r.covers(began, at) {
+			r.bands = append(r.bands, band{stretch{from: began, to: at}, way, false})
 		}
 	}
 }
 
 // Stalling does the same as Cutting for a side of a connection, between the hosts of side 0 and
 // side 1.
-func (p *Recording) Stalling(at time.Duration, link uint64, hosts [2]int, side uint8, n int) {
-	if p == nil {
+func (r *Recording) Stalling(at time.Duration, link uint64, hosts [2]int, side uint8, n int) {
+	if r == nil {
 		return
 	}
-	if p.stalled == nil {
-		p.stalled, p.ways = make(map[uint64][2]time.Duration), make(map[uint64][2]int)
+	if r.stalled == nil {
+		r.stalled, r.ways = make(map[uint64][2]time.Duration), make(map[uint64][2]int)
 	}
-	s := p.stalled[link] // the moment plus one; zero means not stalled
+	s := r.stalled[link] // the moment plus one; zero means not stalled
 	switch began := s[side] - 1; {
 	case n > 0 && began < 0:
 		s[side] = at + 1
 	case n <= 0 && began >= 0:
 		s[side] = 0
-		if p.covers(began, at) {
-			p.bands = append(p.bands, band{stretch{from: began, to: at}, way(hosts, side), true})
+		if r.covers(began, at) {
+			r.bands = append(r.bands, band{stretch{from: began, to: at}, way(hosts, side), true})
 		}
 	}
-	p.stalled[link], p.ways[link] = s, hosts
+	r.stalled[link], r.ways[link] = s, hosts
 	if s == [2]time.Duration{} {
-		delete(p.stalled, link)
-		delete(p.ways, link)
+		delete(r.stalled, link)
+		delete(r.ways, link)
 	}
 }
 
@@ -333,36 +333,36 @@ func (p *Recording) Stalling(at time.Duration, link uint64, hosts [2]int, side u
 func way(hosts [2]int, side uint8) [2]int { return [2]int{hosts[side], hosts[1-side]} }
 
 // Broke records that a connection between two hosts broke.
-func (p *Recording) Broke(at time.Duration, hosts [2]int) {
-	if p != nil && p.shows(at) {
-		p.breaks = append(p.breaks, broken{at, hosts[0], hosts[1]})
+func (r *Recording) Broke(at time.Duration, hosts [2]int) {
+	if r != nil && r.shows(at) {
+		r.breaks = append(r.breaks, broken{at, hosts[0], hosts[1]})
 	}
 }
 
 // Dispatched records that a frame is sent. No other frame may have the same buffer until Arrived.
-func (p *Recording) Dispatched(at time.Duration, frame []byte) {
-	if p == nil || len(frame) == 0 || p.To != 0 && at > p.To {
+func (r *Recording) Dispatched(at time.Duration, frame []byte) {
+	if r == nil || len(frame) == 0 || r.To != 0 && at > r.To {
 		return
 	}
-	if p.sent == nil {
-		p.sent = make(map[*byte]time.Duration)
+	if r.sent == nil {
+		r.sent = make(map[*byte]time.Duration)
 	}
-	p.sent[&frame[0]] = at
+	r.sent[&frame[0]] = at
 }
 
 // Arrived records the arrival of a frame's message. describe returns the message as text.
-func (p *Recording) Arrived(at time.Duration, from, to int, frame []byte, kind vote.Kind, describe func() string) {
-	if p == nil {
+func (r *Recording) Arrived(at time.Duration, from, to int, frame []byte, kind vote.Kind, describe func() string) {
+	if r == nil {
 		return
 	}
-	sent, ok := p.sent[&frame[0]]
-	delete(p.sent, &frame[0])
-	if !ok || !p.covers(sent, at) {
+	sent, ok := r.sent[&frame[0]]
+	delete(r.sent, &frame[0])
+	if !ok || !r.covers(sent, at) {
 		return
 	}
-	sort := &p.lock
+	sort := &r.lock
 	if kind.Urgent() {
-		sort = &p.upkeep
+		sort = &r.upkeep
 	}
 	if sort.total++; sort.total <= arrowsMost {
 		sort.list = append(sort.list, arrow{from, to, sent, at, describe(), kind})
@@ -370,17 +370,17 @@ func (p *Recording) Arrived(at time.Duration, from, to int, frame []byte, kind v
 }
 
 // openBands returns all bands, open ones included, in an order independent of map iteration.
-func (p *Recording) openBands(until time.Duration) []band {
-	all := slices.Clone(p.bands)
-	for way, began := range p.cuts {
-		if p.covers(began, until) {
+func (r *Recording) openBands(until time.Duration) []band {
+	all := slices.Clone(r.bands)
+	for way, began := range r.cuts {
+		if r.covers(began, until) {
 			all = append(all, band{stretch{from: began, to: until}, way, false})
 		}
 	}
-	for link, s := range p.stalled {
+	for link, s := range r.stalled {
 		for side := range uint8(2) {
-			if began := s[side] - 1; began >= 0 && p.covers(began, until) {
-				all = append(all, band{stretch{from: began, to: until}, way(p.ways[link], side), true})
+			if began := s[side] - 1; began >= 0 && r.covers(began, until) {
+				all = append(all, band{stretch{from: began, to: until}, way(r.ways[link], side), true})
 			}
 		}
 	}

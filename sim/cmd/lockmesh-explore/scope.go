@@ -68,7 +68,7 @@ func (c scope) options() explore.Options {
 		locks[i] = n * c.locks
 	}
 	return explore.Options{
-		Voters: c.voters, Keys: c.keys, Apart: c.apart, Locks: locks, Ticks: c.ticks, Breaks: c.breaks, Crashes: c.crashes, Late: c.late,
+		Voters: c.voters, Keys: c.keys, SeparateClients: c.apart, Locks: locks, Ticks: c.ticks, Breaks: c.breaks, Crashes: c.crashes, Late: c.late,
 		Prompt: !c.every, Modes: w.modes, Permits: w.permits, Upgrade: w.upgrade, Downgrade: w.downgrade, Validity: true, Served: c.want != alone,
 	}
 }
