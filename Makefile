@@ -63,7 +63,7 @@ soak: ## runs simulated meshes of every kind, each kind for SOAK (4h); uses KEYS
 ## (5000000) keys once, and counts the work of a million keys and waiters
 	LOCKMESH_KEYS=$(KEYS) $(GO) test ./internal/node -run KeysUsedOnce -count=1 -timeout 0 -v
 	LOCKMESH_WORK_KEYS=1000000 $(GO) test ./internal/node -run NoStepOfANodeExceedsItsBudget -parallel 1 -count=1 -timeout 0 -v
-	LOCKMESH_WORK_KEYS=60000 $(GO) test ./internal/sockettest -run WatchesOfAllKeysLoseNobodysLease -count=1 -timeout 0 -v
+	LOCKMESH_WORK_KEYS=60000 $(GO) test ./internal/sockettest -run WatchesOfAllKeysLoseNoLease -count=1 -timeout 0 -v
 	$(GO) run ./sim/cmd/lockmesh-sim -seed $(SEED) -seconds 300 -for $(SOAK)
 	$(GO) run ./sim/cmd/lockmesh-sim -seed $(SEED) -seconds 300 -for $(SOAK) -beyond
 	$(GO) run ./sim/cmd/lockmesh-sim -seed $(SEED) -seconds 300 -for $(SOAK) -dynamic

@@ -116,7 +116,7 @@ func TestNewcomersAreVotedInTheDeadAreVotedOutAndALeaseLivesOn(t *testing.T) {
 
 // A node drops the link to a standby that has crashed, and makes a new link once the standby is
 // back.
-func TestConnectionsFollowWhoIsWanted(t *testing.T) {
+func TestConnectionsFollowTheWantedNodes(t *testing.T) {
 	inLivingBubble(t, func(t *testing.T, w *living) {
 		w.foundAll()
 		w.start("d", nil)
@@ -273,7 +273,7 @@ func TestFoundThatIsLeftSetIsWarnedOf(t *testing.T) {
 	})
 }
 
-func TestADiskThatFailsKeepsNobodyFromLocking(t *testing.T) {
+func TestADiskThatFailsKeepsNoNodeFromLocking(t *testing.T) {
 	inLivingBubble(t, func(t *testing.T, w *living) {
 		w.foundAll()
 		w.crash("b")
@@ -294,7 +294,7 @@ func TestADiskThatFailsKeepsNobodyFromLocking(t *testing.T) {
 	})
 }
 
-func TestASlowDiskHoldsNobodyUp(t *testing.T) {
+func TestASlowDiskDelaysNoLock(t *testing.T) {
 	inLivingBubble(t, func(t *testing.T, w *living) {
 		w.foundAll()
 		w.crash("c")

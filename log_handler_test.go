@@ -22,7 +22,7 @@ func (h deaf) Enabled(context.Context, slog.Level) bool {
 func (h deaf) WithAttrs([]slog.Attr) slog.Handler { return h }
 func (h deaf) WithGroup(string) slog.Handler      { return h }
 
-func TestNobodyWaitsForAHandlerToSayWhatItWants(t *testing.T) {
+func TestNoCallWaitsForALogHandler(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *wire) {
 		h := deaf{slog.DiscardHandler, make(chan struct{})}
 		defer close(h.free)

@@ -264,7 +264,7 @@ func TestAWatchThatIsCutOffSeesWhatItMissed(t *testing.T) {
 	})
 }
 
-func TestASlowReaderGetsAMarkedGapAndHoldsUpNobody(t *testing.T) {
+func TestASlowReaderGetsAMarkedGapAndDelaysNoOther(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *wire) {
 		a, b, c := w.three()
 		watch := must[*Watch](t)(c.Watch(t.Context(), "k"))

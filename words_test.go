@@ -1,6 +1,8 @@
 package lockmesh
 
 import (
+	"io/fs"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -151,4 +153,28 @@ func TestPagesNameTheirNouns(t *testing.T) {
 		}
 	}
 	p.check()
+}
+
+// dialect matches words in the names of tests that a newcomer would have to look up; see
+// docs/glossary.md for the standard words.
+var dialect = regexp.MustCompile(`^func (?:Test|Fuzz|Benchmark|Example)\w*(?:Nobody|Whoever|Somebody|Refound)\w*\(`)
+
+// TestTheNamesOfTestsUseStandardWords : CI prints these names on a failure.
+func TestTheNamesOfTestsUseStandardWords(t *testing.T) {
+	files := 0
+	err := filepath.WalkDir(".", func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() || !strings.HasSuffix(path, "_test.go") {
+			return err
+		}
+		files++
+		for line := range strings.Lines(page(t, path)) {
+			if dialect.MatchString(line) {
+				t.Errorf("%s: %s", path, line)
+			}
+		}
+		return nil
+	})
+	if err != nil || files < 100 {
+		t.Fatalf("%d files: %v", files, err)
+	}
 }

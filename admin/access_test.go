@@ -20,9 +20,9 @@ import (
 	"github.com/lockmesh/lockmesh/meshtest"
 )
 
-// TestWhoMayDoWhat has a row for each kind of handler and of sender, and the statuses of the
+// TestThePermissionsOfEachClient has a row for each kind of handler and of sender, and the statuses of the
 // answers to requests that read, act, recover, lock, and lock by GET.
-func TestWhoMayDoWhat(t *testing.T) {
+func TestThePermissionsOfEachClient(t *testing.T) {
 	run(t, func(t *testing.T, m *meshtest.Mesh) {
 		tok, lock := Token(testToken), AllowLocks(time.Second)
 		const good, bad = "Bearer " + testToken, "Bearer " + testToken + "!"

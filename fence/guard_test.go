@@ -93,7 +93,7 @@ func TestGuardsHandOnAnotherResourcesRefusal(t *testing.T) {
 	}
 }
 
-func TestANewerTokenWaitsForAWriteUnderWayAndShutsOutThoseWhoQueue(t *testing.T) {
+func TestANewerTokenWaitsForAWriteUnderWayAndShutsOutQueuedWrites(t *testing.T) {
 	var g fence.Guard
 	var mu sync.Mutex
 	var order []string

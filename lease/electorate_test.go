@@ -69,7 +69,7 @@ func (f *following) counts(want bool) {
 	}
 }
 
-func TestWhoeverHasANewDirectoryIsNotQuiet(t *testing.T) {
+func TestAVoterWithANewDirectoryIsNotQuiet(t *testing.T) {
 	f := follow(t, "0:", true)
 	f.counts(false) // v0 isn't a voter
 	f.says("    a: refused \"the node asked is not a voter\"\n    a: unknown\n", "a opens")
@@ -116,7 +116,7 @@ func TestAFounderIsQuietAndAsksNoOtherVoter(t *testing.T) {
 	}
 }
 
-func TestWhoeverHasAnOldOneIsQuietFirst(t *testing.T) {
+func TestAVoterWithAnOldDirectoryIsQuietFirst(t *testing.T) {
 	f := follow(t, "0:", false)
 	f.elect("1: v0 v1 v2", nil)
 	f.counts(false)
@@ -126,7 +126,7 @@ func TestWhoeverHasAnOldOneIsQuietFirst(t *testing.T) {
 	f.says("    a: promise 1 serial=1 token=532\n", "v1 tells 500", "v2 tells 400")
 }
 
-func TestWhoeverIsNoVoterBeginsToCountWithoutAsking(t *testing.T) {
+func TestANewVoterBeginsToCountWithoutAsking(t *testing.T) {
 	f := follow(t, "4: v1 v2 v3", false)
 	f.says("", "pass 1s")
 	f.counts(false)
@@ -134,7 +134,7 @@ func TestWhoeverIsNoVoterBeginsToCountWithoutAsking(t *testing.T) {
 	f.counts(true)
 }
 
-func TestWhoeverIsVotedOutPromisesNothing(t *testing.T) {
+func TestAVoterThatIsVotedOutPromisesNothing(t *testing.T) {
 	f := follow(t, "0:", true)
 	f.elect("1: v0 v1 v2", nil)
 	f.all(t, "a opens", "b opens", "a asks 1:k at=10", "b asks 1:k at=20")
@@ -156,7 +156,7 @@ func TestWhoeverIsVotedOutPromisesNothing(t *testing.T) {
 	}
 }
 
-func TestWhoeverIsNotTrustedIsNoVoter(t *testing.T) {
+func TestAProcessThatIsNotTrustedIsNoVoter(t *testing.T) {
 	f := follow(t, "0:", true)
 	f.elect("1: v0 v1 v2", nil)
 	f.all(t, "a opens")
@@ -174,7 +174,7 @@ func TestAnotherDirectoryOfTheSameNameIsNoVoter(t *testing.T) {
 	f.counts(false)
 }
 
-func TestWhoeverIsVotedInServesWhatWaits(t *testing.T) {
+func TestAVoterThatIsVotedInServesWaitingRequests(t *testing.T) {
 	f := follow(t, "0:", true)
 	f.elect("1: v0 v1 v2", nil)
 	f.all(t, "a opens", "b opens", "a asks 1:k at=10", "b asks 1:k at=20")
@@ -348,7 +348,7 @@ func TestVotesThatHaveNotWonAreRaisedToTheFloor(t *testing.T) {
 
 // A voter that is voted out receives no more answers to its probe, so the voter can't tell which of
 // two processes with a duplicate name is alive.
-func TestWhoeverIsVotedOutTellsNoLivesApart(t *testing.T) {
+func TestAVoterThatIsVotedOutJudgesNoIncarnations(t *testing.T) {
 	f := follow(t, "0:", true)
 	f.elect("1: v0 v1 v2", nil)
 	f.all(t, "a opens", "a2 opens", "a2 lives") // the voter probes whether a is alive

@@ -192,7 +192,7 @@ func TestATryLockIsToldOfAVoteThatHasOutlastedItsLength(t *testing.T) {
 }
 
 // A TryLock that was told that its key is taken blocks the requests behind no longer.
-func TestWhoStandsBehindATryLockThatIsTold(t *testing.T) {
+func TestRequestsBehindATryLockThatWasNotified(t *testing.T) {
 	c := newTalk()
 	c.all(t, "awake 3", "b opens", "a opens", "c opens")
 	c.all(t, "a asks 1:k at=10 permits=2 minhold=500ms", "b asks 1:k at=20 try", "c asks 1:k at=30 permits=2")
@@ -212,7 +212,7 @@ func TestAReaderWithItsRoundResetPassesTheWriter(t *testing.T) {
 
 // A TryLock that was told of a residual vote is in front of the owner that reclaims the vote, so
 // the voter asks the owner whether the owner has won.
-func TestATryLockThatWasToldOfAResidualVoteAsksWhoeverHasTheVoteBack(t *testing.T) {
+func TestATryLockBlockedByAResidualVoteAsksTheOwnerThatHasTheVoteBack(t *testing.T) {
 	c := newTalk()
 	c.all(t, "awake 3", "b opens", "a opens", "a asks 1:k at=10 length=100ms delay=800ms", "a extends 1 serial=1", "b asks 1:k at=5 try")
 	wants(t, c.said(t, "pass 110ms"), "b: taken 1", "a: promise 1 serial=2", "a: inquire 1 serial=2")
@@ -231,7 +231,7 @@ func TestARequestDoesNotWaitForLeasesToChangePlaces(t *testing.T) {
 
 // A TryLock sends the holder no revoke request, so a TryLock hides no revoke request of a request
 // behind. (Found beyond the assumptions, as a difference between two implementations.)
-func TestATryLockThatUrgesHidesNoOtherWhoDoes(t *testing.T) {
+func TestATryLockWithARevokeHidesNoOtherRevoke(t *testing.T) {
 	c := newTalk()
 	c.all(t, "awake 3", "a opens", "b opens", "c opens", "d opens", "a asks 1:k at=10", "b asks 1:k at=20 try", "b revokes-for 1",
 		"c asks 1:k at=30", "d asks 1:k at=40", "d revokes-for 1 why=deploy")

@@ -8,7 +8,7 @@ import (
 // A request for a certain slot waits while the slot has a vote without a win. Once the slot is won,
 // a vote for another slot tells the request so; else the request would wait for a lease while
 // permits are free.
-func TestWhoWantsASlotThatIsWonGetsAnother(t *testing.T) {
+func TestARequestForAWonSlotGetsAnother(t *testing.T) {
 	for _, crossed := range []bool{false, true} {
 		c := newTalk()
 		c.all(t, "awake 3", "a opens", "b opens", "a asks 1:k permits=3 at=10 hint=100", "b asks 1:k permits=3 at=20 hint=200")

@@ -537,7 +537,7 @@ func TestTwoLiveProcessesWithOneNameAreToldApart(t *testing.T) {
 	})
 }
 
-func TestAProbeDecidesWhoIsADuplicate(t *testing.T) {
+func TestAProbeDecidesWhichProcessIsADuplicate(t *testing.T) {
 	for _, test := range []struct {
 		name     string
 		who      vote.SessionID
@@ -592,7 +592,7 @@ func TestSerfsLogReachesSlogAtDebug(t *testing.T) {
 	})
 }
 
-func TestASlowHandlerHoldsNobodyUpAndEndsUpWithTheTruth(t *testing.T) {
+func TestASlowHandlerDelaysNoCallAndEndsWithTheRightState(t *testing.T) {
 	inLab(t, func(l *lab) {
 		var mu sync.Mutex
 		last := map[vote.NodeID]Member{}

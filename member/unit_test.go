@@ -84,7 +84,7 @@ func TestARestartIsPendingUntilGossipKnowsBetterOrItIsOld(t *testing.T) {
 	}
 }
 
-func TestDiffForgetsWhoIsGone(t *testing.T) {
+func TestDiffForgetsMembersThatAreGone(t *testing.T) {
 	known := map[vote.NodeID]Member{}
 	diff(known, []Member{{"b", 2, 0, "b:1", vote.Left}}, "a")
 	diff(known, nil, "a")

@@ -180,7 +180,7 @@ func TestConfigureIsAskedBeforeEachStart(t *testing.T) {
 	}))
 }
 
-func TestStatusShowsWhoIsThere(t *testing.T) {
+func TestStatusShowsTheMembers(t *testing.T) {
 	meshtest.Run(t, 5, func(t *testing.T, m *meshtest.Mesh) {
 		m.Crash("b")
 		m.Pause("c")

@@ -27,7 +27,7 @@ func dies(b *bench, token vote.Token) (n vote.Number, refreshed func()) {
 
 // A voter may vote and die while the request waits. Then the token of the dead voter has no covered
 // majority, but another voter's token can have a majority.
-func TestAMajorityThatAgreesButIsNotCoveredHoldsNobodyUp(t *testing.T) {
+func TestAMajorityThatAgreesButIsNotCoveredDelaysNoRequest(t *testing.T) {
 	b := as(t, "v0", 3)
 	n, refreshed := dies(b, 1000)
 	b.promise("v1", n, 1, 5000)

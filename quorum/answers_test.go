@@ -108,7 +108,7 @@ func TestVotersAreAskedNoMoreThanSoOften(t *testing.T) {
 }
 
 // A locally queued request waits for the same reason as the front of the local queue.
-func TestWhoStandsInLineIsToldOfTheFirst(t *testing.T) {
+func TestQueuedRequestsAreNotifiedOfTheFirst(t *testing.T) {
 	b := newBench(t, 3)
 	b.all()
 	b.pass(ackEvery)

@@ -326,7 +326,7 @@ func TestAMajorityThatAgreesWins(t *testing.T) {
 	b.granted(n, false)
 }
 
-func TestAReleaseBringsABidIfSomebodyElsewhereWaits(t *testing.T) {
+func TestAReleaseBringsATokenHintIfAnotherNodeWaits(t *testing.T) {
 	for _, wanted := range []bool{false, true} {
 		b := as(t, "v0", 3)
 		n := b.put("k")

@@ -59,7 +59,7 @@ func (i *inspected) want(want string, sure bool) {
 	}
 }
 
-func TestAnInspectionSettlesWhoHoldsTheKey(t *testing.T) {
+func TestAnInspectionSettlesTheHolderOfTheKey(t *testing.T) {
 	const x, p = vote.Exclusive, vote.Permit
 	promised := func(owner vote.NodeID, token vote.Token) vote.View { return sight(vote.Promised, owner, 1, x, token) }
 	holding := func(owner vote.NodeID, token vote.Token) vote.View { return sight(vote.Holding, owner, 1, x, token) }
@@ -303,7 +303,7 @@ func (i *inspected) refreshed(voters ...vote.NodeID) { i.acks(voters...) }
 
 // A voter with a new link isn't queried again before the voter's answer to the sync, and is queried
 // right after this answer.
-func TestAnInspectionAsksNobodyWhoHasYetToAnswerAStatement(t *testing.T) {
+func TestAnInspectionAsksNoVoterBeforeItsAnswerToTheSync(t *testing.T) {
 	i := inspect(t)
 	i.q.Unlink(i.now, i.place("v2"))
 	i.q.Link(i.now, i.place("v2"), vote.SessionID{Node: "v2", Incarnation: 5})

@@ -125,7 +125,7 @@ func TestALeaseIsPassedOnWithoutAWordAsOftenAsThereAreTokens(t *testing.T) {
 	}
 }
 
-func TestNothingIsPassedOnWhenSomebodyElsewhereWaits(t *testing.T) {
+func TestNoHandOffWhileAnotherNodeWaits(t *testing.T) {
 	b, holder, waits := wonAtOnce(t, 2)
 	b.say("v1", vote.Message{Kind: vote.KindContended, Number: holder, Who: "other"})
 	b.pass(10 * time.Millisecond)
@@ -168,7 +168,7 @@ func TestALeaseThatWasPassedOnIsItsNewHoldersInEveryWord(t *testing.T) {
 	}
 }
 
-func TestWhoWaitsInLineTakesThePlaceOfOneThatGaveUp(t *testing.T) {
+func TestAQueuedCallerTakesThePlaceOfOneThatGaveUp(t *testing.T) {
 	b := newBench(t, 3)
 	b.all()
 	first, second, third := b.lock(false), b.lock(false), b.lock(false)
@@ -228,7 +228,7 @@ func TestALostLeaseIsNotPassedOn(t *testing.T) {
 	b.only("v0", "request release")
 }
 
-func TestNobodyStandsBehindARequestWithAYoungerStamp(t *testing.T) {
+func TestNoRequestWaitsBehindAYoungerStamp(t *testing.T) {
 	b := newBench(t, 3)
 	b.all()
 	b.lock(false)

@@ -282,7 +282,7 @@ func newcomers(q *Requester) string {
 	return strings.Join(all, " ")
 }
 
-func TestARequestThatWaitsIsPutToThoseWhoAreNew(t *testing.T) {
+func TestAWaitingRequestIsSentToNewVoters(t *testing.T) {
 	f := follow(t, "1: m n o")
 	n := f.lock(false)
 	f.promise(n, "m n")
@@ -797,7 +797,7 @@ func staysBehind(t *testing.T) (f *follower, n vote.Number) {
 }
 
 // The vote of a voter that stays behind decides no slot.
-func TestASlotForWhichOneVotesThatStaysBehindHoldsNobodyUp(t *testing.T) {
+func TestASlotOfALaggingVotersVoteDelaysNoRequest(t *testing.T) {
 	f, n := staysBehind(t)
 	f.slot(n, 1, "a b")
 	f.want(n, EventNone)

@@ -132,7 +132,7 @@ func TestAVoteForAnotherSlotStandsBehindNothing(t *testing.T) {
 
 // A voter may vote for a slot and die while the request waits. Then this slot only seems to have a
 // majority, while another slot may have one.
-func TestASlotForWhichADeadVoterHasVotedHoldsNobodyUp(t *testing.T) {
+func TestASlotOfADeadVotersVoteDelaysNoRequest(t *testing.T) {
 	b := as(t, "v0", 3)
 	n := b.ask(RequestOptions{Spec: vote.Spec{Key: "k", Mode: vote.Permit, Permits: 2}})
 	promise := func(v vote.NodeID, s vote.Serial, slot vote.Slot) {

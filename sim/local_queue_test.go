@@ -7,10 +7,10 @@ import (
 	"github.com/lockmesh/lockmesh/internal/vote"
 )
 
-// TestWhoWaitsElsewhereIsKnownWithTheVote replays seed 8, shrunk: a holder must not hand off its
+// TestARequestOfAnotherNodeIsKnownWithTheVote replays seed 8, shrunk: a holder must not hand off its
 // lease if another node already waits when the holder wins. So each vote tells whether another node
 // waits.
-func TestWhoWaitsElsewhereIsKnownWithTheVote(t *testing.T) {
+func TestARequestOfAnotherNodeIsKnownWithTheVote(t *testing.T) {
 	w := New(Options{
 		Seed: 3, Clients: 1, MaxTTL: 2 * time.Second,
 		Net:    Net{Least: 100 * time.Millisecond, Most: 100 * time.Millisecond, Jitter: -1},
@@ -69,10 +69,10 @@ func (c *crowd) Sent(_, _ vote.SessionID, m *vote.Message, between bool) {
 	}
 }
 
-// TestALocalQueueIsFasterAndStarvesNobody shows that a local queue is faster where the callers of
+// TestALocalQueueIsFasterAndStarvesNoNode shows that a local queue is faster where the callers of
 // one node contend, and that a caller on another node is served as often as without the local
 // queue.
-func TestALocalQueueIsFasterAndStarvesNobody(t *testing.T) {
+func TestALocalQueueIsFasterAndStarvesNoNode(t *testing.T) {
 	t.Parallel()
 	run := func(alone bool, a, b int) *crowd {
 		c := newCrowd(alone, map[string]int{"a": a, "b": b})

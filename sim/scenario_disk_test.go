@@ -53,9 +53,9 @@ func TestFault28AnOldCopyIsRefused(t *testing.T) {
 	s.serves("c")
 }
 
-// TestFault28AnOldCopyThatNobodyKnowsBetter shows the limit of this protection: once all nodes that
+// TestFault28AnOldCopyUnknownToAllVoters shows the limit of this protection: once all nodes that
 // know of later writes have restarted, the copy can't be told from the directory as c left it.
-func TestFault28AnOldCopyThatNobodyKnowsBetter(t *testing.T) {
+func TestFault28AnOldCopyUnknownToAllVoters(t *testing.T) {
 	s := mesh(t, 3, nil, Dynamic{})
 	s.Run(2 * sceneTTL)
 	copied := s.dynamic.Writes("c")

@@ -33,9 +33,9 @@ func TestFault34And35GossipLiesAboutALiveHolder(t *testing.T) {
 	s.becomes(waits, Granted, sceneTTL)
 }
 
-// TestFault47ASlowVoterHoldsNobodyUp makes the links of one voter of three 150 times as slow as the
+// TestFault47ASlowVoterDelaysNoLock makes the links of one voter of three 150 times as slow as the
 // others. The first majority answers, also with a hundred requests waiting at the slow voter.
-func TestFault47ASlowVoterHoldsNobodyUp(t *testing.T) {
+func TestFault47ASlowVoterDelaysNoLock(t *testing.T) {
 	const way = time.Millisecond
 	s := awake(t, Options{Clients: 2, Net: Net{Least: way, Most: way, Jitter: -1}})
 	for _, n := range []string{"a", "b", "x1", "x2"} {

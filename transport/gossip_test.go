@@ -155,7 +155,7 @@ func TestTheEndOfGossipEndsItsStreams(t *testing.T) {
 	}
 }
 
-func TestAStreamThatNobodyTakesIsDropped(t *testing.T) {
+func TestAStreamThatIsNotAcceptedIsDropped(t *testing.T) {
 	hasty := thisBuild
 	hasty.handshakeTimeout = 250 * time.Millisecond
 	a, b := open(t, config("a", nil)), openBuild(t, config("b", nil), hasty)
@@ -170,7 +170,7 @@ func TestAStreamThatNobodyTakesIsDropped(t *testing.T) {
 	until(t, "it is counted", func() bool { return b.Stats().DroppedStreams == 1 })
 }
 
-func TestPacketsThatNobodyTakesAreDroppedAndThePortGoesOn(t *testing.T) {
+func TestPacketsThatAreNotReadAreDroppedAndThePortGoesOn(t *testing.T) {
 	b := open(t, config("b", nil))
 	c, err := net.Dial("udp", b.at)
 	if err != nil {

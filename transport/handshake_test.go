@@ -204,7 +204,7 @@ func TestOurOwnAddressIsAnErrorOfItsOwn(t *testing.T) {
 	}
 }
 
-func TestAProbeTellsWhoIsThereAndLinksNothing(t *testing.T) {
+func TestAProbeNamesTheNodeAndMakesNoLink(t *testing.T) {
 	for _, m := range modes {
 		t.Run(m.name, func(t *testing.T) {
 			a, b := open(t, config("a", m.secret)), open(t, config("b", m.secret))
@@ -476,7 +476,7 @@ func TestDialingSomethingElseIsAClearError(t *testing.T) {
 	}
 }
 
-func TestNobodyThereIsAnErrorThatNamesTheAddress(t *testing.T) {
+func TestAnAddressWithoutAListenerIsNamedInTheError(t *testing.T) {
 	a, b := open(t, config("a", nil)), open(t, config("b", nil))
 	_ = b.Close()
 	if _, err := a.Dial(t.Context(), b.at, "b"); err == nil || !strings.Contains(err.Error(), b.at) {

@@ -64,7 +64,7 @@ func stranger(t *testing.T, at, proto string) *tls.Conn {
 }
 
 // The bytes shown to a stranger don't depend on the node's name or secret.
-func TestAStrangerWhoDialsLearnsNothing(t *testing.T) {
+func TestAStrangerThatDialsLearnsNothing(t *testing.T) {
 	for _, proto := range []string{protoLocks, protoGossip} {
 		shown := make(map[string]bool)
 		for _, cfg := range []Config{config("a", secretA), config("another", secretB)} {

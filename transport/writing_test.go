@@ -147,7 +147,7 @@ func wordsFrom(t *testing.T, s *session, f func(m *vote.Message) (more bool)) {
 
 // While a peer reads nothing, only the connection's writer waits for the peer. Once the peer reads,
 // all messages arrive in order.
-func TestWhoSendsToAPeerThatReadsNothingDoesNotWait(t *testing.T) {
+func TestSendingToAPeerThatReadsNothingDoesNotWait(t *testing.T) {
 	for _, m := range modes {
 		t.Run(m.name, func(t *testing.T) {
 			b := open(t, config("b", m.secret))
@@ -193,7 +193,7 @@ func TestWhoSendsToAPeerThatReadsNothingDoesNotWait(t *testing.T) {
 
 // The same while the peer reads: senders write some messages, the writer writes others, and each
 // goes on at the place where the other has stopped.
-func TestWordsKeepTheirOrderWhoeverWritesThem(t *testing.T) {
+func TestMessagesKeepTheirOrderUnderAnyWriter(t *testing.T) {
 	for _, m := range modes {
 		t.Run(m.name, func(t *testing.T) {
 			b := open(t, config("b", m.secret))

@@ -17,7 +17,7 @@ func TestMain(m *testing.M) { exampletest.Main(m, main) }
 
 func noEnv(string) string { return "" }
 
-func TestTheDemoTellsWhoTakesOver(t *testing.T) {
+func TestTheDemoNamesTheNextHolder(t *testing.T) {
 	sampled.Waits(t)
 	t.Parallel()
 	var out, log bytes.Buffer
@@ -44,7 +44,7 @@ func number(t *testing.T, s string) uint64 {
 }
 
 // The pages of the live nodes show the new leader and the previous leader.
-func TestThePagesOfTheOthersShowWhoTookOver(t *testing.T) {
+func TestThePagesOfTheOthersShowTheNewLeader(t *testing.T) {
 	t.Parallel()
 	p := exampletest.Start(t, "-demo")
 	dead := p.Await(`crash +node ([abc]) `)[1]

@@ -52,7 +52,7 @@ func sample() state {
 	return s
 }
 
-func TestThePageShowsWhoLeads(t *testing.T) {
+func TestThePageShowsTheLeader(t *testing.T) {
 	t.Parallel()
 	p := shown(t, sample())
 	code, header, body := get(t, p.url())
@@ -91,7 +91,7 @@ func TestWhatNodesSayOfThemselvesIsNoMarkup(t *testing.T) {
 	}
 }
 
-func TestThePageSaysSoWhenNobodyLeads(t *testing.T) {
+func TestThePageSaysWhenThereIsNoLeader(t *testing.T) {
 	t.Parallel()
 	p := shown(t, state{Election: "e", Node: "a"})
 	_, _, body := get(t, p.url())

@@ -78,7 +78,7 @@ func TestAWriterThatLostARaceLooksAgain(t *testing.T) {
 	want(t, &store, 5, "by the other goroutine\nby the other goroutine\nmine\n")
 }
 
-func TestOneWhoAlwaysLosesGivesUp(t *testing.T) {
+func TestARequestThatAlwaysLosesGivesUp(t *testing.T) {
 	raced := &between{Store: new(objectfence.Memory), before: func(int) error { return objectfence.ErrChanged }}
 	err := objectfence.New(raced, "o").Put(t.Context(), 5, nil)
 	if !errors.Is(err, objectfence.ErrChanged) || raced.puts != 64 {

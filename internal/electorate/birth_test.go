@@ -103,7 +103,7 @@ func TestFoundersReachEachOther(t *testing.T) {
 }
 
 // A live process that hasn't answered may know of a mesh, so a birth waits for the answer.
-func TestNobodyIsPassedOverAtABirth(t *testing.T) {
+func TestNoProcessIsPassedOverAtABirth(t *testing.T) {
 	l := countLab(t, 3)
 	l.seen["x"] = Seen{"x", 77, vote.Alive}
 	l.fresh("a b c")
@@ -120,7 +120,7 @@ func TestNobodyIsPassedOverAtABirth(t *testing.T) {
 
 // A process doesn't pledge to a set if a member has pledged to another set: such a set can't be
 // completed.
-func TestNobodyPledgesToASetThatCannotBe(t *testing.T) {
+func TestNoProcessPledgesToAnImpossibleSet(t *testing.T) {
 	l := countLab(t, 3)
 	l.fresh("a")
 	u := l.units["a"]
@@ -272,7 +272,7 @@ func TestTotalLossHeals(t *testing.T) {
 }
 
 // A lost mesh is forgotten in time, however often new processes come and learn of the lost mesh.
-func TestNobodyKeepsALostMeshAlive(t *testing.T) {
+func TestNoProcessKeepsALostMeshAlive(t *testing.T) {
 	l := countLab(t, 3)
 	l.fresh("a b c")
 	l.pass(aMoment)

@@ -181,7 +181,7 @@ func TestTheFateOfASeat(t *testing.T) {
 	}
 }
 
-func TestWhoStandsBy(t *testing.T) {
+func TestWhichNodesAreOnStandby(t *testing.T) {
 	for _, c := range []struct {
 		how string
 		is  bool
@@ -272,7 +272,7 @@ func TestTarget(t *testing.T) {
 	}
 }
 
-func TestWhoLeavesItselfIsVotedOut(t *testing.T) {
+func TestALeavingVoterIsVotedOut(t *testing.T) {
 	for _, c := range []struct{ voters, others, want string }{
 		{"a b c", "b c", "b c"},
 		{"a b c", "b c d", "b c d"},
@@ -449,7 +449,7 @@ func (b *bench) reportTo(peer vote.NodeID, top vote.Token, nonce uint64) {
 	})
 }
 
-func TestTheFloorIsTheLargestTokenOfThoseWhoSpeakAfterTheDrain(t *testing.T) {
+func TestTheMinimumTokenIsTheLargestAfterTheDrain(t *testing.T) {
 	b := drainBench(t)
 	b.reportTo("b", 800, b.m.nonce)
 	b.reportTo("c", 800, b.m.nonce)
@@ -547,7 +547,7 @@ func TestABrokenDiskIsVotedOutInTime(t *testing.T) {
 
 // A voter found to be an old copy takes part in nothing. The other voters, though unable to tell
 // from its reports, must not keep the voter indefinitely.
-func TestAnOldCopyIsVotedOutByThoseWhoDontKnow(t *testing.T) {
+func TestAnOldCopyIsVotedOutByVotersThatDontKnowIt(t *testing.T) {
 	l := founded(t, "a b c")
 	l.start("d", false)
 	l.pass(2 * maxTTL)
@@ -556,7 +556,7 @@ func TestAnOldCopyIsVotedOutByThoseWhoDontKnow(t *testing.T) {
 	l.want("a b d", "3: a, b, d")
 }
 
-func TestSomebodyElseConcludesWhenTheFirstIsGone(t *testing.T) {
+func TestAnotherVoterConcludesWhenTheFirstIsGone(t *testing.T) {
 	l := joined(t, nil)
 	l.stop("a")
 	l.pass(2*Drain(maxTTL) + 2*maxTTL)

@@ -73,7 +73,7 @@ func TestACandidateIsVotedInWhereAMajorityReachesIt(t *testing.T) {
 
 // A voter that is reached stays, for as long as it answers the other voters, though no gossip sees
 // the voter.
-func TestWhoIsReachedStaysThoughNoGossipSeesIt(t *testing.T) {
+func TestAVoterWithinReachStaysWithoutGossip(t *testing.T) {
 	for _, state := range []vote.Presence{vote.Failed, vote.Unseen, vote.Left} {
 		l := founded(t, "a b c")
 		l.start("d", false)

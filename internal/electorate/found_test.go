@@ -27,7 +27,7 @@ func TestFoundersFoundTogether(t *testing.T) {
 	}
 }
 
-func TestNobodyFoundsWithAFounderMissing(t *testing.T) {
+func TestNoFoundingWithAFounderMissing(t *testing.T) {
 	l := newLab(t, "a b c")
 	l.start("a b", true)
 	l.pass(10 * maxTTL)
@@ -53,7 +53,7 @@ func TestNobodyFoundsWithAFounderMissing(t *testing.T) {
 	l.want("a b c", "1: a, b, c")
 }
 
-func TestWhoeverIsNoFounderFoundsNothing(t *testing.T) {
+func TestANodeThatIsNoFounderFoundsNothing(t *testing.T) {
 	l := newLab(t, "a")
 	l.start("b", true)
 	l.pass(maxTTL)
@@ -151,7 +151,7 @@ func TestAPledgeIsStoredBeforeItIsTold(t *testing.T) {
 	l.want("a b", "1: a, b")
 }
 
-func TestFoundersWhoRestartInBetweenFoundTheSame(t *testing.T) {
+func TestFoundersThatRestartInBetweenFoundTheSame(t *testing.T) {
 	// Some reports are lost, and b restarts after each step.
 	for loss := range 5 {
 		l := newLab(t, "a b c")
@@ -174,7 +174,7 @@ func TestFoundersWhoRestartInBetweenFoundTheSame(t *testing.T) {
 
 // A founder dies before its new directory is stored, comes back with another directory, and takes
 // part in the bootstrap.
-func TestNobodyPledgesWithADirectoryThatIsNotStored(t *testing.T) {
+func TestNoProcessPledgesBeforeItsDirectoryIsStored(t *testing.T) {
 	l := newLab(t, "a b")
 	b := l.add("b")
 	b.slow = true
@@ -189,7 +189,7 @@ func TestNobodyPledgesWithADirectoryThatIsNotStored(t *testing.T) {
 
 // A node seen by gossip and not reached may know of an electorate, so the founders found nothing;
 // their status names the missing node.
-func TestFoundersSayForWhomTheyWaitWhoIsNoFounder(t *testing.T) {
+func TestFoundersNameTheProcessThatTheyWaitFor(t *testing.T) {
 	for _, founders := range []string{"a b c", "a"} {
 		l := newLab(t, founders)
 		l.start("d", false)

@@ -10,7 +10,7 @@ import (
 
 // A leaving voter learns whether the electorate can spare the voter. If two of three voters leave,
 // two stay unless they are replaced; a voter that can't be spared needn't wait.
-func TestWhoLeavesKnowsWhetherItCan(t *testing.T) {
+func TestALeavingVoterKnowsWhetherItCanLeave(t *testing.T) {
 	for _, c := range []struct{ name, e, others, want, stays string }{
 		{"one of three", "3: a b c", "b c", "4: b c (a b c)", ""},
 		{"two of three", "3: a b c", "b=leaving c", "4: b c (a b c)", ""},
@@ -108,7 +108,7 @@ func TestAVoterBornByCountKnowsThatNoProcessTakesItsPlace(t *testing.T) {
 
 // A node that reaches no other node may be the lost node itself, and its status asks to check
 // Peers.
-func TestANodeThatReachesNobodySaysSo(t *testing.T) {
+func TestANodeThatReachesNoOtherSaysSo(t *testing.T) {
 	b := scene(t, "3: a b c", "b=never c=never")
 	for _, o := range b.m.sorted() {
 		o.up, o.seen, o.reportedAt = false, vote.Unseen, o.since

@@ -10,7 +10,7 @@ import (
 	"github.com/lockmesh/lockmesh/internal/vote"
 )
 
-func TestWhoeverIsBehindIsToldOncePerConnection(t *testing.T) {
+func TestANodeThatIsBehindIsToldOncePerConnection(t *testing.T) {
 	b := newBench(t, "3: a b c")
 	const stranger = 7
 	b.m.NoteVersion(b.now, stranger, 3)
@@ -120,7 +120,7 @@ func TestNonsenseIsIgnored(t *testing.T) {
 	b.expect("")
 }
 
-func TestAttemptsOfNobodyAreIgnored(t *testing.T) {
+func TestBallotsWithoutAnOwnerAreIgnored(t *testing.T) {
 	for _, a := range []vote.Ballot{ballot(1<<64-1, 7), ballot(vote.MaxBallot+1, 7), ballot(5, 0), ballot(0, 7)} {
 		b := newBench(t, "3: a b c")
 		b.say("b", prepare(4, a))
@@ -454,7 +454,7 @@ func TestVotersTakeNoRoomFromNodesOnStandby(t *testing.T) {
 	}
 }
 
-func TestGossipThatForgetsSomebody(t *testing.T) {
+func TestGossipThatForgetsAMember(t *testing.T) {
 	b := newBench(t, "3: a b c")
 	b.m.Gossip(b.now, []Seen{{"a", 1, vote.Alive}, {"b", 2, vote.Alive}, {"d", 4, vote.Alive}, {"e", 5, vote.Failed}})
 	since := b.now.Slow

@@ -67,7 +67,7 @@ func TestANewLifeGoesOnBeyondWhatItHasPromised(t *testing.T) {
 	}
 }
 
-func TestWhoeverHasPromisedLetsTheOtherComeToItsEnd(t *testing.T) {
+func TestAVoterThatPromisedLetsTheOtherBallotEnd(t *testing.T) {
 	b := scene(t, "3: a b c", "b c=left")
 	b.say("b", prepare(4, ballot(5, 7)))
 	b.save("")
@@ -85,7 +85,7 @@ func TestWhoeverHasPromisedLetsTheOtherComeToItsEnd(t *testing.T) {
 	}
 }
 
-func TestWhoeverCantStoreProposesNothing(t *testing.T) {
+func TestAVoterThatCantStoreProposesNothing(t *testing.T) {
 	b := scene(t, "3: a b c", "b c=left")
 	b.say("b", prepare(4, ballot(5, 7)))
 	b.save("no room")
@@ -145,7 +145,7 @@ func TestAFailedSaveAnswersNothing(t *testing.T) {
 	}
 }
 
-func TestWhoDoesNotVoteTriesItsDiskAgainToo(t *testing.T) {
+func TestANodeWithoutAVoteTriesItsDiskAgainToo(t *testing.T) {
 	b := scene(t, "3: b c d", "b c d")
 	e := electorate("5: b c")
 	b.say("b", vote.Message{Kind: vote.KindElectorate, Consensus: &vote.Consensus{Electorate: e}})
@@ -177,7 +177,7 @@ func TestAnswersWaitForTheSaveThatHasThem(t *testing.T) {
 	b.expect("c: prepared 6/9")
 }
 
-func TestWhoDoesNotVoteSaysNothing(t *testing.T) {
+func TestANodeWithoutAVoteSaysNothing(t *testing.T) {
 	b := newBench(t, "3: b c d")
 	b.say("b", prepare(4, ballot(5, 7)))
 	b.say("b", accept(ballot(5, 7), "4: b c (b c d)"))

@@ -229,7 +229,7 @@ func TestAnUnlockUnderWayEndsWithTheMesh(t *testing.T) {
 
 // The application may recover from panics of its own code. A fault of the loop ends the process
 // nevertheless, whichever goroutine runs the loop.
-func TestAFaultOfTheLoopEndsTheProcessWhoeverRunsIt(t *testing.T) {
+func TestAFaultOfTheLoopEndsTheProcessUnderAnyOwner(t *testing.T) {
 	const inside = "LOCKMESH_TEST_FAULT"
 	if os.Getenv(inside) != "" {
 		defer func() { _ = recover() }()

@@ -47,7 +47,7 @@ func woken(b *mailbox) bool {
 	}
 }
 
-func TestABoxWhoseLoopHasNotStartedGivesNobodyTheTurn(t *testing.T) {
+func TestAMailboxBeforeTheStartOfItsLoopHasNoOwner(t *testing.T) {
 	b := newMailbox()
 	for name, put := range puts {
 		if put(b) {
@@ -65,7 +65,7 @@ func TestABoxWhoseLoopHasNotStartedGivesNobodyTheTurn(t *testing.T) {
 	}
 }
 
-func TestWhoeverPutsFirstGetsTheTurnAndNobodyElse(t *testing.T) {
+func TestTheFirstInputMakesTheOnlyOwner(t *testing.T) {
 	for name, first := range puts {
 		t.Run(name, func(t *testing.T) {
 			b := idle(t)
@@ -135,7 +135,7 @@ func TestWhatIsForTheLoopsGoroutineGivesItTheTurn(t *testing.T) {
 
 // The timer may wake the loop's goroutine at any moment, also after the owner has read the clock
 // and is about to give up ownership.
-func TestWhoAsksInVainIsGivenTheTurnWhenItIsPassed(t *testing.T) {
+func TestTheLoopThatAskedInVainIsTheNextOwner(t *testing.T) {
 	b := idle(t)
 	b.putRelease(&Lease{})
 	if b.tryOwn() {
@@ -290,7 +290,7 @@ func TestClaimWaitsForTheTurn(t *testing.T) {
 	}
 }
 
-func TestClosingReturnsWhatWaitedAndGivesNobodyTheTurn(t *testing.T) {
+func TestClosingReturnsWaitingInputsAndLeavesNoOwner(t *testing.T) {
 	b := idle(t)
 	first, second := &call{}, &Lease{}
 	if owner, err := b.putRequest(first); !owner || err != nil {

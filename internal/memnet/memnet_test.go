@@ -428,9 +428,9 @@ func TestGossipTellsTheStateDirectoriesOfThoseWithTheSameKindOfElectorate(t *tes
 	})
 }
 
-// TestGossipTellsWhoIsGone : a node hears of the end of another node, and of its return. A paused
+// TestGossipReportsMembersThatAreGone : a node hears of the end of another node, and of its return. A paused
 // node hears the news when it is resumed.
-func TestGossipTellsWhoIsGone(t *testing.T) {
+func TestGossipReportsMembersThatAreGone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := New(0)
 		var told []member.EventKind // the events at a
@@ -490,7 +490,7 @@ func TestAPortThatClosesEndsItsDials(t *testing.T) {
 	})
 }
 
-func TestAnAddressIsTakenWhileSomebodyListens(t *testing.T) {
+func TestAnAddressIsTakenWhileAnotherListens(t *testing.T) {
 	run(t, 0, func(t *testing.T, n *Network, a, b *box, _ vote.Conn) {
 		cfg := b.cfg
 		if _, err := n.Start().World().Listen(t.Context(), cfg); err == nil || !strings.Contains(err.Error(), `"b:1" is taken`) {

@@ -161,7 +161,7 @@ func TestARestartBesideAMisconfiguredNode(t *testing.T) {
 	w.want(PhaseWaiting) // both count: one of the two lists is about to give way
 }
 
-func TestWhoHasNoVoteStopsNobody(t *testing.T) {
+func TestANodeWithoutAVoteStopsNoVoter(t *testing.T) {
 	w := start(t, "a", "a b c")
 	w.sees("x", "m n o", none, time.Hour)
 	w.want(PhaseFree)
@@ -195,7 +195,7 @@ func byCount(expect int) vote.Terms {
 }
 
 // Both sides of a meeting decide alike.
-func TestWhoGivesWay(t *testing.T) {
+func TestWhichConfigurationWithdraws(t *testing.T) {
 	for _, c := range []struct {
 		name         string
 		ours, theirs vote.Terms

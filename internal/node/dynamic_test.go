@@ -205,7 +205,7 @@ func TestALeaseIsKeptWhileTheElectorateChangesUnderIt(t *testing.T) {
 	}
 }
 
-func TestTokensRiseThoughNoVoterIsLeftOfThoseWhoGaveThem(t *testing.T) {
+func TestTokensRiseAfterTheLossOfAllVotersThatGrantedThem(t *testing.T) {
 	f := newDynamicMesh(t, "a")
 	f.up("a", true)
 	f.wait(ttl + 300*time.Millisecond)

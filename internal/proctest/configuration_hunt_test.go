@@ -74,7 +74,7 @@ func TestAMaxTTLRaisedNodeByNodeNeverHasTwoHolders(t *testing.T) {
 
 // A node with a state directory among nodes without is refused, and so is a node without among
 // nodes with. The other nodes go on.
-func TestOneNodeOfAnotherKindStopsNobody(t *testing.T) {
+func TestOneNodeOfAnotherKindStopsNoOther(t *testing.T) {
 	t.Parallel()
 	for _, kind := range []string{"with a directory among nodes without", "without a directory among nodes with"} {
 		t.Run(kind, func(t *testing.T) {

@@ -131,7 +131,7 @@ func TestAListGrownNodeByNodeNeverHasTwoHolders(t *testing.T) {
 
 // A node with a mistake in its list hinders no other node: not at the first start, not while the
 // others run, and not while the others are restarted in turn.
-func TestOneMisconfiguredNodeStopsNobody(t *testing.T) {
+func TestOneMisconfiguredNodeStopsNoOther(t *testing.T) {
 	t.Parallel()
 	for _, wrong := range []string{"c", "m"} { // a voter, and a node that isn't a voter
 		t.Run(wrong, func(t *testing.T) {

@@ -66,7 +66,7 @@ func TestAOneWayCutFreesTheKeyAfterTheTTL(t *testing.T) {
 
 // A holder keeps its lease if a single voter of three can't receive from the holder, or can't send
 // to the holder.
-func TestAOneWayCutToOneVoterHarmsNobody(t *testing.T) {
+func TestAOneWayCutToOneVoterHarmsNoLease(t *testing.T) {
 	t.Parallel()
 	const a, b, c, d = 1, 2, 3, 4
 	for _, s := range []struct {

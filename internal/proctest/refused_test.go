@@ -7,7 +7,7 @@ import (
 
 // A node that must not take part is refused, with a clear message on both sides, and the mesh goes
 // on undisturbed.
-func TestWhoeverDiffersIsRefused(t *testing.T) {
+func TestANodeThatDiffersIsRefused(t *testing.T) {
 	t.Parallel()
 	m := startMesh(t, abc)
 	a := m.procs["a"]

@@ -63,7 +63,7 @@ func besiege(t *testing.T, addr string, many int, words string) {
 
 // Silent strangers hold as many connections to each voter as possible, indefinitely. A restarted
 // voter and a new node get in nevertheless, and the voters log the strangers' addresses.
-func TestStrangersKeepNobodyOut(t *testing.T) {
+func TestStrangersKeepNoMemberOut(t *testing.T) {
 	t.Parallel()
 	m := startMesh(t, abc)
 	for _, name := range abc {

@@ -38,7 +38,7 @@ func (r *onLoopback) keysHeld(m *lockmesh.Mesh, prefix string, n int) []*lockmes
 // The queries of a node cost no other node a lease: while a node begins thirty watches of all keys
 // in use, no lease is lost. (With 60,000 keys all 500 leases were lost, before the voters worked in
 // pieces.)
-func TestOnLoopbackWatchesOfAllKeysLoseNobodysLease(t *testing.T) {
+func TestOnLoopbackWatchesOfAllKeysLoseNoLease(t *testing.T) {
 	keys := 2000
 	if text := os.Getenv(envWork); text != "" {
 		n, err := strconv.Atoi(text)

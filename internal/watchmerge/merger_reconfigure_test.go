@@ -102,7 +102,7 @@ func TestATaleWhoseVotersAreNoMajorityAnyMoreTellsOfAGapAndLooksAgain(t *testing
 	}
 }
 
-func TestWhoHasToldOfALeaseMovesWithTheVoters(t *testing.T) {
+func TestTheVotersThatReportedALeaseMoveWithTheElectorate(t *testing.T) {
 	merger := New(electorateOf(1, "abc", "abc", ""))
 	for place := range 3 {
 		merger.AddReports(1, place, true, nil, 0)
