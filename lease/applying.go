@@ -239,7 +239,7 @@ func (t *applying) notifies(v *Voter, i int) {
 		v.scheduleRequest(e)
 	}
 	if e.held && e.serial != 0 {
-		v.passOnRevoke(e)
+		v.forwardRevoke(e)
 	}
 	if e.cold().beside != 0 {
 		v.settleClash(e.key)
@@ -267,7 +267,7 @@ func (v *Voter) answer(s *session, votes []vote.Entry) {
 	m.Stream, m.Entries = s.stream, votes
 	m.End, m.Sent, m.Incarnation, m.Generation = true, s.syncSent, v.cfg.Self.Incarnation, s.gen
 	m.Quiet, m.Wall = v.Quiet(), v.now.Wall
-	s.toldCounts = m.Quiet == 0
+	s.sentCounting = m.Quiet == 0
 	v.extendByAnswer(s)
 	m.Epoch, m.Dir, m.Void = v.electorate.Version, v.cfg.Dir, !s.extends
 }

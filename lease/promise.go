@@ -357,7 +357,7 @@ func (v *Voter) confirm(s *session, m *vote.Message) {
 		// The holder may have to be told that a request waits, and the owner of a request that
 		// waits for the slot learns that a lease has the slot.
 		v.grantVotes(k)
-		v.passOnRevoke(e)
+		v.forwardRevoke(e)
 	}
 }
 

@@ -37,7 +37,7 @@ type quiet struct {
 // giveWay begins another quarantine, up to an instant, of a voter that must not count.
 func (q *quiet) giveWay(until vote.Instant) {
 	*q = quiet{
-		suspension: suspendedGaveWay, until: until, withdrawnUntil: q.withdrawnUntil,
+		suspension: suspendedWithdrew, until: until, withdrawnUntil: q.withdrawnUntil,
 		counts: q.counts, registered: q.registered, broken: q.broken,
 	}
 }
@@ -46,9 +46,9 @@ func (q *quiet) giveWay(until vote.Instant) {
 type suspension uint8
 
 const (
-	notSuspended     suspension = iota
-	suspendedBlocked            // blocked by another configuration; sessions are kept, without promises
-	suspendedGaveWay            // the voter has counted and gave way; there are no sessions
+	notSuspended      suspension = iota
+	suspendedBlocked             // blocked by another configuration; sessions are kept, without promises
+	suspendedWithdrew            // the voter has counted and gave way; there are no sessions
 )
 
 // answer is another voter's answer to the question for its highest token.
@@ -85,7 +85,7 @@ func (v *Voter) Quiet() time.Duration {
 // has been told so.
 func (v *Voter) KnownToCount(node vote.NodeID) bool {
 	return v.counting() && slices.ContainsFunc(v.sessions.listed, func(s *session) bool {
-		return s.id.Node == node && s.takesVotes() && s.toldCounts
+		return s.id.Node == node && s.takesVotes() && s.sentCounting
 	})
 }
 

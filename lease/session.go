@@ -26,14 +26,14 @@ type session struct {
 	doubted         vote.Token // the smallest refused token of a lease that the node reports; zero if none
 
 	// The current stream.
-	conn       vote.Conn
-	stream     vote.Stream
-	phase      streamPhase
-	listed     []vote.Entry
-	applying   *applying    // the task that applies the sync in streamApplying; otherwise nil
-	syncSent   vote.Instant // Sent of the open message, to be echoed
-	toldCounts bool         // the node was last told that this voter's votes count
-	extends    bool         // the answer extends the session
+	conn         vote.Conn
+	stream       vote.Stream
+	phase        streamPhase
+	listed       []vote.Entry
+	applying     *applying    // the task that applies the sync in streamApplying; otherwise nil
+	syncSent     vote.Instant // Sent of the open message, to be echoed
+	sentCounting bool         // the node was last told that this voter's votes count
+	extends      bool         // the answer extends the session
 
 	processed, pushed, received uint64
 	// awaitedPush is the push to be acknowledged soon, with all pushes before; zero if there is
@@ -171,7 +171,7 @@ func (v *Voter) refresh(s *session, m *vote.Message) {
 	a.Stream, a.Sent, a.Incarnation, a.Generation = s.stream, m.Sent, v.cfg.Self.Incarnation, s.gen
 	a.Processed, a.Pushed, a.Count, a.Hash = s.processed, s.pushed, s.digest.Count, s.digest.Hash
 	a.Quiet, a.Wall, a.Clock, a.Epoch = v.Quiet(), v.now.Wall, v.now.Slow, v.electorate.Version
-	s.toldCounts = a.Quiet == 0
+	s.sentCounting = a.Quiet == 0
 	a.Void = !extends
 }
 

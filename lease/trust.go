@@ -255,10 +255,10 @@ func (v *Voter) recheckQuietTokens() {
 	}
 }
 
-// HearClock takes in the latest time on the clocks of the voters, as the node's requester knows
-// them. Tokens begin with clocks, so a token named by a voter may be as far ahead as a voter's
-// clock.
-func (v *Voter) HearClock(wall vote.Micros) {
+// NoteVoterClocks takes in the latest time on the clocks of the voters, as the node's requester
+// knows them. Tokens begin with clocks, so a token named by a voter may be as far ahead as a
+// voter's clock.
+func (v *Voter) NoteVoterClocks(wall vote.Micros) {
 	v.tokens.trust.clock = 0
 	if t := vote.TokenAt(wall); t > vote.TokenAt(v.now.Wall)+clockLead {
 		v.tokens.trust.clock = t

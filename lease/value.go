@@ -42,9 +42,9 @@ func (v *Voter) revokeForRequest(s *session, m *vote.Message) {
 	}
 }
 
-// passOnRevoke asks a new holder to release the key, for the first queued request that carries a
+// forwardRevoke asks a new holder to release the key, for the first queued request that carries a
 // revoke request.
-func (v *Voter) passOnRevoke(f *entry) {
+func (v *Voter) forwardRevoke(f *entry) {
 	if f.key.revoking == 0 {
 		return
 	}

@@ -108,7 +108,7 @@ func (v *Voter) Step(now vote.Now, conn vote.Conn, from vote.SessionID, m *vote.
 			v.refuse(conn, m.Stream, vote.ReasonNotVoter)
 			break
 		}
-		if v.quiet.suspension == suspendedGaveWay {
+		if v.quiet.suspension == suspendedWithdrew {
 			v.refuse(conn, m.Stream, vote.ReasonDeposed)
 			break
 		}

@@ -41,15 +41,16 @@ const (
 	// EventExtended : a majority has confirmed extensions requested by Extend, up to the one that
 	// Extend said would be confirmed until Until. Number, Until.
 	EventExtended
-	// EventNoted : a majority has the value. Number, Version.
-	EventNoted
+	// EventValueSet : a majority has the value. Number, Version.
+	EventValueSet
 	// EventQueryDone : a query is over. Nonce; Result, or Wait if no majority has answered in time.
 	EventQueryDone
 	// EventNews : news about the watched keys, as seen by one voter. Nonce, Place, Gap, Views,
 	// AsOf.
 	EventNews
-	// EventPassed : a majority has passed on a revoke request. Nonce, Count of holders; or Wait.
-	EventPassed
+	// EventRevokeForwarded : a majority has passed on a revoke request. Nonce, Count of holders; or
+	// Wait.
+	EventRevokeForwarded
 	// EventAlarm : an alarm for the operator. Text.
 	EventAlarm
 	// EventDrift : the clocks of a voter and this node differ in rate by more than exclusion may

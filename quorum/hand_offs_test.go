@@ -65,7 +65,7 @@ func TestAHolderSaysHowOftenItsLeaseWasHandedOff(t *testing.T) {
 			b.noted("v0", b.q.Alias(holder), row.want[len(row.want)-1])
 			b.noted("v1", b.q.Alias(holder), row.want[len(row.want)-1])
 			value, _ := vote.ReadVersion(row.want[len(row.want)-1])
-			if e := b.last(EventNoted); (e != nil) != (value > 0) || e != nil && e.Version != value {
+			if e := b.last(EventValueSet); (e != nil) != (value > 0) || e != nil && e.Version != value {
 				t.Errorf("the event %+v, want one about value %d only", e, value)
 			}
 			b.q.Release(b.now, holder)

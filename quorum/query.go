@@ -94,16 +94,16 @@ func (q *Requester) InspectForWatch(now vote.Now, key vote.Key, prefix bool) uin
 	return q.addQuery(now, EventQueryDone, ask, &inspection{pause: inspectPause, heard: true})
 }
 
-// Revoke asks the holders of a key to give it back. EventPassed reports within a TTL that a
-// majority of the voters has passed the revoke request on.
+// Revoke asks the holders of a key to give it back. EventRevokeForwarded reports within a TTL that
+// a majority of the voters has passed the revoke request on.
 func (q *Requester) Revoke(now vote.Now, key vote.Key, reason string) uint64 {
-	return q.addQuery(now, EventPassed, vote.Message{Kind: vote.KindRevoke, Spec: vote.Spec{Key: key}, Text: reason}, nil)
+	return q.addQuery(now, EventRevokeForwarded, vote.Message{Kind: vote.KindRevoke, Spec: vote.Spec{Key: key}, Text: reason}, nil)
 }
 
-// Evict makes the node with a key's lease of the given token end the lease. EventPassed reports
-// within a TTL that a majority of the voters has passed the demand on.
+// Evict makes the node with a key's lease of the given token end the lease. EventRevokeForwarded
+// reports within a TTL that a majority of the voters has passed the demand on.
 func (q *Requester) Evict(now vote.Now, key vote.Key, token vote.Token, reason string) uint64 {
-	return q.addQuery(now, EventPassed, vote.Message{Kind: vote.KindRevoke, Spec: vote.Spec{Key: key}, Token: token, Text: reason}, nil)
+	return q.addQuery(now, EventRevokeForwarded, vote.Message{Kind: vote.KindRevoke, Spec: vote.Spec{Key: key}, Token: token, Text: reason}, nil)
 }
 
 // maxPrefixQueries is how many prefix queries are sent to the voters at once. Each may have an
@@ -218,7 +218,7 @@ func (q *Requester) receiveResult(p *peer, m *vote.Message) {
 		q.receiveLateResult(p, m)
 		return
 	}
-	if !p.counts() || (m.Kind == vote.KindPassed) != (l.kind == EventPassed) || l.complete.Has(p.place) ||
+	if !p.counts() || (m.Kind == vote.KindPassed) != (l.kind == EventRevokeForwarded) || l.complete.Has(p.place) ||
 		len(l.answers[p.place].Views)+len(m.Views) > MaxRequests {
 		return
 	}

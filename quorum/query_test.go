@@ -127,7 +127,7 @@ func TestALookEndsWithoutAMajority(t *testing.T) {
 	if e := b.last(EventQueryDone); e == nil || e.Nonce != look || e.Result != nil || e.Wait.Reason != WaitNoQuorum {
 		t.Errorf("the look: %+v", e)
 	}
-	if e := b.last(EventPassed); e == nil || e.Nonce != revoke || e.Wait.Reason != WaitNoQuorum {
+	if e := b.last(EventRevokeForwarded); e == nil || e.Nonce != revoke || e.Wait.Reason != WaitNoQuorum {
 		t.Errorf("the revocation: %+v", e)
 	}
 	before := len(b.events)
@@ -143,7 +143,7 @@ func TestARevocationCountsHoldersAsTheVoterThatKnowsMost(t *testing.T) {
 	n := b.q.Revoke(b.now, "k", "why")
 	b.say("v1", vote.Message{Kind: vote.KindPassed, Nonce: n, Count: 2})
 	b.say("v0", vote.Message{Kind: vote.KindPassed, Nonce: n, Count: 0})
-	if e := b.last(EventPassed); e == nil || e.Nonce != n || e.Count != 2 || e.Wait.Reason != WaitNone {
+	if e := b.last(EventRevokeForwarded); e == nil || e.Nonce != n || e.Count != 2 || e.Wait.Reason != WaitNone {
 		t.Fatalf("%+v", e)
 	}
 }

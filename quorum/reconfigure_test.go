@@ -635,20 +635,20 @@ func TestWhatIsEnoughForTheNewOnesIsDoneWhenTheOldOnesGo(t *testing.T) {
 		f.say(v, vote.Message{Kind: vote.KindPassed, Nonce: revoke, Count: 1})
 	}
 	f.want(n, EventGranted)
-	for _, kind := range []EventKind{EventQueryDone, EventPassed, EventNoted} {
+	for _, kind := range []EventKind{EventQueryDone, EventRevokeForwarded, EventValueSet} {
 		if f.last(kind) != nil {
 			t.Fatalf("event %d: two of the old ones are enough", kind)
 		}
 	}
 	f.reelect("3: a b c")
 	f.want(n, EventReleased)
-	if e := f.last(EventNoted); e == nil || e.Version != 1 {
+	if e := f.last(EventValueSet); e == nil || e.Version != 1 {
 		t.Errorf("the value is never noted: %+v", e)
 	}
 	if e := f.last(EventQueryDone); e == nil || e.Result == nil {
 		t.Errorf("the look isn't over: %+v", e)
 	}
-	if e := f.last(EventPassed); e == nil || e.Count != 1 {
+	if e := f.last(EventRevokeForwarded); e == nil || e.Count != 1 {
 		t.Errorf("the revocation isn't over: %+v", e)
 	}
 }

@@ -13,9 +13,9 @@ import (
 // the end is repeated and confirmed as values are, and a voter of an earlier build passes it on.
 
 // Rest tells the voters that a lease is over, and that its request keeps the key for the duration
-// left. EventNoted reports the confirmation by a majority, with the version vote.VersionReleased,
-// or vote.VersionEnded for a lease that wasn't unlocked. The request goes on until it is released.
-// Rest reports whether there is such a lease.
+// left. EventValueSet reports the confirmation by a majority, with the version
+// vote.VersionReleased, or vote.VersionEnded for a lease that wasn't unlocked. The request goes on
+// until it is released. Rest reports whether there is such a lease.
 func (q *Requester) Rest(now vote.Now, n vote.Number, left time.Duration, lost bool) bool {
 	q.begin(now)
 	r := q.find(n)

@@ -19,7 +19,7 @@ func (q *Requester) sendValueAndRevoke(p *peer, r *request) {
 }
 
 // Set gives a request or lease a value for other nodes to see, and returns the value's version.
-// EventNoted reports the confirmation by a majority. Zero means that the request is over.
+// EventValueSet reports the confirmation by a majority. Zero means that the request is over.
 func (q *Requester) Set(now vote.Now, n vote.Number, value []byte) uint64 {
 	q.begin(now)
 	r := q.find(n)
@@ -87,7 +87,7 @@ func (q *Requester) settleNoted(r *request) {
 			version, _ = vote.ReadVersion(version)
 		}
 		if version > 0 { // else the version only says how often the lease was handed off
-			q.emit(EventNoted, r.caller).Version = version
+			q.emit(EventValueSet, r.caller).Version = version
 		}
 	}
 }

@@ -29,18 +29,18 @@ func TestAValueIsNotedByAMajority(t *testing.T) {
 	b.noted("v1", n, 1)
 	b.noted("v0", n, 99) // there is no such version
 	b.noted("v0", n, 2)
-	if e := b.last(EventNoted); e != nil {
+	if e := b.last(EventValueSet); e != nil {
 		t.Fatalf("one voter is enough: %+v", e)
 	}
 	b.noted("v1", n, 2)
 	b.noted("v2", n, 2)
 	told := 0
 	for _, e := range b.events {
-		if e.Kind == EventNoted {
+		if e.Kind == EventValueSet {
 			told++
 		}
 	}
-	if e := b.last(EventNoted); told != 1 || e.Number != n || e.Version != 2 {
+	if e := b.last(EventValueSet); told != 1 || e.Number != n || e.Version != 2 {
 		t.Fatalf("told %d times, last %+v", told, e)
 	}
 	if b.q.Set(b.now, 77, nil) != 0 {

@@ -82,7 +82,7 @@ func TestAVoterThatComesLaterIsAskedWhatOthersAreAsked(t *testing.T) {
 		t.Errorf("%+v", e)
 	}
 	b.pass(2 * ttl)
-	if e := b.last(EventPassed); e == nil || e.Nonce != revoke || e.Wait.Reason != WaitNoQuorum {
+	if e := b.last(EventRevokeForwarded); e == nil || e.Nonce != revoke || e.Wait.Reason != WaitNoQuorum {
 		t.Errorf("the revocation ended with %+v", e)
 	}
 }

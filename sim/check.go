@@ -127,10 +127,10 @@ func (j *judge) onEvent(p *process, e *quorum.Event) {
 			j.w.watchers.watched(p, e)
 		}
 		return
-	case quorum.EventNoted:
+	case quorum.EventValueSet:
 		j.w.load.noted(p, e)
 		return
-	case quorum.EventContended, quorum.EventPassed, quorum.EventNotice:
+	case quorum.EventContended, quorum.EventRevokeForwarded, quorum.EventNotice:
 		return // contention, revocations and warnings decide nothing
 	case quorum.EventDrift:
 		j.w.note(p.host, "finds drift: %s", e.Text)

@@ -67,7 +67,7 @@ type believer struct{ Machine }
 
 func (b believer) Deliver(now vote.Now, conn vote.Conn, from vote.SessionID, m *vote.Message) {
 	if m.Kind == vote.KindConfirm && m.Token > b.Voter().Limit() {
-		b.Voter().HearClock(vote.Micros(m.Token)) // some clock shows as much
+		b.Voter().NoteVoterClocks(vote.Micros(m.Token)) // some clock shows as much
 		cut := *m
 		cut.Token = min(m.Token, b.Voter().Limit())
 		m = &cut

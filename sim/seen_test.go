@@ -140,7 +140,7 @@ func notesAtOnce(_ *World, cfg node.Config, now vote.Now) (Machine, error) {
 func (g noting) Set(now vote.Now, n vote.Number, value []byte) uint64 {
 	version := g.Node.Set(now, n, value)
 	if version != 0 {
-		*g.set = append(*g.set, quorum.Event{Kind: quorum.EventNoted, Number: n, Version: version})
+		*g.set = append(*g.set, quorum.Event{Kind: quorum.EventValueSet, Number: n, Version: version})
 	}
 	return version
 }

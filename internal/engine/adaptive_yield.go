@@ -7,11 +7,11 @@ import (
 )
 
 const (
-	// yieldCrowd is how many calls must be under way for a yield to be judged by the queue
+	// manyCalls is how many calls must be under way for a yield to be judged by the queue
 	// alone: with so many calls, each waits longer for the writes of the others than for a
 	// scheduler. A write takes some 10 microseconds, and each caller sends a message to each of two
 	// voters, so the writes of a crowd fill a millisecond.
-	yieldCrowd = 64
+	manyCalls = 64
 
 	// yieldShare decides whether a yield to a crowd was worthwhile: at least one in yieldShare of
 	// the calls under way must have produced an input since. The messages of these calls then share
@@ -45,22 +45,22 @@ const (
 // lets other goroutines run before writing, so that their messages share the same writes. The
 // caller passes times and queue lengths; the adaptive yield reads no clock.
 type adaptiveYield struct {
-	notBefore   vote.Instant // no yield before this instant, except to a crowd
-	pause       time.Duration
-	crowdPaused bool // the last yield to a crowd was nearly useless: after applies to crowds, too
+	notBefore  vote.Instant // no yield before this instant, except to a crowd
+	pause      time.Duration
+	manyPaused bool // the last yield to a crowd was nearly useless: after applies to crowds, too
 }
 
 // due reports whether the loop may yield, with the given number of calls under way.
 func (y *adaptiveYield) due(now vote.Instant, underWay int) bool {
-	return now >= y.notBefore || underWay >= yieldCrowd && !y.crowdPaused
+	return now >= y.notBefore || underWay >= manyCalls && !y.manyPaused
 }
 
 // record records a yield: the time since the round began, the start of the round, the number of
 // calls under way, and the number of inputs that arrived.
 func (y *adaptiveYield) record(took time.Duration, began vote.Instant, underWay, came int) {
-	if underWay >= yieldCrowd {
-		y.crowdPaused = came*yieldShare < underWay
-		if !y.crowdPaused {
+	if underWay >= manyCalls {
+		y.manyPaused = came*yieldShare < underWay
+		if !y.manyPaused {
 			y.pause = 0
 			return
 		}

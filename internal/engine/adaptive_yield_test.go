@@ -8,7 +8,7 @@ import (
 )
 
 // few callers are no crowd.
-const few = yieldCrowd - 1
+const few = manyCalls - 1
 
 func TestCourtesyToOwnCallersIsKeptUp(t *testing.T) {
 	for _, row := range []struct {

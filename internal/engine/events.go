@@ -89,7 +89,7 @@ func (l *loop) handleEvent(now vote.Now, e *quorum.Event) {
 		if lease := l.held.m[e.Number]; lease != nil {
 			lease.confirmExtensions(e.Until)
 		}
-	case quorum.EventNoted:
+	case quorum.EventValueSet:
 		if lease := l.held.m[e.Number]; lease != nil {
 			lease.confirmValue(e.Version)
 		} else if l.kept.m[e.Number] != nil && e.Version >= vote.VersionEnded {
@@ -99,7 +99,7 @@ func (l *loop) handleEvent(now vote.Now, e *quorum.Event) {
 		}
 	case quorum.EventNews:
 		l.receiveNews(now, e)
-	case quorum.EventQueryDone, quorum.EventPassed:
+	case quorum.EventQueryDone, quorum.EventRevokeForwarded:
 		if e.Result != nil {
 			l.node.Spend(len(e.Result.Views)) // assembling the answer took as long
 		}

@@ -13,9 +13,9 @@ func (m *Machine) waitsForLeases(now vote.Now) bool {
 	return m.phase == PhaseSettling && !m.own.Decides && now.Slow < m.pause.leasesEnd && m.pause.votersEnd < m.pause.leasesEnd
 }
 
-// tellOfLeases warns the operator, once for each longer MaxTTL, that the voter waits for leases. A
+// warnOfLeases warns the operator, once for each longer MaxTTL, that the voter waits for leases. A
 // young node warns of nothing, since its own voters may not have answered yet.
-func (m *Machine) tellOfLeases(now vote.Now) {
+func (m *Machine) warnOfLeases(now vote.Now) {
 	if m.pause.warned || !m.aged || !m.waitsForLeases(now) {
 		return
 	}

@@ -41,8 +41,8 @@ const (
 	PhaseSettling
 	// PhaseCounting : the voter counts, or has counted in this incarnation.
 	PhaseCounting
-	// PhaseGaveWay : the voter counted, met another configuration that counted too, and lost.
-	PhaseGaveWay
+	// PhaseWithdrawn : the voter counted, met another configuration that counted too, and lost.
+	PhaseWithdrawn
 	// PhaseDuplicate : an older live process has this node's name. A voter that counted doesn't
 	// count again in this incarnation.
 	PhaseDuplicate
@@ -89,7 +89,7 @@ type Machine struct {
 	// have.
 	since  vote.Instant
 	pause  pause
-	reason string // PhaseWaiting, PhaseGaveWay, PhaseDuplicate: the text for the user
+	reason string // PhaseWaiting, PhaseWithdrawn, PhaseDuplicate: the text for the user
 	dup    duplicate
 	aged   bool // the grace period is over
 	alarms []string
@@ -125,7 +125,7 @@ func (m *Machine) Phase() Phase { return m.phase }
 // Inactive reports whether this node takes no part in the mesh, since its voter must not count.
 func (m *Machine) Inactive() bool {
 	switch m.phase {
-	case PhaseWaiting, PhaseGaveWay:
+	case PhaseWaiting, PhaseWithdrawn:
 		return true
 	case PhaseDuplicate:
 		return m.dup.counted
@@ -172,7 +172,7 @@ func (m *Machine) Counts(now vote.Now) {
 // Reborn reports to the machine that the voter has ended, and that another begins in its place in
 // this process.
 func (m *Machine) Reborn(now vote.Now) {
-	if m.phase == PhaseCounting || m.phase == PhaseGaveWay {
+	if m.phase == PhaseCounting || m.phase == PhaseWithdrawn {
 		m.phase, m.pause.votersEnd, m.since = PhaseFree, 0, vote.Never
 	}
 	m.judge(now)
@@ -407,7 +407,7 @@ func (m *Machine) judge(now vote.Now) {
 		worst, against, longest := m.weigh()
 		switch worst {
 		case stronger:
-			if m.phase != PhaseGaveWay {
+			if m.phase != PhaseWithdrawn {
 				m.phase = PhaseWaiting
 			}
 			m.reason = m.explain(against)
@@ -420,7 +420,7 @@ func (m *Machine) judge(now vote.Now) {
 		}
 		// A configuration that is met for the first time may be that of an earlier process of one
 		// of its voters, whose promises are valid yet.
-		if m.phase == PhaseWaiting || m.phase == PhaseGaveWay || m.pause.votersEnd == 0 {
+		if m.phase == PhaseWaiting || m.phase == PhaseWithdrawn || m.pause.votersEnd == 0 {
 			m.pause.votersEnd = now.Slow.Add(longest)
 		}
 	}
@@ -428,7 +428,7 @@ func (m *Machine) judge(now vote.Now) {
 	if now.Slow < m.pauseEnds() {
 		m.phase = PhaseSettling
 	}
-	m.tellOfLeases(now)
+	m.warnOfLeases(now)
 }
 
 // weigh returns the worst effect that another configuration has on this voter, the configuration
@@ -495,7 +495,7 @@ func (m *Machine) clash(now vote.Now, p *peer) {
 	if both && less > 0 {
 		return
 	}
-	m.phase = PhaseGaveWay
+	m.phase = PhaseWithdrawn
 	m.reason = m.explain(&t)
 	text := "most of this node's voters run with another configuration now"
 	if both {

@@ -225,7 +225,7 @@ func TestWhichConfigurationWithdraws(t *testing.T) {
 				voter = string(there[len(there)-1])
 			}
 			w.seesTerms(voter, c.theirs, counts, c.age)
-			if gave := w.m.Phase() == PhaseGaveWay; gave != c.gives {
+			if gave := w.m.Phase() == PhaseWithdrawn; gave != c.gives {
 				t.Errorf("gave way: %v", gave)
 			}
 			if a := w.m.Alarms(); len(a) > 0 != c.gives || c.gives && !strings.Contains(a[0], "may have had two holders") {
@@ -244,7 +244,7 @@ func TestAListWithoutAMajorityGivesWay(t *testing.T) {
 	}
 	w.pass(maxTTL)
 	w.sees("c", "c d e", counts, maxTTL+time.Second)
-	w.want(PhaseGaveWay)
+	w.want(PhaseWithdrawn)
 	if a := w.m.Alarms(); len(a) != 1 || strings.Contains(a[0], "two holders") {
 		t.Errorf("alarms %q", a)
 	}

@@ -56,7 +56,7 @@ func TestPassingNamesDontPushOutTheVotersOfAnotherList(t *testing.T) {
 		want    Phase
 	}{
 		{"a list", list("x y z"), false, "a b c", PhaseWaiting},
-		{"a list, for a voter that gave way", list("v w x y z"), true, "a b c", PhaseGaveWay},
+		{"a list, for a voter that gave way", list("v w x y z"), true, "a b c", PhaseWithdrawn},
 		{"dynamic membership", dynamic, false, "a b c", PhaseWaiting},
 		{"a list, beside jobs with another one", list("x y z"), false, "m", PhaseWaiting},
 	} {

@@ -33,7 +33,7 @@ func (m *Machine) explain(t *tally) string {
 		names = append(names[:namedMost], fmt.Sprintf("%d more", more))
 	}
 	what := "waits"
-	if m.phase == PhaseGaveWay {
+	if m.phase == PhaseWithdrawn {
 		what = "withdrew"
 	}
 	there := vote.NodeID("?")
@@ -58,7 +58,7 @@ func (m *Machine) Refusal(now vote.Now) string {
 			return ""
 		}
 		return m.reason
-	case PhaseGaveWay:
+	case PhaseWithdrawn:
 		return m.reason
 	case PhaseDuplicate:
 		// Otherwise the shell watches the other process, and reports the duplicate.

@@ -104,7 +104,7 @@ func (n *Node) obey(now vote.Now) {
 	was := n.obeys
 	n.obeys = phase
 	switch {
-	case phase == mismatch.PhaseGaveWay, phase == mismatch.PhaseDuplicate && was == mismatch.PhaseCounting:
+	case phase == mismatch.PhaseWithdrawn, phase == mismatch.PhaseDuplicate && was == mismatch.PhaseCounting:
 		n.route(n.voter.GiveWay(now, n.spare[:0]))
 		n.req.Forfeit(now)
 	case phase.Holds():

@@ -52,9 +52,9 @@ type Node struct {
 	work      uint64                         // see Work
 	began     uint64                         // the work done when the call under way began
 
-	spare      []vote.Outbound // empty, and its memory is zero, as with the other spare lists
-	spareSaid  []vote.Outbound
-	spareLocal []vote.Message
+	spare       []vote.Outbound // empty, and its memory is zero, as with the other spare lists
+	spareEvents []vote.Outbound
+	spareLocal  []vote.Message
 }
 
 // New returns a node that starts its incarnation now; a voter starts in quarantine.
@@ -279,7 +279,7 @@ func (n *Node) deliver(now vote.Now, conn vote.Conn, from vote.SessionID, m *vot
 		n.req.Deliver(now, conn, from, m)
 		if n.voter != nil && m.Wall != 0 {
 			// The requester has the clocks of voters only, from answers that it has accepted.
-			n.voter.HearClock(n.req.LatestClock())
+			n.voter.NoteVoterClocks(n.req.LatestClock())
 		}
 	}
 }
@@ -494,10 +494,10 @@ func (n *Node) deliverLocal(now vote.Now) {
 
 // collect forwards the messages of the requester. Events stay with the requester until Drain.
 func (n *Node) collect() {
-	out := n.req.TakeMessages(n.spareSaid)
+	out := n.req.TakeMessages(n.spareEvents)
 	for i := range out {
 		n.post(&out[i])
 	}
 	clear(out)
-	n.spareSaid = roomOf(out)
+	n.spareEvents = roomOf(out)
 }

@@ -22,13 +22,13 @@ func (x *explorer) take(s *state, st Step) string {
 	case stepAskLate:
 		s.late--
 		s.asks[st.a][st.b].askedLate = true
-	case stepTellLate:
+	case stepAnswerLate:
 		s.late--
-		s.asks[st.a][st.b].toldLate = true
+		s.asks[st.a][st.b].answersLate = true
 	case stepAsk:
 		return x.ask(s, st)
-	case stepTell:
-		return x.tellAnswer(s, st)
+	case stepAnswer:
+		return x.deliverAnswer(s, st)
 	case stepLock, stepTry:
 		s.locks[st.a]--
 		kind := onLock
@@ -144,11 +144,11 @@ func (x *explorer) ask(s *state, st Step) string {
 	})
 }
 
-func (x *explorer) tellAnswer(s *state, st Step) string {
+func (x *explorer) deliverAnswer(s *state, st Step) string {
 	q := &s.asks[st.a][st.b]
-	m, rest := x.words.pop(q.told)
-	q.told = rest
-	q.toldLate = q.toldLate && rest != 0
+	m, rest := x.words.pop(q.answers)
+	q.answers = rest
+	q.answersLate = q.answersLate && rest != 0
 	return x.happen(s, occasion{
 		kind: onDeliver, node: st.a, peer: st.b, incarnation: s.incarnations[st.b], conn: connNumber(dialedByIdle, int(st.b), 0), msg: m,
 	})

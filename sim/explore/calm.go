@@ -60,7 +60,7 @@ func (x *explorer) next(s *state) (Step, bool) {
 	}
 	for _, st := range x.steps(s, nil) {
 		switch st.kind {
-		case stepDeliver, stepNotice, stepLink, stepAsk, stepTell, stepStart:
+		case stepDeliver, stepNotice, stepLink, stepAsk, stepAnswer, stepStart:
 			return st, true
 		}
 	}

@@ -33,7 +33,7 @@ func (x *explorer) features(s *state) (f features) {
 		for w := range n {
 			if w != v {
 				q := &s.asks[v][w]
-				f.two[v][w] = mix(mix(l.cols[w], uint64(q.asked)<<2|bit(q.askedLate)<<1|bit(q.toldLate)), uint64(q.told))
+				f.two[v][w] = mix(mix(l.cols[w], uint64(q.asked)<<2|bit(q.askedLate)<<1|bit(q.answersLate)), uint64(q.answers))
 			}
 		}
 	}

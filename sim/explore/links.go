@@ -47,7 +47,7 @@ func (x *explorer) route(s *state, from int, m *send) {
 		}
 	case idleAccepted:
 		q := &s.asks[peer][from]
-		q.told = x.words.push(q.told, m.msg)
+		q.answers = x.words.push(q.answers, m.msg)
 	}
 }
 

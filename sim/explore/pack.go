@@ -82,11 +82,11 @@ func (p *packer) conn(k *conn) {
 }
 
 func (p *packer) question(q *question) {
-	some := q.asked != 0 || q.told != 0
-	p.flags(&some, &q.askedLate, &q.toldLate)
+	some := q.asked != 0 || q.answers != 0
+	p.flags(&some, &q.askedLate, &q.answersLate)
 	if some {
 		number(p, &q.asked)
-		number(p, &q.told)
+		number(p, &q.answers)
 	}
 }
 

@@ -22,7 +22,7 @@ var rules, forms map[string]rule
 func init() {
 	rules = map[string]rule{
 		// Never changes, or is empty between calls, or is a figure on which no decision depends.
-		"node.Node.self": skip, "node.Node.out": skip, "node.Node.local": skip, "node.Node.batch": skip, "node.Node.delivered": skip, "node.Node.began": skip, "node.Node.spare": skip, "node.Node.spareSaid": skip, "node.Node.spareLocal": skip,
+		"node.Node.self": skip, "node.Node.out": skip, "node.Node.local": skip, "node.Node.batch": skip, "node.Node.delivered": skip, "node.Node.began": skip, "node.Node.spare": skip, "node.Node.spareEvents": skip, "node.Node.spareLocal": skip,
 		"quorum.Requester.cfg": skip, "quorum.effects.out": skip, "quorum.effects.events": skip, "quorum.effects.count": skip,
 		"quorum.peerList.self": skip, "quorum.peerList.places": skip,
 		"lease.Voter.cfg": skip, "lease.Voter.electorate": skip, "lease.outbox.out": skip, "lease.outbox.alarms": skip, "lease.Voter.count": skip,
@@ -36,7 +36,7 @@ func init() {
 		// Each token is near a clock here, and none is refused.
 		"lease.knownTokens.trust": refusesNone,
 		// Only operators who restart nodes use the report that a voter counts.
-		"lease.session.toldCounts": skip,
+		"lease.session.sentCounting": skip,
 
 		// Memory for reuse, and values derived from the states of requests and from their groups.
 		"quorum.requestTable.free": skip, "quorum.requestTable.mostRequests": skip, "quorum.requestTable.mostAliases": skip,

@@ -5,18 +5,18 @@ import "github.com/lockmesh/lockmesh/internal/vote"
 type stepKind uint8
 
 const (
-	stepDeliver  stepKind = iota // the first message of a lane arrives
-	stepLate                     // an urgent lane runs late from here on
-	stepAsk                      // a restarted voter's question arrives
-	stepAskLate                  // or runs late
-	stepTell                     // the answer to the question arrives
-	stepTellLate                 // or runs late
-	stepLock                     // a client requests the key
-	stepTry                      // or tries to lock the key
-	stepRelease                  // a client releases its lease, or gives a request up
-	stepUpgrade                  // a client with a shared lease requests an exclusive lease
-	stepShare                    // a client makes its exclusive lease a shared lease
-	stepBreak                    // a connection breaks, and one side knows at once
+	stepDeliver    stepKind = iota // the first message of a lane arrives
+	stepLate                       // an urgent lane runs late from here on
+	stepAsk                        // a restarted voter's question arrives
+	stepAskLate                    // or runs late
+	stepAnswer                     // the answer to the question arrives
+	stepAnswerLate                 // or runs late
+	stepLock                       // a client requests the key
+	stepTry                        // or tries to lock the key
+	stepRelease                    // a client releases its lease, or gives a request up
+	stepUpgrade                    // a client with a shared lease requests an exclusive lease
+	stepShare                      // a client makes its exclusive lease a shared lease
+	stepBreak                      // a connection breaks, and one side knows at once
 	// stepNotice : the other side knows, and messages under way to this side are lost.
 	stepNotice
 	stepNoticeLate // or knows late
@@ -31,7 +31,7 @@ const (
 // Step is one possible next step. The meaning of the fields depends on the kind.
 type Step struct {
 	kind stepKind
-	// a client (stepAsk, stepTell: a voter that asks; stepCrash, stepStart: a node) and a voter
+	// a client (stepAsk, stepAnswer: a voter that asks; stepCrash, stepStart: a node) and a voter
 	a, b       uint8
 	slot, lane uint8  // of the connection
 	key        uint8  // of a client's step
@@ -58,7 +58,7 @@ func (x *explorer) prompt(s *state) (Step, bool) {
 			r := x.ranks(s)
 			ranks = &r
 		}
-		if a.kind == stepAsk || a.kind == stepTell {
+		if a.kind == stepAsk || a.kind == stepAnswer {
 			if ranks[a.a] != ranks[b.a] {
 				return ranks[a.a] < ranks[b.a]
 			}
@@ -124,8 +124,8 @@ func promptAsk(s *state, i, j int) (Step, bool) {
 	switch {
 	case q.asked != 0 && !q.askedLate:
 		return Step{kind: stepAsk, a: uint8(i), b: uint8(j)}, true
-	case q.told != 0 && !q.toldLate:
-		return Step{kind: stepTell, a: uint8(i), b: uint8(j)}, true
+	case q.answers != 0 && !q.answersLate:
+		return Step{kind: stepAnswer, a: uint8(i), b: uint8(j)}, true
 	}
 	return Step{}, false
 }
@@ -135,8 +135,8 @@ func (x *explorer) delay(s *state, st Step) Step {
 	switch st.kind {
 	case stepAsk:
 		st.kind = stepAskLate
-	case stepTell:
-		st.kind = stepTellLate
+	case stepAnswer:
+		st.kind = stepAnswerLate
 	case stepNotice:
 		st.kind = stepNoticeLate
 	case stepLink:
@@ -166,8 +166,8 @@ func (x *explorer) steps(s *state, all []Step) []Step {
 			if s.asks[i][j].asked != 0 {
 				all = append(all, Step{kind: stepAsk, a: uint8(i), b: uint8(j)})
 			}
-			if s.asks[i][j].told != 0 {
-				all = append(all, Step{kind: stepTell, a: uint8(i), b: uint8(j)})
+			if s.asks[i][j].answers != 0 {
+				all = append(all, Step{kind: stepAnswer, a: uint8(i), b: uint8(j)})
 			}
 		}
 	}

@@ -30,8 +30,8 @@ func (x *explorer) describe(s *state, st Step) string {
 			text += "  [" + brief(&x.words.messages[m]) + "]"
 		}
 		return text
-	case stepAsk, stepAskLate, stepTell, stepTellLate:
-		verb := map[stepKind]string{stepAsk: "ask", stepAskLate: "ask-late", stepTell: "tell", stepTellLate: "tell-late"}[st.kind]
+	case stepAsk, stepAskLate, stepAnswer, stepAnswerLate:
+		verb := map[stepKind]string{stepAsk: "ask", stepAskLate: "ask-late", stepAnswer: "answer", stepAnswerLate: "answer-late"}[st.kind]
 		return fmt.Sprintf("%s %s %s", verb, x.names[st.a], voter())
 	case stepLock:
 		return fmt.Sprintf("lock %s %s", client(), keyNames[st.key])

@@ -32,8 +32,8 @@ type conn struct {
 
 // question holds the messages between a restarted voter and a voter queried for tokens.
 type question struct {
-	asked, told         uint32
-	askedLate, toldLate bool
+	asked, answers         uint32
+	askedLate, answersLate bool
 }
 
 // state is one state of the world. States are comparable.
