@@ -50,22 +50,14 @@ func (w *living) besideMisfit(edit func(*Config), meets string, recorded bool) {
 	w.ready("a")
 	held := w.lock("a", "held")
 	time.Sleep(time.Minute)
-	reachable := func(names string) {
-		w.CutAddrs(func(from, to string) bool {
-			if from == wireAddr("x") {
-				from, to = to, from
-			}
-			return to == wireAddr("x") && !strings.Contains(names, w.nameAt(from))
-		})
-	}
-	reachable("")
+	w.reachesX("")
 	w.start("x", func(c *Config) {
 		c.StateDir, c.Voters = "", nil
 		peers(c)
 		edit(c)
 	})
 	w.ready("x")
-	reachable(meets)
+	w.reachesX(meets)
 	time.Sleep(time.Minute)
 	if err := held.Err(); err != nil {
 		w.t.Errorf("the lease of the mesh has ended: %v", err)
@@ -76,12 +68,46 @@ func (w *living) besideMisfit(edit func(*Config), meets string, recorded bool) {
 	w.unlock(w.lock("b", "k"))
 }
 
-// nameAt returns the node at an address.
-func (w *living) nameAt(addr string) string {
-	for name := range w.nodes {
-		if wireAddr(name) == addr {
-			return name
-		}
+// reachesX cuts the process x off from all nodes but the given ones.
+func (w *living) reachesX(names string) {
+	reach := make(map[string]bool) // by address; it doesn't change any more
+	for _, name := range strings.Fields(names) {
+		reach[wireAddr(name)] = true
 	}
-	return "none"
+	w.CutAddrs(func(from, to string) bool {
+		if from == wireAddr("x") {
+			from, to = to, from
+		}
+		return to == wireAddr("x") && !reach[from]
+	})
+}
+
+// TestAGrownMeshGoesOnBesideASingleProcess : the list of a mesh that one node has founded has one
+// voter, however many there are by now. A process with Expect 1 that has counted for longer must not
+// make one of these voters give way.
+func TestAGrownMeshGoesOnBesideASingleProcess(t *testing.T) {
+	inCountedBubble(t, func(t *testing.T, w *living) {
+		w.reachesX("")
+		w.start("x", expect(1, func(c *Config) { c.Peers = nil }))
+		w.ready("x")
+		time.Sleep(time.Minute)
+		for _, name := range []string{"a", "b", "c"} {
+			w.start(name, func(c *Config) {
+				c.Voters, c.Bootstrap = []string{"a"}, name == "a"
+				c.Peers = append(c.Peers, wireAddr("x"))
+			})
+		}
+		w.untilVoters("a", "a", "b", "c")
+		w.ready("a")
+		held := w.lock("a", "held")
+		w.reachesX("a")
+		time.Sleep(time.Minute)
+		if err := held.Err(); err != nil {
+			t.Errorf("the lease of the mesh has ended: %v", err)
+		}
+		if _, err := w.nodes["x"].Lock(within(t, 10*time.Second), "k"); !errors.Is(err, ErrRefused) {
+			t.Errorf("x locks beside the mesh: %v", err)
+		}
+		w.unlock(w.lock("b", "k"))
+	})
 }

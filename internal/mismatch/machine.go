@@ -468,10 +468,19 @@ func (m *Machine) otherKeys() []string {
 	return keys
 }
 
-// clash decides which of two counting configurations goes on: the configuration with more founders
-// (the voters on its list, or Expect); of two with as many, the configuration that has counted for
-// longer; of two equally old, the configuration with the lesser text. Both sides know all three
-// criteria.
+// strength returns how many voters a configuration has at first, as far as its terms say: those of
+// its list, or Expect. A mesh of a single process (Expect 1) is weaker than a list of one, since a
+// mesh with dynamic membership that one voter has founded may have grown.
+func strength(t *vote.Terms) int {
+	if t.Birth.Alone() {
+		return 0
+	}
+	return max(len(t.Voters), t.Birth.Expect)
+}
+
+// clash decides which of two counting configurations goes on: the stronger configuration; of two as
+// strong, the configuration that has counted for longer; of two equally old, the configuration with
+// the lesser text. Both sides know all three criteria.
 func (m *Machine) clash(now vote.Now, p *peer) {
 	t := m.tally(p.key, m.others[p.key], m.byTerms()[p.key])
 	if !t.mayDecide() {
@@ -484,7 +493,7 @@ func (m *Machine) clash(now vote.Now, p *peer) {
 			theirs = min(theirs, q.at-vote.Instant(q.sighting.Counted))
 		}
 	}
-	less := cmp.Compare(m.terms.Founders(), t.terms.Founders())
+	less := cmp.Compare(strength(&m.terms), strength(t.terms))
 	if less == 0 {
 		less = byAge(m.since, theirs)
 	}

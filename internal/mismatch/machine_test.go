@@ -213,6 +213,8 @@ func TestWhichConfigurationWithdraws(t *testing.T) {
 		{"the longer list beside an Expect", list("a b c d e"), byCount(3), 2 * time.Hour, false},
 		{"the smaller Expect", byCount(1), byCount(3), time.Minute, true},
 		{"the larger Expect", byCount(3), byCount(1), 2 * time.Hour, false},
+		{"Expect 1 beside a list of one, whose mesh may have grown", byCount(1), list("d"), time.Minute, true},
+		{"a list of one beside Expect 1", list("a"), byCount(1), 2 * time.Hour, false},
 		{"the younger of a list and an Expect", list("a b c"), byCount(3), 2 * time.Hour, true},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -16,10 +16,6 @@ type Terms struct {
 	Birth   Birth         // zero unless the mesh is born by count
 }
 
-// Founders returns how many voters a mesh with these terms is founded by: those of its list, or as
-// many as a birth by count takes.
-func (t *Terms) Founders() int { return max(len(t.Voters), t.Birth.Expect) }
-
 // Birth is the part of the terms of a mesh that is born by count; zero for other meshes.
 type Birth struct {
 	Expect    int  // how many processes found the mesh
