@@ -13,7 +13,7 @@ func (m *Machine) Unsettled(now vote.Now) string {
 	if e.Joint() {
 		return "the electorate is being changed"
 	}
-	if m.byCount() && len(e.Voters) > 0 && len(e.Voters) < m.cfg.MinVoters {
+	if m.byCount() && len(e.Voters) > 0 && len(e.Voters) < m.cfg.MinVoters && m.awaitsVoter() {
 		return "the electorate has fewer voters than MinVoters until another process is voted in" // withoutNamesake
 	}
 	for _, o := range m.sorted() {
@@ -34,6 +34,19 @@ func (m *Machine) Unsettled(now vote.Now) string {
 		return m.registerTrouble()
 	}
 	return ""
+}
+
+// awaitsVoter reports whether this node or another may be voted in before long.
+func (m *Machine) awaitsVoter() bool {
+	if m.cfg.Found && !m.Votes() && !m.leaving && !m.cannotRegister() {
+		return true
+	}
+	for _, o := range m.others { // in any order
+		if m.mayStandBy(o) {
+			return true
+		}
+	}
+	return false
 }
 
 // isBounded reports whether the promise of the mesh rests on a bound of the processes that run at

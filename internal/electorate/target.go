@@ -25,6 +25,9 @@ func (m *Machine) roll() roll {
 	for i, v := range e.Voters {
 		d, reason := m.decisionOn(v)
 		r.reasons[i] = reason
+		if reason == isNamesake && len(e.Voters) < m.leastVoters() {
+			d = absent // one after the other: its predecessor keeps the seat until then
+		}
 		switch d {
 		case stays:
 			r.stay = append(r.stay, v)
@@ -75,7 +78,7 @@ func (m *Machine) target() (target []vote.Elector, reason string) {
 	// failure. A target of a single voter would always be refused, and then no voter could be voted
 	// out.
 	most := max(m.mostVoters(), min(len(e.Voters), 3))
-	if len(e.Voters) > 2 && !m.isEnough(len(stay), len(in)) {
+	if (len(e.Voters) > 2 || len(e.Voters) < m.leastVoters()) && !m.isEnough(len(stay), len(in)) {
 		if m.awaitsStandbys() {
 			return nil, ""
 		}
@@ -144,7 +147,13 @@ func (m *Machine) withoutNamesake(r *roll) (target []vote.Elector, reason string
 }
 
 // leastVoters returns the least number of voters of the next electorate; zero without a minimum.
-func (m *Machine) leastVoters() int { return min(m.minimum(), len(m.state.Electorate.Voters)) }
+// After withoutNamesake the next change brings the electorate back to the configured minimum.
+func (m *Machine) leastVoters() int {
+	if m.byCount() && m.cfg.MinVoters > 1 {
+		return m.cfg.MinVoters
+	}
+	return min(m.minimum(), len(m.state.Electorate.Voters))
+}
 
 // isEnough reports whether so many staying voters, and nodes on standby, make an electorate without
 // leaving voters. A mesh born by count has as many voters as its minimum, and most of the next
