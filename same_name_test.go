@@ -41,3 +41,35 @@ func TestProcessesWithExpectAreRestartedUnderTheirNames(t *testing.T) {
 		})
 	}
 }
+
+// TestAProcessThatWasCutOffIsRefusedUnderItsName : an orchestrator replaces a process that is only
+// cut off by another of the same name. The new process votes, and goes on to once the first is back.
+func TestAProcessThatWasCutOffIsRefusedUnderItsName(t *testing.T) {
+	inCountedBubble(t, func(t *testing.T, w *living) {
+		w.born()
+		first, elsewhere := w.nodes["a"], "10.0.0.99:7950"
+		lost := w.lock("a", "k")
+		cut := func(from, to string) bool { return from == wireAddr("a") || to == wireAddr("a") }
+		w.CutAddrs(cut)
+		time.Sleep(time.Minute)
+		w.start("a", expect(3, func(c *Config) {
+			c.Bind, c.Peers = elsewhere, []string{wireAddr("b"), wireAddr("c")}
+		}))
+		w.until("b", "the new process votes", func(s ElectorateStatus) bool { return !s.Joint && s.Counting == 3 })
+		was := w.nodes["b"].Status().Electorate.Version
+		held := w.lock("a", "k")
+		if lost.Err() == nil {
+			t.Fatal("two holders of k")
+		}
+		w.CutAddrs(func(string, string) bool { return false })
+		for range 10 {
+			time.Sleep(time.Minute)
+			if _, err := first.TryLock(within(t, time.Second), "other"); err == nil {
+				t.Fatal("both processes of the name lock")
+			}
+		}
+		if s := w.nodes["b"].Status().Electorate; s.Version != was || held.Err() != nil {
+			t.Errorf("the electorate was %d and is %d; the new process's lease: %v", was, s.Version, held.Err())
+		}
+	})
+}
