@@ -83,8 +83,8 @@ func (w *living) reachesX(names string) {
 }
 
 // TestAGrownMeshGoesOnBesideASingleProcess : the list of a mesh that one node has founded has one
-// voter, however many there are by now. A process with Expect 1 that has counted for longer must not
-// make one of these voters give way.
+// voter, however many there are by now. A process with Expect 1 that has counted for longer must
+// not make one of these voters give way.
 func TestAGrownMeshGoesOnBesideASingleProcess(t *testing.T) {
 	inCountedBubble(t, func(t *testing.T, w *living) {
 		w.reachesX("")

@@ -43,7 +43,8 @@ func TestProcessesWithExpectAreRestartedUnderTheirNames(t *testing.T) {
 }
 
 // TestAProcessThatWasCutOffIsRefusedUnderItsName : an orchestrator replaces a process that is only
-// cut off by another of the same name. The new process votes, and goes on to once the first is back.
+// cut off by another of the same name. The new process votes, and goes on to once the first is
+// back.
 func TestAProcessThatWasCutOffIsRefusedUnderItsName(t *testing.T) {
 	inCountedBubble(t, func(t *testing.T, w *living) {
 		w.born()

@@ -20,8 +20,8 @@ import (
 	"github.com/lockmesh/lockmesh/meshtest"
 )
 
-// TestThePermissionsOfEachClient has a row for each kind of handler and of sender, and the statuses of the
-// answers to requests that read, act, recover, lock, and lock by GET.
+// TestThePermissionsOfEachClient has a row for each kind of handler and of sender, and the statuses
+// of the answers to requests that read, act, recover, lock, and lock by GET.
 func TestThePermissionsOfEachClient(t *testing.T) {
 	run(t, func(t *testing.T, m *meshtest.Mesh) {
 		tok, lock := Token(testToken), AllowLocks(time.Second)

@@ -7,9 +7,9 @@ import (
 	"github.com/lockmesh/lockmesh/internal/vote"
 )
 
-// TestARequestOfAnotherNodeIsKnownWithTheVote replays seed 8, shrunk: a holder must not hand off its
-// lease if another node already waits when the holder wins. So each vote tells whether another node
-// waits.
+// TestARequestOfAnotherNodeIsKnownWithTheVote replays seed 8, shrunk: a holder must not hand off
+// its lease if another node already waits when the holder wins. So each vote tells whether another
+// node waits.
 func TestARequestOfAnotherNodeIsKnownWithTheVote(t *testing.T) {
 	w := New(Options{
 		Seed: 3, Clients: 1, MaxTTL: 2 * time.Second,

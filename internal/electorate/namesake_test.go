@@ -74,9 +74,9 @@ func TestAMajorityOfTheMinimumIsKept(t *testing.T) {
 	}
 }
 
-// TestAnElectorateComesBackToItsMinimum : one of five voters has ended for good, and then another is
-// restarted under its name. The electorate has five seats again, one of them of the absent voter,
-// and goes on to be settled.
+// TestAnElectorateComesBackToItsMinimum : one of five voters has ended for good, and then another
+// is restarted under its name. The electorate has five seats again, one of them of the absent
+// voter, and goes on to be settled.
 func TestAnElectorateComesBackToItsMinimum(t *testing.T) {
 	l := countLab(t, 5)
 	l.cfg.MinVoters = 5

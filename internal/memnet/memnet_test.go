@@ -428,8 +428,8 @@ func TestGossipTellsTheStateDirectoriesOfThoseWithTheSameKindOfElectorate(t *tes
 	})
 }
 
-// TestGossipReportsMembersThatAreGone : a node hears of the end of another node, and of its return. A paused
-// node hears the news when it is resumed.
+// TestGossipReportsMembersThatAreGone : a node hears of the end of another node, and of its return.
+// A paused node hears the news when it is resumed.
 func TestGossipReportsMembersThatAreGone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := New(0)
