@@ -23,10 +23,7 @@ func serve(ctx context.Context, secret []byte, jobs <-chan string) error {
 	if err != nil {
 		return err
 	}
-	defer mesh.Stop(context.Background())   // Leave is for good
-	if err := mesh.Ready(ctx); err != nil { // up to MaxTTL, 10 s
-		return err
-	}
+	defer mesh.Stop(context.Background()) // Leave is for good
 	for key := range jobs {
 		err := mesh.Do(ctx, key, func(ctx context.Context, lease *lockmesh.Lease) error { // once held
 			return write(ctx, lease.Token()) // ctx ends, with its cause, when the lease is lost

@@ -285,8 +285,9 @@ func (m *Mesh) Leave(ctx context.Context) error {
 // waiters on other nodes proceed at once, and closes the mesh. Held leases end with ErrReleased,
 // calls under way with ErrClosed. A voter stays a voter, so the other voters can do without it only
 // while it is away: stop one voter at a time, and wait for [Mesh.Settled] after each start. Other
-// nodes see the end at once, by the end of their connections. With [Config.Expect] no process comes
-// back under its name: Stop then costs the others a voter as a crash does, so use Leave.
+// nodes see the end at once, by the end of their connections. With [Config.Expect] a process that
+// comes back is another process, which votes only once its predecessor was voted out: Stop then
+// costs the others a voter as a crash does, so use Leave.
 //
 // If another node reads nothing from its connection, Stop and Leave wait for up to a second for it
 // to read the last releases.

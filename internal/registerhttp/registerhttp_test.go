@@ -32,7 +32,8 @@ type forwarder struct {
 type forwarded struct {
 	client, server net.Conn
 	cut            bool
-	ended          chan struct{} // closed once the client has ended the connection
+	ended          chan struct{} // closed once nothing comes from the client any more
+	answered       chan struct{} // closed once nothing comes from the server any more
 }
 
 func forward(t *testing.T, to string) *forwarder {
@@ -66,7 +67,7 @@ func (f *forwarder) accept() {
 			client.Close()
 			return
 		}
-		c := &forwarded{client: client, server: server, ended: make(chan struct{})}
+		c := &forwarded{client: client, server: server, ended: make(chan struct{}), answered: make(chan struct{})}
 		f.mu.Lock()
 		f.conns = append(f.conns, c)
 		f.mu.Unlock()
@@ -74,7 +75,10 @@ func (f *forwarder) accept() {
 			f.copy(c, server, client)
 			close(c.ended)
 		})
-		f.done.Go(func() { f.copy(c, client, server) })
+		f.done.Go(func() {
+			f.copy(c, client, server)
+			close(c.answered)
+		})
 	}
 }
 
@@ -105,10 +109,12 @@ func (f *forwarder) awaitEnd(t *testing.T) {
 	f.mu.Lock()
 	first := f.conns[0]
 	f.mu.Unlock()
-	select {
-	case <-first.ended:
-	case <-time.After(10 * time.Second):
-		t.Fatal("the client keeps its connection")
+	for _, over := range []chan struct{}{first.ended, first.answered} {
+		select {
+		case <-over:
+		case <-time.After(10 * time.Second):
+			t.Fatal("the client keeps its connection")
+		}
 	}
 }
 

@@ -50,8 +50,9 @@ type ConfigMap struct {
 	Server *url.URL
 	// Namespace and Name name the ConfigMap. Other data in the ConfigMap stays unchanged.
 	Namespace, Name string
-	// Client sends the requests; nil is a client like http.DefaultClient with a connection for each
-	// request. A client that keeps connections must notice dead ones: requests are minutes apart.
+	// Client sends the requests; nil is a client with the transport of http.DefaultTransport, but by
+	// HTTP/1.1 and with a connection for each request. A client that keeps connections must notice
+	// dead ones: requests are minutes apart.
 	Client *http.Client
 	// Token returns the bearer token for a request; nil means that Client authenticates by itself.
 	// Tokens of service accounts change every hour or so, thus Token is called for each request.

@@ -37,8 +37,9 @@ func New(store objectfence.Store, name string) *Object { return &Object{store, n
 
 // AtURL returns the register in the object of a URL, such as https://host/bucket/locks.json, behind
 // a server that supports strong ETags, If-Match and If-None-Match. The client sends the requests;
-// nil is a client like http.DefaultClient with a connection for each request. A client that keeps
-// connections must notice dead ones: requests are minutes apart.
+// nil is a client with the transport of http.DefaultTransport, but by HTTP/1.1 and with a
+// connection for each request. A client that keeps connections must notice dead ones: requests are
+// minutes apart.
 func AtURL(text string, client *http.Client) (*Object, error) {
 	u, err := url.Parse(text)
 	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" || u.RawQuery != "" || strings.HasSuffix(u.Path, "/") || u.Path == "" {

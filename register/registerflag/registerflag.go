@@ -61,7 +61,7 @@ func Parse(text string, token func() (string, error)) (register.Register, error)
 		return &kuberegister.ConfigMap{Server: &server, Namespace: m[2], Name: m[3], Client: client}, nil
 	}
 	if isOfAPIServer.MatchString(u.Path) {
-		return nil, fmt.Errorf("%s is the URL of an API server but of no ConfigMap: name it by https://SERVER/api/v1/namespaces/NAMESPACE/configmaps/NAME", shown(text))
+		return nil, fmt.Errorf("%s is the URL of an API server but of no ConfigMap: name it by https://SERVER/api/v1/namespaces/NAMESPACE/configmaps/NAME, without a query", shown(text))
 	}
 	at, err := objectregister.AtURL(text, client)
 	if err != nil {

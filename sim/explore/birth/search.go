@@ -371,7 +371,8 @@ func (x *explorer) changes(w world, f func(world, string) error) error {
 		}
 		propose := func(voters []vote.Elector) error {
 			slices.SortFunc(voters, vote.Elector.Compare)
-			if len(voters) < x.o.leastVoters() || len(voters) > 5 {
+			// A majority must be as large as one of the minimum: see ADR 51.
+			if len(voters)/2 < x.o.leastVoters()/2 || len(voters) > 5 {
 				return nil
 			}
 			next := w
