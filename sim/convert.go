@@ -68,7 +68,7 @@ func (cv *conversion) stageOf(h *host) Stage {
 	switch {
 	case cv.converts():
 		return cv.stages[h]
-	case cv.w.opt.Dynamic != nil:
+	case cv.w.opt.Dynamic != nil && !cv.w.strangers.is(h):
 		return StageDynamic
 	}
 	return StageFixed
@@ -194,10 +194,10 @@ func (p *process) kind() Stage {
 	return p.stage
 }
 
-// gossipDir returns the directory that gossip tells of a process. A converting node that isn't on
-// the list can't be voted in, and has none.
+// gossipDir returns the directory that gossip tells of a process. NonVoting processes, and a
+// converting node that isn't on the list, can't be voted in, and have none.
 func (p *process) gossipDir() vote.Dir {
-	if p.stage == StageConverting && !p.host.voter {
+	if (p.stage == StageConverting || p.birth.Expect > 0) && !p.host.voter {
 		return 0
 	}
 	return p.dir
@@ -212,7 +212,8 @@ func agreeOnKinds(p, q *process) bool {
 // may be linked.
 func (cv *conversion) greets(p, q *process) bool {
 	// A dial may arrive long after its process has died.
-	if !p.dead && !cv.w.opt.Convert.Unmet && cv.w.net.isOpen(p.host, q.host) && cv.w.net.isOpen(q.host, p.host) {
+	unmet := cv.converts() && cv.w.opt.Convert.Unmet
+	if !p.dead && !unmet && cv.w.net.isOpen(p.host, q.host) && cv.w.net.isOpen(q.host, p.host) {
 		return cv.w.meet(p, q)
 	}
 	return p.agrees(q)

@@ -14,7 +14,8 @@ import (
 
 // ByCount makes the mesh one that is born by count (package electorate), of processes without
 // disks. A host is a place where processes run, one after the other; each has an identity of its
-// own. Options.Voters is the number of hosts, and Options.Dynamic must be set.
+// own. Options.Voters is the number of these hosts, and Options.Dynamic must be set. The hosts of
+// Options.Clients run NonVoting processes.
 type ByCount struct {
 	Expect    int
 	MinVoters int // zero: the default
@@ -44,24 +45,24 @@ func (c *ByCount) Bound() int {
 // population is the part of the world for meshes that are born by count.
 type population struct{ w *World }
 
-// alive returns how many processes run.
+// alive returns how many processes run, NonVoting ones and strangers not counted.
 func (po *population) alive() (n int) {
 	for _, h := range po.w.hosts {
-		n += bit(h.p != nil)
+		n += bit(h.voter && h.p != nil)
 	}
 	return n
 }
 
-// isFull reports whether no other process may be started.
-func (po *population) isFull() bool {
+// hasRoom reports whether a process may be started on a host.
+func (po *population) hasRoom(h *host) bool {
 	c := po.w.opt.ByCount
-	return c != nil && po.alive() >= c.Most
+	return c == nil || !h.voter || po.alive() < c.Most
 }
 
 // waitsFirst reports whether a host isn't among the first to be started.
 func (po *population) waitsFirst(h *host) bool {
 	c := po.w.opt.ByCount
-	if c == nil {
+	if c == nil || !h.voter {
 		return false
 	}
 	first := c.First
@@ -74,7 +75,7 @@ func (po *population) waitsFirst(h *host) bool {
 // renews notes that a process has given up its identity, and with it all that its voter promised.
 func (po *population) renews(p *process) {
 	v := p.m.Voter()
-	if po.w.opt.ByCount == nil || v == p.voter {
+	if p.birth.Expect == 0 || v == p.voter {
 		return
 	}
 	if p.voter != nil {
@@ -142,7 +143,7 @@ func (po *population) injectInPopulation(h *host, a *Act, r *rand.Rand, did func
 					return
 				}
 				// With room for one more, the next process is started before the old one ends.
-				if next := po.idle(r); next != nil && !po.isFull() {
+				if next := po.idle(r); next != nil && old.voter && po.hasRoom(next) {
 					w.start(next)
 					w.At(fault.Within(r, 2*a.By), func() { po.replaced(old, r) })
 				} else {
@@ -202,7 +203,7 @@ func (po *population) loseZone(zone []*host, a *Act, r *rand.Rand, did func(bool
 	}
 	for _, h := range rest {
 		w.At(fault.Within(r, a.For), func() {
-			if !w.faults.healed && h.p == nil && !po.isFull() {
+			if !w.faults.healed && h.p == nil && po.hasRoom(h) {
 				w.start(h)
 			}
 		})
@@ -212,7 +213,7 @@ func (po *population) loseZone(zone []*host, a *Act, r *rand.Rand, did func(bool
 // begins starts a process on a host, if the limit allows for it.
 func (po *population) begins(h *host, a *Act, r *rand.Rand, did func(bool)) {
 	w := po.w
-	if h.p != nil || po.isFull() {
+	if h.p != nil || !po.hasRoom(h) {
 		return
 	}
 	if r.IntN(3) == 0 {
@@ -235,16 +236,20 @@ func (po *population) replaced(old *host, r *rand.Rand) {
 	if w.faults.healed || !w.crash(old, endingMixed, r) {
 		return
 	}
-	if next := po.idle(r); next != nil {
+	next := old
+	if old.voter {
+		next = po.idle(r)
+	}
+	if next != nil {
 		w.faults.bringBack(next, fault.Within(r, w.opt.MaxTTL))
 	}
 }
 
-// idle returns a host without a process; nil if there is none.
+// idle returns a host of voters without a process; nil if there is none.
 func (po *population) idle(r *rand.Rand) *host {
 	var idle []*host
 	for _, h := range po.w.hosts {
-		if h.p == nil {
+		if h.voter && h.p == nil {
 			idle = append(idle, h)
 		}
 	}
@@ -255,7 +260,7 @@ func (po *population) idle(r *rand.Rand) *host {
 }
 
 // knows reports whether a host's process knows an electorate.
-func (po *population) knows(h *host) bool { return h.p != nil && h.p.m.Known().Version != 0 }
+func (po *population) knows(h *host) bool { return h.p != nil && h.p.knew != 0 }
 
 // DrawByCount draws a world of processes without disks and with names that mean nothing, under a
 // population that keeps to the bound of the claim: rollouts, losses of zones, scaling to nothing

@@ -82,6 +82,7 @@ type Figures struct {
 	// Behind are the loads that the register answered with an earlier record.
 	Behind      uint64
 	Rebirths    uint64 // identities that processes have given up
+	GaveWay     uint64 // misconfigured processes whose votes counted, and that met the mesh
 	Electorates uint64 // versions that were decided
 	Changes     uint64 // of these, joint ones: each begins a change
 	Alarms      uint64

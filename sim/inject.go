@@ -161,6 +161,10 @@ func (ft *faults) Do(a Act) {
 		if h != nil && ft.w.opt.ByCount != nil {
 			ft.w.population.injectInPopulation(h, &a, r, did)
 		}
+	case fault.Misconfigure:
+		if h != nil && ft.w.opt.ByCount != nil {
+			did(ft.w.strangers.misconfigure(h, a.For, r))
+		}
 	case fault.Register:
 		if h != nil && ft.w.opt.ByCount != nil {
 			ft.w.registry.inject(h, &a, r, did)

@@ -100,7 +100,7 @@ func (w *World) relistAll() {
 
 // terms returns the configuration of a process. A converting process counts as fixed.
 func (p *process) terms() vote.Terms {
-	return vote.Terms{Voters: p.voters, MaxTTL: p.maxTTL, Dynamic: p.stage == StageDynamic}
+	return vote.Terms{Voters: p.voters, MaxTTL: p.maxTTL, Dynamic: p.stage == StageDynamic, Birth: p.birth}
 }
 
 // meet tells each of two processes the configuration and state of the other, as every handshake
@@ -114,10 +114,11 @@ func (w *World) meet(p, q *process) bool {
 			s.Terms.Dynamic = of.kind() == StageDynamic
 		}
 		s.Addr = of.host.alias
+		w.strangers.meets(to, of, s.Standing)
 		to.m.Met(to.read(w.now), &s)
 		w.settle(to)
 	}
-	w.conversion.clashed = w.conversion.clashed || !agreeOnKinds(p, q)
+	w.conversion.clashed = w.conversion.clashed || w.conversion.converts() && !agreeOnKinds(p, q)
 	tell(p, q)
 	tell(q, p)
 	return p.agrees(q)
@@ -136,7 +137,7 @@ func (w *World) meetsAll(p *process) {
 			w.meet(p, o.p)
 		}
 	}
-	if w.lists == nil && w.opt.Convert == nil {
+	if w.lists == nil && w.opt.Convert == nil && !w.strangers.mayExist() {
 		return
 	}
 	w.push(event{at: w.now.Add(meetEvery/2 + fault.Within(p.host.rng, meetEvery/2)), kind: eventRun, p: p, f: func() { w.meetsAll(p) }})

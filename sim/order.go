@@ -47,7 +47,7 @@ func (so *serviceOrder) faultFreeSince() Moment {
 		return never
 	}
 	for i, h := range so.w.hosts {
-		if so.w.opt.ByCount != nil && h.p != nil && !so.w.population.settledIn(h.p) {
+		if so.w.opt.ByCount != nil && h.p != nil && h.p.met == nil && !so.w.population.settledIn(h.p) {
 			return never
 		}
 		if h.p == nil && !h.retired && so.w.opt.ByCount == nil || h.hung != pauseNone || h.disk.broken || so.w.dynamic.reportFailed[h] > 0 {

@@ -120,6 +120,7 @@ type World struct {
 	faults     faults
 	dynamic    dynamicWorld
 	population population
+	strangers  strangers
 	registry   registry
 	nemesis    nemesis
 	// Script is the hand of a scenario's author.
@@ -195,6 +196,8 @@ type process struct {
 	fresh   bool          // its directory was made for this process
 	quiet   time.Duration // how long its voter is quiet after the start, unless fresh
 	knew    uint64
+	birth   vote.Birth
+	met     map[vote.NodeID]vote.Standing // of a stranger: the processes of the mesh that it has met
 	gossip  []gossipView
 
 	savingSince Moment  // start of the save under way plus 1 ns; zero: no save
@@ -268,6 +271,7 @@ func New(opt Options) *World {
 	w.exclusion.w, w.tokens.w, w.validity.w, w.promises.w = w, w, w, w
 	w.digests.w, w.refusals.w, w.idle.w = w, w, w
 	w.inspectors.w, w.watchers.w, w.marks.w, w.population.w = w, w, w, w
+	w.strangers.w = w
 	w.registry.w, w.maxTTLs.w, w.conversion.w = w, w, w
 	if opt.Trace != nil {
 		w.trace = &tracer{w: opt.Trace}
@@ -342,7 +346,7 @@ func (c *Clocks) draw(r *rand.Rand, i int) clock {
 
 // start begins a new incarnation on a host.
 func (w *World) start(h *host) {
-	if h.p != nil || w.population.isFull() {
+	if h.p != nil || !w.population.hasRoom(h) {
 		return
 	}
 	h.clock.rebase(w.now)
@@ -380,15 +384,18 @@ func (w *World) start(h *host) {
 		p.quiet = f.State.Electorate.QuietTime(cfg.MaxTTL)
 		p.dir, p.fresh = f.State.Dir, f.Fresh
 	}
-	if c := w.opt.ByCount; c != nil {
+	switch c := w.opt.ByCount; {
+	case w.strangers.is(h):
+		cfg.Voters, cfg.Dynamic, p.met = []vote.NodeID{h.name}, nil, make(map[vote.NodeID]vote.Standing)
+	case c != nil:
 		cfg.Voters, cfg.Birth = nil, vote.Birth{Expect: c.Expect, MinVoters: c.leastVoters()}
-		cfg.Dynamic.RegisterTerm = c.Register
+		cfg.Dynamic.RegisterTerm, cfg.Dynamic.Found = c.Register, h.voter
 	}
 	if w.lists != nil {
 		h.ttl = w.lists.most[h] // sessions last as long as this process allows
 		cfg.Voters, cfg.MaxTTL, cfg.TTL = w.lists.of[h], w.lists.most[h], h.ttl
 	}
-	p.voters, p.maxTTL, p.ttl = cfg.Voters, cfg.MaxTTL, cfg.TTL
+	p.voters, p.maxTTL, p.ttl, p.birth = cfg.Voters, cfg.MaxTTL, cfg.TTL, cfg.Birth
 	m, err := w.opt.Build(w, cfg, p.read(w.now))
 	if err != nil {
 		panic(fmt.Sprintf("sim: a node can't be built: %v", err))
@@ -407,7 +414,7 @@ func (w *World) start(h *host) {
 	if w.opt.Dynamic != nil {
 		w.dynamic.gossips(p)
 	}
-	if w.lists != nil {
+	if w.lists != nil || w.strangers.mayExist() {
 		w.meetsAll(p)
 	} else {
 		w.conversion.started(p)
@@ -416,6 +423,9 @@ func (w *World) start(h *host) {
 		if name != h.name && w.opt.Dynamic == nil && w.listed(p, v) {
 			w.push(event{at: w.now.Add(fault.Within(h.rng, 20*time.Millisecond)), kind: eventDial, p: p, n: uint64(v)})
 		}
+	}
+	if w.strangers.is(h) {
+		return
 	}
 	w.load.startClients(p)
 	w.inspectors.startInspecting(p)
@@ -577,6 +587,7 @@ func (w *World) tick(e event) {
 // comes in by the mailbox, and the reaction is handed out at once.
 func (w *World) settle(p *process) {
 	w.population.renews(p)
+	w.strangers.checkStranger(p)
 	w.tokens.resorted(p)
 	for more := true; more; {
 		for w.drain(p) {

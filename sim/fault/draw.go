@@ -151,6 +151,8 @@ func (g *actGenerator) draw(a *Act, of *Mix) {
 		a.For, a.Back = 2*g.ttl+Within(g.Rand, 20*g.ttl), g.IntN(2) == 0
 	case Apart, Register:
 		a.Hosts, a.For = g.one(g.names), 2*g.ttl+Within(g.Rand, 30*g.ttl)
+	case Misconfigure:
+		a.Hosts, a.For = g.one(g.locks), 2*g.ttl+Within(g.Rand, 8*g.ttl)
 	case Wipe, Gone, Leave, Disk, Accuse, Targeted:
 		a.Hosts, a.For = g.one(g.names), g.span()
 	case Gray:

@@ -100,6 +100,9 @@ const (
 	Zone
 	// Register keeps the calls of some hosts, or of all, from the register for a while.
 	Register
+	// Misconfigure restarts a NonVoting process with a fixed list of voters of its own for a while.
+	// At first the process reaches no other, and then one after the other.
+	Misconfigure
 
 	// Kinds is how many kinds there are. Counted is the first kind for meshes that are born by
 	// count only, and Dynamic the first for dynamic membership only.
@@ -148,6 +151,7 @@ var names = [Kinds]struct{ words, ident string }{
 	{"newcomers apart", "Apart"},
 	{"loss of a zone", "Zone"},
 	{"register away", "Register"},
+	{"misconfigured process", "Misconfigure"},
 }
 
 func (f Kind) String() string { return names[f].words }

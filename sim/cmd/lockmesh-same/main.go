@@ -59,6 +59,7 @@ var swarms = []struct {
 	{"counted", sim.DrawByCount},
 	{"registered", sim.DrawWithRegister},
 	{"converting", sim.DrawFromFixed},
+	{"strangers", sim.DrawStrangers},
 }
 
 func main() {
