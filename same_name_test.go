@@ -69,6 +69,12 @@ func TestAProcessThatWasCutOffIsRefusedUnderItsName(t *testing.T) {
 				t.Fatal("both processes of the name lock")
 			}
 		}
+		const most = 60 // a few for each identity, of which the process has one a minute
+		for _, level := range []string{"level=ERROR", "level=WARN"} {
+			if lines := w.logs.all(level); len(lines) > most {
+				t.Errorf("%d lines in ten minutes, such as %s", len(lines), lines[len(lines)-1])
+			}
+		}
 		if s := w.nodes["b"].Status().Electorate; s.Version != was || held.Err() != nil {
 			t.Errorf("the electorate was %d and is %d; the new process's lease: %v", was, s.Version, held.Err())
 		}

@@ -60,8 +60,11 @@ func Parse(text string, token func() (string, error)) (register.Register, error)
 		server := url.URL{Scheme: u.Scheme, Host: u.Host, Path: m[1]}
 		return &kuberegister.ConfigMap{Server: &server, Namespace: m[2], Name: m[3], Client: client}, nil
 	}
+	if u.RawQuery != "" && isOfAPIServer.MatchString(u.Path) {
+		return nil, fmt.Errorf("%s has a query: name the ConfigMap by https://SERVER/api/v1/namespaces/NAMESPACE/configmaps/NAME alone", shown(text))
+	}
 	if isOfAPIServer.MatchString(u.Path) {
-		return nil, fmt.Errorf("%s is the URL of an API server but of no ConfigMap: name it by https://SERVER/api/v1/namespaces/NAMESPACE/configmaps/NAME, without a query", shown(text))
+		return nil, fmt.Errorf("%s is the URL of an API server but of no ConfigMap: name it by https://SERVER/api/v1/namespaces/NAMESPACE/configmaps/NAME", shown(text))
 	}
 	at, err := objectregister.AtURL(text, client)
 	if err != nil {

@@ -108,6 +108,7 @@ func TestErrorsSayWhatATextMayBe(t *testing.T) {
 		"http://host/a%2Fb.json": "has an escaped slash",
 		"https://host/api/v1/namespaces/ns/configmaps":      "but of no ConfigMap",
 		"https://host/api/v1/namespaces/ns/configmaps/":     "but of no ConfigMap",
+		"https://host/api/v1/namespaces/ns/configmaps/x?y":  "has a query",
 		"https://host/x/api/v1/namespaces/ns/secrets/locks": "but of no ConfigMap",
 	} {
 		_, err := Parse(text, nil)
