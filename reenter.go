@@ -297,8 +297,9 @@ func (r *reentries) shareAgain(outermost *Lease) bool {
 }
 
 // leaveToReaders ends the outermost lease without releasing the key if open readers keep the key,
-// as a shared key; wait is that of [engine.Lease.Share] then, and otherwise nil. Without readers,
-// no lease re-enters the outermost lease from now on, since its key is about to be released.
+// as a shared key; wait is that of [engine.Lease.ShareEnded] then, and otherwise nil. Without
+// readers, no lease re-enters the outermost lease from now on, since its key is about to be
+// released.
 func (r *reentries) leaveToReaders(outermost *Lease) (wait func() error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -315,7 +316,7 @@ func (r *reentries) leaveToReaders(outermost *Lease) (wait func() error) {
 			r.remove(l)
 		}
 	}
-	return outermost.own.Share() // under the lock: an upgrade of a reader comes later
+	return outermost.own.ShareEnded() // under the lock: an upgrade of a reader comes later
 }
 
 // EndAll ends all open leases, since the key is lost or released. It reports whether readers still

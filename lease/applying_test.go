@@ -141,7 +141,7 @@ func (s *stater) agrees(processed uint64) {
 // A sync of many requests is applied in steps within the budget, and the voter serves other
 // sessions between the steps. Events on the keys of the sync, and messages of the session, are
 // neither lost nor reported twice meanwhile.
-func TestALongStatementGivesWay(t *testing.T) {
+func TestALongSyncYields(t *testing.T) {
 	const n = 20_000
 	s := newStater(t, 3)
 	holder, other := s.sessions[1], s.sessions[2]
@@ -205,7 +205,7 @@ func TestALongStatementGivesWay(t *testing.T) {
 }
 
 // The requests missing in a sync are dropped in steps, too.
-func TestALongStatementDropsTheRest(t *testing.T) {
+func TestALongSyncDropsTheRest(t *testing.T) {
 	const n = 9_000
 	s := newStater(t, 2)
 	s.opens()
@@ -231,7 +231,7 @@ func TestALongStatementDropsTheRest(t *testing.T) {
 
 // If a node goes on sending while its sync is applied, the voter closes the connection before the
 // messages fill the memory.
-func TestAFloodBehindALongStatementIsHungUpOn(t *testing.T) {
+func TestAFloodBehindALongSyncIsHungUpOn(t *testing.T) {
 	s := newStater(t, 2)
 	s.opens()
 	s.syncs(1, 20_000)
@@ -317,7 +317,7 @@ func TestATryLockHearsOfALeaseThatIsWonDuringItsAnswer(t *testing.T) {
 
 // A session that ends, opens another stream, or loses its connection while its sync is applied
 // leaves no part of the task behind.
-func TestALongStatementIsBrokenOff(t *testing.T) {
+func TestALongSyncIsAborted(t *testing.T) {
 	for _, c := range []struct {
 		name string
 		end  func(s *stater)
@@ -372,7 +372,7 @@ func TestALongStatementIsBrokenOff(t *testing.T) {
 
 // When an incarnation is superseded while its sync is applied, its waiting requests are dropped;
 // its votes stand until their deadline.
-func TestALongStatementOfALifeThatIsSuperseded(t *testing.T) {
+func TestALongSyncOfASupersededIncarnation(t *testing.T) {
 	for ticks := range 24 {
 		s := newStater(t, 3)
 		holder, heir := s.sessions[1], s.sessions[2]
@@ -431,9 +431,9 @@ func TestTheEndOfTheQuietTimeGivesWay(t *testing.T) {
 	s.agrees(0)
 }
 
-// BenchmarkStatement measures a voter that applies a sync of many requests: the cost of each
+// BenchmarkSync measures a voter that applies a sync of many requests: the cost of each
 // request, and the costliest step in units of the budget.
-func BenchmarkStatement(b *testing.B) {
+func BenchmarkSync(b *testing.B) {
 	for _, n := range []int{10_000, 100_000} {
 		b.Run(fmt.Sprint(n), func(b *testing.B) {
 			s := newStater(b, 2)

@@ -262,7 +262,7 @@ func TestAnswersCountUnderTheElectorateThatIs(t *testing.T) {
 	f.counts(true) // of two voters a single answer is enough
 }
 
-func TestWhatIsSaidTellsTheVersion(t *testing.T) {
+func TestMessagesNameTheVersion(t *testing.T) {
 	f := follow(t, "0:", true)
 	f.v.Reconfigure(f.now, electorate("7: v0 v1 v2"), true, nil)
 	from := vote.SessionID{Node: "a", Incarnation: 1}

@@ -10,7 +10,7 @@ import (
 // A vote that outlived its session for its delay only, and is then reclaimed by its owner, lives by
 // the new session: the vote was never extended, so the vote has no end of its own. (Found by a
 // simulated world.)
-func TestAVoteThatIsTakenUpAgainHasNoEndBeforeItIsExtended(t *testing.T) {
+func TestAReclaimedVoteHasNoEndBeforeItIsExtended(t *testing.T) {
 	c := newTalk()
 	c.all(t, "awake 3", "a opens ttl=400ms", "a asks 1:k at=10 length=900ms delay=100ms")
 	// the session ends in between
@@ -29,7 +29,7 @@ func TestAVoteThatIsTakenUpAgainHasNoEndBeforeItIsExtended(t *testing.T) {
 // A tentative vote outlives its session, and another electorate brings a minimum token meanwhile.
 // When the vote is reclaimed, its token is compared with the minimum token, as the tokens of all
 // other votes were.
-func TestAVoteThatIsTakenUpAgainIsHeldAgainstTheFloor(t *testing.T) {
+func TestAReclaimedVoteIsHeldAgainstTheMinimumToken(t *testing.T) {
 	const least = 5000
 	for _, row := range []struct {
 		name  string

@@ -7,7 +7,7 @@ import (
 
 // A request for a certain slot gets another slot as soon as the voter knows that a lease has the
 // wanted slot.
-func TestOneThatWantsASlotHearsThatALeaseHasIt(t *testing.T) {
+func TestARequestForASlotLearnsThatALeaseHasIt(t *testing.T) {
 	c := newTalk()
 	c.all(t, "awake 3", "a opens", "b opens", "a asks 1:k permits=2 at=10", "b asks 1:k permits=2 at=5")
 	// slot 1 is the slot of a, a younger request, so the voter asks a

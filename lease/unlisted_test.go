@@ -4,7 +4,7 @@ import "testing"
 
 // A lease missing in its node's sync wasn't released as far as the voter knows: the release is
 // lost, or the node has forgotten the lease. So the lock-delay follows.
-func TestALeaseThatAStatementDoesNotListIsDelayed(t *testing.T) {
+func TestALeaseThatASyncDoesNotListIsDelayed(t *testing.T) {
 	c := newTalk()
 	c.all(t, "awake 3", "a opens", "b opens", "a asks 1:k at=10 delay=800ms", "a confirms 1 serial=1 token=32 won", "b asks 1:k at=20")
 	c.buf.Reset()

@@ -247,7 +247,7 @@ func TestTheEndOfASessionOfManyKeysGivesWay(t *testing.T) {
 
 // An incarnation with an ended session sends a sync before the voter has freed the keys of the
 // session: the sync finds the votes that outlast the session, and no others.
-func TestAStatementWaitsForTheEndOfTheSessionBefore(t *testing.T) {
+func TestASyncWaitsForTheEndOfTheSessionBefore(t *testing.T) {
 	const keys = 3 * Budget
 	b := newBooth(t, 2)
 	c := b.sessions[0]

@@ -176,7 +176,7 @@ func TestThreeNodesSeeEachOther(t *testing.T) {
 	})
 }
 
-func TestTheStateDirectoryIsToldWithEachLife(t *testing.T) {
+func TestTheStateDirectoryIsGossipedByEachIncarnation(t *testing.T) {
 	inLab(t, func(l *lab) {
 		of := func(dir vote.Dir) func(*Config) {
 			return func(c *Config) { c.Dir, c.Terms.Dynamic = dir, true }
@@ -245,7 +245,7 @@ func TestANodeThatLeftMayComeBack(t *testing.T) {
 	})
 }
 
-func TestARestartedNodeIsSeenWithItsNewLife(t *testing.T) {
+func TestARestartedNodeIsSeenWithItsNewIncarnation(t *testing.T) {
 	for _, test := range []struct {
 		name  string
 		at    string

@@ -3,9 +3,9 @@ package quorum
 import "fmt"
 
 // Audit checks two rules. Only leases are in a lease group. And a request that has been sent to a
-// voter, and isn't deferred, has been sent to each voter of its key's committee that answers this
-// node, or is on its way to this voter in a sync: sendDeferred relies on this rule. Audit reads
-// every request; only tests call Audit, after each step.
+// voter, and isn't deferred, has been sent to each voter that answers this node, or is on its way
+// to this voter in a sync: sendDeferred relies on this rule. Audit reads every request; only tests
+// call Audit, after each step.
 func (q *Requester) Audit() error {
 	for r := q.ordered.first; r != nil; r = r.next {
 		if r.group != nil && r.state != stateWon {
@@ -20,7 +20,7 @@ func (q *Requester) Audit() error {
 			}
 			v := &r.votes[p.place]
 			asked := v.sent || v.busy || v.unfit != 0
-			if p.reachable() && q.newest.Committee(r.key).Has(p.place) && !asked {
+			if p.reachable() && q.newest.all.Has(p.place) && !asked {
 				return fmt.Errorf("request %d isn't deferred, and %s was never asked for key %q",
 					r.number, p.name, r.key)
 			}

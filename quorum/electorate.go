@@ -39,7 +39,7 @@ func (s Set) Moved(to []int) (moved Set) {
 // Electorate is the set of voters of which a majority decides. An electorate is fixed, or one
 // version of a dynamic membership. While the membership changes the electorate is joint: a majority
 // of the old voters must agree with a majority of the new voters. Callers go through methods such
-// as Decides, Until and Committee.
+// as Decides, Until and All.
 type Electorate struct {
 	version uint64
 	halves  []half // one; two while the electorate is joint; none while it is unknown
@@ -111,10 +111,6 @@ func (e Electorate) Known() bool { return len(e.halves) > 0 }
 // All returns the set of all voters.
 func (e Electorate) All() Set { return e.all }
 
-// Committee returns the voters that decide about a key. Here all voters do; large meshes may give
-// slots of keys committees of their own.
-func (e Electorate) Committee(vote.Key) Set { return e.all }
-
 // Decides reports whether the voters of s are a majority; in a joint electorate, of the old voters
 // and of the new voters.
 func (e Electorate) Decides(s Set) bool {
@@ -138,10 +134,10 @@ func (e Electorate) spare(s Set) int {
 	return max(least, 0)
 }
 
-// MayHold reports whether the votes of s may belong to a lease: s has a majority of the voters, or
+// mayHold reports whether the votes of s may belong to a lease: s has a majority of the voters, or
 // of the old voters in a joint electorate. A lease granted before the electorate was joint needs no
 // more votes, and every other lease has these votes as well.
-func (e Electorate) MayHold(s Set) bool {
+func (e Electorate) mayHold(s Set) bool {
 	return len(e.halves) > 0 && (s&e.halves[0].voters).Len() >= e.halves[0].majority
 }
 
@@ -152,11 +148,11 @@ func (e Electorate) MayGoOn(s Set) bool {
 	return slices.ContainsFunc(e.halves, func(h half) bool { return (s & h.voters).Len() >= h.majority })
 }
 
-// Witness reports whether s has a voter of each majority that may have confirmed the end of a
-// lease. So if all voters of s report the lease, one of them knows that the lease is held. In a
-// joint electorate s needs old voters: a lease may have been released before the electorate was
+// meetsEveryMajority reports whether s has a voter of each majority that may have confirmed the end
+// of a lease. So if all voters of s report the lease, one of them knows that the lease is held. In
+// a joint electorate s needs old voters: a lease may have been released before the electorate was
 // joint, and new voters may not have heard of the release yet.
-func (e Electorate) Witness(s Set) bool {
+func (e Electorate) meetsEveryMajority(s Set) bool {
 	return len(e.halves) > 0 && (e.halves[0].voters&^s).Len() < e.halves[0].majority
 }
 

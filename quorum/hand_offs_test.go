@@ -36,21 +36,21 @@ func TestAHolderSaysHowOftenItsLeaseWasHandedOff(t *testing.T) {
 			asked(b, holder)
 			asked(b, holder)
 		}, []uint64{vote.CountHandOffs(0, 2)}},
-		{"shared", func(b *bench, holder vote.Number) { b.q.Share(b.now, holder) }, []uint64{vote.CountHandOffs(0, 2)}},
+		{"shared", func(b *bench, holder vote.Number) { b.q.Downgrade(b.now, holder) }, []uint64{vote.CountHandOffs(0, 2)}},
 		{"shared and asked", func(b *bench, holder vote.Number) {
-			b.q.Share(b.now, holder)
+			b.q.Downgrade(b.now, holder)
 			asked(b, holder)
 		}, []uint64{vote.CountHandOffs(0, 2)}},
 		{"with a value", func(b *bench, holder vote.Number) {
-			if v := b.q.Set(b.now, holder, []byte("v")); v != 1 {
+			if v := b.q.SetValue(b.now, holder, []byte("v")); v != 1 {
 				b.t.Errorf("the first value has version %d", v)
 			}
 			asked(b, holder)
 		}, []uint64{vote.CountHandOffs(1, 2)}},
 		{"asked and then with values", func(b *bench, holder vote.Number) {
 			asked(b, holder)
-			b.q.Set(b.now, holder, []byte("u"))
-			if v := b.q.Set(b.now, holder, []byte("v")); v != 2 {
+			b.q.SetValue(b.now, holder, []byte("u"))
+			if v := b.q.SetValue(b.now, holder, []byte("v")); v != 2 {
 				b.t.Errorf("the second value has version %d", v)
 			}
 		}, []uint64{vote.CountHandOffs(0, 2), vote.CountHandOffs(1, 2), vote.CountHandOffs(2, 2)}},
@@ -78,7 +78,7 @@ func TestAHolderSaysHowOftenItsLeaseWasHandedOff(t *testing.T) {
 		if got := b.values("v0"); !slices.Equal(got, []uint64{vote.CountHandOffs(0, 0)}) {
 			t.Errorf("v0 hears of the versions %d", got)
 		}
-		b.q.Set(b.now, first, []byte("v"))
+		b.q.SetValue(b.now, first, []byte("v"))
 		if got := b.values("v0"); !slices.Equal(got, []uint64{vote.CountHandOffs(1, 0)}) {
 			t.Errorf("v0 hears of the versions %d after a value", got)
 		}

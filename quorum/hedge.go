@@ -151,7 +151,7 @@ func (q *Requester) sendDeferred(r *request) {
 	r.hedging = false
 	for _, p := range q.peers {
 		v := &r.votes[p.place]
-		if v.sent || v.busy || v.unfit != 0 || !p.up() || !q.newest.Committee(r.key).Has(p.place) {
+		if v.sent || v.busy || v.unfit != 0 || !p.up() || !q.newest.all.Has(p.place) {
 			continue
 		}
 		switch r.state {

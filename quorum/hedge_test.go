@@ -103,7 +103,7 @@ func TestAReleaseIsConfirmedByOneThatWasSpared(t *testing.T) {
 
 // After such a release the expected digest of each voter is empty: v2 never received the request,
 // and v1 has dropped the request. With a wrong digest nothing would be extended any more.
-func TestTheBooksAgreeAfterAReleaseThatASparedVoterConfirmed(t *testing.T) {
+func TestTheDigestsAgreeAfterAReleaseThatASparedVoterConfirmed(t *testing.T) {
 	b := as(t, "v0", 3)
 	n := b.put("k")
 	b.q.Release(b.now, n)

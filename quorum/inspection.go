@@ -138,15 +138,15 @@ func (v *evidence) possible() Set {
 }
 
 // simultaneous returns the voters with answers for the same moment: when the first voter was asked.
-func (l *query) simultaneous() (s Set) {
+func (qu *query) simultaneous() (s Set) {
 	first := vote.Never
-	for i, at := range l.spans {
-		if l.complete.Has(i) {
+	for i, at := range qu.spans {
+		if qu.complete.Has(i) {
 			first = min(first, at.to)
 		}
 	}
-	for i, at := range l.spans {
-		if l.complete.Has(i) && at.from <= first {
+	for i, at := range qu.spans {
+		if qu.complete.Has(i) && at.from <= first {
 			s = s.With(i)
 		}
 	}
@@ -161,14 +161,14 @@ func (l *query) simultaneous() (s Set) {
 // votes of a majority, and then a watch would tell of a lease that was never granted. (Found by
 // seed 2 of watches of a busy mesh.)
 func (q *Requester) judge(in *inspection, simultaneous Set, v *evidence) settled {
-	if !q.newest.MayHold(v.possible() | ^simultaneous) {
+	if !q.newest.mayHold(v.possible() | ^simultaneous) {
 		return settled{verdict: verdictOver}
 	}
 	if v == nil {
 		return settled{verdict: verdictOpen}
 	}
 	if v.held != nil {
-		if q.newest.MayHold(v.voted) {
+		if q.newest.mayHold(v.voted) {
 			return settled{verdict: verdictHeld, slot: v.held.Slot, token: v.held.Token}
 		}
 		return settled{verdict: verdictOpen}
@@ -184,9 +184,9 @@ func (q *Requester) judge(in *inspection, simultaneous Set, v *evidence) settled
 // mayBeOver reports whether a voter about to answer may say that a waiting request is over: a
 // majority may have confirmed its end. The inspection doesn't wait for silent voters, since a
 // finished request shown as waiting does little harm.
-func (q *Requester) mayBeOver(l *query, v *evidence) bool {
-	return v != nil && v.known != 0 && !q.newest.MayHold(v.known) && q.newest.MayHold(v.known|^l.complete) && slices.ContainsFunc(q.voters(), func(p *peer) bool {
-		return !l.complete.Has(p.place) && q.answers(p)
+func (q *Requester) mayBeOver(qu *query, v *evidence) bool {
+	return v != nil && v.known != 0 && !q.newest.mayHold(v.known) && q.newest.mayHold(v.known|^qu.complete) && slices.ContainsFunc(q.voters(), func(p *peer) bool {
+		return !qu.complete.Has(p.place) && q.answers(p)
 	})
 }
 
@@ -200,15 +200,15 @@ func (q *Requester) beginPass(in *inspection, simultaneous Set, most int) {
 	in.pass++
 	in.seeing = !in.began
 	// Before that a lease may be missing from all answers.
-	in.began = in.began || !q.newest.MayHold(^simultaneous)
+	in.began = in.began || !q.newest.mayHold(^simultaneous)
 }
 
 // examine returns the verdict on a request in a pass, the last settled verdict on a request seen
 // at first, and whether this request leaves open who holds the key.
 func (q *Requester) examine(
-	l *query, simultaneous Set, id requestID, v *evidence,
+	qu *query, simultaneous Set, id requestID, v *evidence,
 ) (is, last settled, seen, open bool) {
-	in := l.inspection
+	in := qu.inspection
 	is = q.judge(in, simultaneous, v)
 	was, seen := in.first[id]
 	if !seen && !in.seeing {
@@ -220,7 +220,7 @@ func (q *Requester) examine(
 	}
 	last.pass = in.pass
 	in.first[id] = last
-	open = last.verdict == verdictOpen || is.verdict == verdictOver && q.mayBeOver(l, v)
+	open = last.verdict == verdictOpen || is.verdict == verdictOver && q.mayBeOver(qu, v)
 	return is, last, true, open
 }
 
@@ -241,24 +241,24 @@ func (q *Requester) retryInspection(in *inspection, requests int) bool {
 // retryInspections repeats the query of each inspection that is due, at all voters.
 func (q *Requester) retryInspections() {
 	var over []*query
-	for _, l := range q.queries {
-		in := l.inspection
+	for _, qu := range q.queries {
+		in := qu.inspection
 		switch {
 		case in == nil || in.retryAt == 0:
 		case in.retryAt > q.now.Fast:
 			q.queriesDue = min(q.queriesDue, in.retryAt)
 		case q.now.Fast >= in.until:
-			over = append(over, l)
+			over = append(over, qu)
 		default:
-			in.retryAt, l.complete = 0, 0
+			in.retryAt, qu.complete = 0, 0
 			for _, p := range q.peers {
-				if q.newest.Committee(l.question.Key).Has(p.place) && p.reachable() {
-					q.sendQuery(l, p)
+				if q.newest.all.Has(p.place) && p.reachable() {
+					q.sendQuery(qu, p)
 				}
 			}
 		}
 	}
-	for _, l := range over {
-		q.settleQuery(l)
+	for _, qu := range over {
+		q.settleQuery(qu)
 	}
 }

@@ -155,7 +155,7 @@ func TestALeaseThatWasPassedOnIsItsNewHoldersInEveryWord(t *testing.T) {
 	if e := b.last(EventContended); e.Number != second {
 		t.Fatalf("%+v", e)
 	}
-	if b.q.Set(b.now, second, []byte("v")) == 0 || b.q.Set(b.now, first, []byte("v")) != 0 {
+	if b.q.SetValue(b.now, second, []byte("v")) == 0 || b.q.SetValue(b.now, first, []byte("v")) != 0 {
 		t.Fatal("the value goes to whoever had it before")
 	}
 	b.pass(2 * ttl)
@@ -212,9 +212,9 @@ func TestATryLockIsTakenAtOnceByAnotherCallerOfItsNode(t *testing.T) {
 	c.only("v0", "request")
 }
 
-func TestADowngradeLetsTheNextInLineSpeak(t *testing.T) {
+func TestADowngradeLetsTheNextOfTheQueueAsk(t *testing.T) {
 	b, holder, waits := wonAtOnce(t, 1)
-	b.q.Share(b.now, holder)
+	b.q.Downgrade(b.now, holder)
 	b.only("v0", "request share")
 	b.q.Release(b.now, holder)
 	b.granted(waits[0], false)

@@ -16,7 +16,7 @@ import (
 // lease.
 type merging struct {
 	q            *Requester
-	l            *query
+	qu           *query
 	result       *QueryResult
 	simultaneous Set
 	// An inspection's answers leave open who holds the key.
@@ -29,33 +29,33 @@ type merging struct {
 // merge combines the answers to a query. open says that the query is an inspection, and that the
 // answers leave open who holds the key. For a single key, all of this node's own callers are shown,
 // but only the front of another node's local queue: voters know of no other request in the queue.
-func (q *Requester) merge(l *query) (result *QueryResult, open bool) {
+func (q *Requester) merge(qu *query) (result *QueryResult, open bool) {
 	m := &merging{
-		q: q, l: l, result: &QueryResult{}, simultaneous: l.simultaneous(), byID: make(map[requestID]int),
+		q: q, qu: qu, result: &QueryResult{}, simultaneous: qu.simultaneous(), byID: make(map[requestID]int),
 	}
-	m.result.Truncated, m.result.Last = l.truncated()
+	m.result.Truncated, m.result.Last = qu.truncated()
 	most := 0
-	for i := range l.answers {
-		if l.complete.Has(i) {
-			m.result.Permits = max(m.result.Permits, l.answers[i].Permits)
-			most = max(most, len(l.answers[i].Views))
-			q.spend(costMerged * len(l.answers[i].Views))
+	for i := range qu.answers {
+		if qu.complete.Has(i) {
+			m.result.Permits = max(m.result.Permits, qu.answers[i].Permits)
+			most = max(most, len(qu.answers[i].Views))
+			q.spend(costMerged * len(qu.answers[i].Views))
 		}
 	}
 	m.result.Views = make([]vote.View, 0, most)
-	if in := l.inspection; in != nil {
+	if in := qu.inspection; in != nil {
 		q.beginPass(in, m.simultaneous, most)
 		m.result.Certain, m.open = in.began, !in.began
 	}
-	if l.question.Prefix {
-		l.eachKey(m.addKey)
+	if qu.question.Prefix {
+		qu.eachKey(m.addKey)
 	} else {
-		m.addKey(l.completeAnswers())
+		m.addKey(qu.completeAnswers())
 	}
-	if in := l.inspection; in != nil {
+	if in := qu.inspection; in != nil {
 		for id, was := range in.first { // in any order
 			if was.pass != in.pass { // missing from all answers
-				_, _, _, open := q.examine(l, m.simultaneous, id, nil)
+				_, _, _, open := q.examine(qu, m.simultaneous, id, nil)
 				m.open = m.open || open
 			}
 		}
@@ -65,9 +65,9 @@ func (q *Requester) merge(l *query) (result *QueryResult, open bool) {
 
 // eachKey calls f for each key of the complete answers, in order of the names, with the part of
 // each voter's answer by place. Keys beyond the end of an incomplete list are left out.
-func (l *query) eachKey(f func(answers [][]vote.View)) {
-	cut, last := l.truncated()
-	left, answers := l.completeAnswers(), make([][]vote.View, len(l.answers))
+func (qu *query) eachKey(f func(answers [][]vote.View)) {
+	cut, last := qu.truncated()
+	left, answers := qu.completeAnswers(), make([][]vote.View, len(qu.answers))
 	for {
 		var key vote.Key
 		found := false
@@ -91,11 +91,11 @@ func (l *query) eachKey(f func(answers [][]vote.View)) {
 }
 
 // completeAnswers returns the complete answers, by place.
-func (l *query) completeAnswers() [][]vote.View {
-	all := make([][]vote.View, len(l.answers))
-	for i := range l.answers {
-		if l.complete.Has(i) {
-			all[i] = l.answers[i].Views
+func (qu *query) completeAnswers() [][]vote.View {
+	all := make([][]vote.View, len(qu.answers))
+	for i := range qu.answers {
+		if qu.complete.Has(i) {
+			all[i] = qu.answers[i].Views
 		}
 	}
 	return all
@@ -103,10 +103,10 @@ func (l *query) completeAnswers() [][]vote.View {
 
 // truncated reports whether some voter has shown only a part of the keys, and the last key up to
 // which all voters have shown theirs.
-func (l *query) truncated() (cut bool, last vote.Key) {
-	for i := range l.answers {
-		if n := len(l.answers[i].Views); l.complete.Has(i) && l.answers[i].Gap && n > 0 {
-			if key := l.answers[i].Views[n-1].Key; !cut || key < last {
+func (qu *query) truncated() (cut bool, last vote.Key) {
+	for i := range qu.answers {
+		if n := len(qu.answers[i].Views); qu.complete.Has(i) && qu.answers[i].Gap && n > 0 {
+			if key := qu.answers[i].Views[n-1].Key; !cut || key < last {
 				cut, last = true, key
 			}
 		}
@@ -133,11 +133,11 @@ func (m *merging) addKey(answers [][]vote.View) {
 		}
 	}
 	var unsure map[requestID]bool
-	if m.l.inspection != nil {
+	if m.qu.inspection != nil {
 		unsure = m.conclude(from)
 	}
 	m.supersede(from)
-	if line := m.q.queues[m.l.question.Key]; line != nil && !m.l.question.Prefix {
+	if line := m.q.queues[m.qu.question.Key]; line != nil && !m.qu.question.Prefix {
 		m.addLocalQueue(line)
 	}
 	key := m.result.Views[from:]
@@ -150,7 +150,7 @@ func (m *merging) addKey(answers [][]vote.View) {
 			heldBy = m.said[at].heldBy
 		}
 		m.result.HeldBy = append(m.result.HeldBy, heldBy)
-		if m.l.inspection != nil {
+		if m.qu.inspection != nil {
 			m.result.Unsure = append(m.result.Unsure, unsure[id] && !excludes(key, m.result.Permits, &key[i]))
 		}
 	}
@@ -161,7 +161,7 @@ func (m *merging) addKey(answers [][]vote.View) {
 func (m *merging) readVersion(s *vote.View) {
 	version, handOffs := vote.ReadVersion(s.Version)
 	s.Version = version
-	if in := m.l.inspection; s.State == vote.Holding && in != nil && !in.heard {
+	if in := m.qu.inspection; s.State == vote.Holding && in != nil && !in.heard {
 		s.Token += handOffs
 	}
 }
@@ -219,11 +219,11 @@ func (m *merging) conclude(from int) (unsure map[requestID]bool) {
 		s := m.result.Views[i]
 		id := requestID{s.Owner, s.Number}
 		v := &m.said[m.byID[id]]
-		is, last, seen, open := m.q.examine(m.l, m.simultaneous, id, v)
+		is, last, seen, open := m.q.examine(m.qu, m.simultaneous, id, v)
 		m.open = m.open || open
 		v.is, v.last = is, last
 		if s.State != vote.Delayed {
-			if !m.q.newest.MayHold(v.known | v.delayed | ^m.simultaneous) {
+			if !m.q.newest.mayHold(v.known | v.delayed | ^m.simultaneous) {
 				continue // most voters know of its end, or have yet to hear of the request
 			}
 			switch {
@@ -241,7 +241,7 @@ func (m *merging) conclude(from int) (unsure map[requestID]bool) {
 				m.open = m.open || seen && m.awaitsHandOffs(&s)
 			case s.State == vote.Holding:
 				continue // over
-			case m.l.inspection.heard: // a watch tells of no waiting request that may be granted any moment
+			case m.qu.inspection.heard: // a watch tells of no waiting request that may be granted any moment
 			default: // votes without a majority
 				s.State, s.Token = vote.Waiting, 0
 			}
@@ -257,7 +257,7 @@ func (m *merging) conclude(from int) (unsure map[requestID]bool) {
 // awaitsHandOffs reports whether the inspection waits for the owner of a lease, who may have handed
 // off the lease among its callers, to say how often: see vote.VersionCounted.
 func (m *merging) awaitsHandOffs(s *vote.View) bool {
-	return s.Mode == vote.Exclusive && s.Version == 0 && !m.l.question.Prefix && m.q.now.Fast < m.l.inspection.countUntil
+	return s.Mode == vote.Exclusive && s.Version == 0 && !m.qu.question.Prefix && m.q.now.Fast < m.qu.inspection.countUntil
 }
 
 // supersede leaves out the leases of the current key that a newer lease contradicts.
@@ -287,7 +287,7 @@ func (m *merging) supersede(from int) {
 		}
 		m.result.Superseded = append(m.result.Superseded, *s)
 		v := &m.said[m.byID[requestID{s.Owner, s.Number}]]
-		if m.l.inspection != nil && v.last.verdict == verdictHeld && v.is.verdict == verdictOpen {
+		if m.qu.inspection != nil && v.last.verdict == verdictHeld && v.is.verdict == verdictOpen {
 			m.open, m.result.Certain = true, false
 		}
 	}

@@ -95,7 +95,7 @@ func TestASyncInPiecesListsARequestBeforeItChanges(t *testing.T) {
 	b.pass(0) // two requests are listed
 	b.q.Release(b.now, held[0])
 	b.q.Release(b.now, held[4])
-	b.q.Share(b.now, held[3])
+	b.q.Downgrade(b.now, held[3])
 	// A request with a lock-delay is sent to all voters at once.
 	spec := vote.Spec{Key: "late", Mode: vote.Exclusive, Delay: time.Millisecond}
 	late, err := b.q.Lock(b.now, RequestOptions{Spec: spec})

@@ -127,7 +127,7 @@ func (t *queryTable) nextNonce() uint64 {
 
 // queryByNonce returns the query of a nonce; nil if the query is over.
 func (t *queryTable) queryByNonce(nonce uint64) *query {
-	at, ok := slices.BinarySearchFunc(t.queries, nonce, func(l *query, n uint64) int { return cmp.Compare(l.nonce, n) })
+	at, ok := slices.BinarySearchFunc(t.queries, nonce, func(qu *query, n uint64) int { return cmp.Compare(qu.nonce, n) })
 	if !ok {
 		return nil
 	}
@@ -145,56 +145,55 @@ func (t *queryTable) watchByNonce(nonce uint64) *watch {
 
 func (q *Requester) addQuery(now vote.Now, kind EventKind, m vote.Message, in *inspection) uint64 {
 	q.begin(now)
-	l := &query{nonce: q.nextNonce(), question: m, kind: kind, deadline: vote.Never, queued: true, inspection: in, began: q.now.Fast}
-	l.answers, l.nonces, l.spans = make([]vote.Message, len(q.peers)), make([]uint64, len(q.peers)), make([]span, len(q.peers))
+	qu := &query{nonce: q.nextNonce(), question: m, kind: kind, deadline: vote.Never, queued: true, inspection: in, began: q.now.Fast}
+	qu.answers, qu.nonces, qu.spans = make([]vote.Message, len(q.peers)), make([]uint64, len(q.peers)), make([]span, len(q.peers))
 	if in != nil && in.heard {
-		l.watch, l.reports = q.watchOf(m.Key, m.Prefix), make([]uint64, len(q.peers))
+		qu.watch, qu.reports = q.watchOf(m.Key, m.Prefix), make([]uint64, len(q.peers))
 	}
-	q.queries = append(q.queries, l)
+	q.queries = append(q.queries, qu)
 	q.startQueries()
-	return l.nonce
+	return qu.nonce
 }
 
 // startQueries sends the waiting queries to the voters, as far as maxPrefixQueries allows.
 func (q *Requester) startQueries() {
 	prefixes := 0
-	for _, l := range q.queries {
-		if l.question.Prefix && !l.queued {
+	for _, qu := range q.queries {
+		if qu.question.Prefix && !qu.queued {
 			prefixes++
 		}
 	}
-	for _, l := range q.queries {
-		if !l.queued || l.question.Prefix && prefixes >= maxPrefixQueries {
+	for _, qu := range q.queries {
+		if !qu.queued || qu.question.Prefix && prefixes >= maxPrefixQueries {
 			continue
 		}
-		if l.question.Prefix {
+		if qu.question.Prefix {
 			prefixes++
 		}
-		l.queued, l.deadline = false, q.now.Fast.Add(q.cfg.TTL)
-		q.queriesDue = min(q.queriesDue, l.deadline)
-		committee := q.newest.Committee(l.question.Key)
+		qu.queued, qu.deadline = false, q.now.Fast.Add(q.cfg.TTL)
+		q.queriesDue = min(q.queriesDue, qu.deadline)
 		for _, p := range q.peers {
-			if committee.Has(p.place) && p.reachable() {
-				q.sendQuery(l, p)
+			if q.newest.all.Has(p.place) && p.reachable() {
+				q.sendQuery(qu, p)
 			}
 		}
 	}
 }
 
-func (q *Requester) sendQuery(l *query, p *peer) {
-	nonce := l.nonce
+func (q *Requester) sendQuery(qu *query, p *peer) {
+	nonce := qu.nonce
 	// Parts of the earlier answer may still arrive, or have arrived already, so a new nonce is
 	// needed.
-	if (l.question.Prefix || l.inspection != nil) && l.asked.Has(p.place) {
+	if (qu.question.Prefix || qu.inspection != nil) && qu.asked.Has(p.place) {
 		nonce = q.nextNonce()
 	}
-	l.asked = l.asked.With(p.place)
-	l.answers[p.place], l.nonces[p.place] = vote.Message{}, nonce
-	l.spans[p.place].to = q.now.Fast // the answer is from a later moment
-	if l.watch != nil {
-		l.reports[p.place] = l.watch.positions[p.place].reports
+	qu.asked = qu.asked.With(p.place)
+	qu.answers[p.place], qu.nonces[p.place] = vote.Message{}, nonce
+	qu.spans[p.place].to = q.now.Fast // the answer is from a later moment
+	if qu.watch != nil {
+		qu.reports[p.place] = qu.watch.positions[p.place].reports
 	}
-	m := l.question
+	m := qu.question
 	m.Nonce = nonce
 	q.urgent(p, &m)
 }
@@ -203,9 +202,9 @@ func (q *Requester) sendQuery(l *query, p *peer) {
 // quiet, or may have lost the question with its connection. Revoke requests aren't repeated: a
 // voter notifies holders only once.
 func (q *Requester) resendQueries(p *peer) {
-	for _, l := range q.queries {
-		if !l.queued && (l.question.Kind == vote.KindQuery || !l.asked.Has(p.place)) && !l.complete.Has(p.place) && q.newest.Committee(l.question.Key).Has(p.place) {
-			q.sendQuery(l, p)
+	for _, qu := range q.queries {
+		if !qu.queued && (qu.question.Kind == vote.KindQuery || !qu.asked.Has(p.place)) && !qu.complete.Has(p.place) && q.newest.all.Has(p.place) {
+			q.sendQuery(qu, p)
 		}
 	}
 }
@@ -213,42 +212,42 @@ func (q *Requester) resendQueries(p *peer) {
 // receiveResult takes in a voter's answer to a query or a revoke request. A quiet voter may have
 // forgotten its promises, so its answer doesn't count.
 func (q *Requester) receiveResult(p *peer, m *vote.Message) {
-	l := q.queryOf(p, m.Nonce)
-	if l == nil {
+	qu := q.queryOf(p, m.Nonce)
+	if qu == nil {
 		q.receiveLateResult(p, m)
 		return
 	}
-	if !p.counts() || (m.Kind == vote.KindPassed) != (l.kind == EventRevokeForwarded) || l.complete.Has(p.place) ||
-		len(l.answers[p.place].Views)+len(m.Views) > MaxRequests {
+	if !p.counts() || (m.Kind == vote.KindPassed) != (qu.kind == EventRevokeForwarded) || qu.complete.Has(p.place) ||
+		len(qu.answers[p.place].Views)+len(m.Views) > MaxRequests {
 		return
 	}
 	views, _ := q.filterViews(p, m.Views)
 	views = readEach(views, (*vote.View).ReadState)
-	l.answers[p.place].Views = append(l.answers[p.place].Views, views...)
+	qu.answers[p.place].Views = append(qu.answers[p.place].Views, views...)
 	if m.Kind == vote.KindQueryResult && !m.End {
 		return
 	}
-	l.answers[p.place].Permits, l.answers[p.place].Gap = m.Permits, m.Gap
-	l.notified = max(l.notified, m.Count)
-	l.complete = l.complete.With(p.place)
-	q.noteDelivered(l, p)
-	sortByKey(l.answers[p.place].Views)
+	qu.answers[p.place].Permits, qu.answers[p.place].Gap = m.Permits, m.Gap
+	qu.notified = max(qu.notified, m.Count)
+	qu.complete = qu.complete.With(p.place)
+	q.noteDelivered(qu, p)
+	sortByKey(qu.answers[p.place].Views)
 	// The eighth allows for clocks of different rates.
-	l.spans[p.place].from = q.now.Fast.Add(-m.TTL + m.TTL/8)
-	q.settleQuery(l)
+	qu.spans[p.place].from = q.now.Fast.Add(-m.TTL + m.TTL/8)
+	q.settleQuery(qu)
 }
 
 // noteDelivered tells the shell if a voter's answer to a query shows that the voter had reported
 // all events from before the query to the watch. The voter handled the watch's question before the
 // query: either the voter answered the question, and this report would have come before the answer
 // to the query, or the question waits, and there was nothing left to report.
-func (q *Requester) noteDelivered(l *query, p *peer) {
-	if l.watch == nil {
+func (q *Requester) noteDelivered(qu *query, p *peer) {
+	if qu.watch == nil {
 		return
 	}
-	if at := &l.watch.positions[p.place]; at.incarnation == p.incarnation && !at.retry && at.reports == l.reports[p.place] {
+	if at := &qu.watch.positions[p.place]; at.incarnation == p.incarnation && !at.retry && at.reports == qu.reports[p.place] {
 		e := q.emit(EventNews, 0)
-		e.Nonce, e.Place, e.AsOf = l.watch.nonce, p.place, l.began
+		e.Nonce, e.Place, e.AsOf = qu.watch.nonce, p.place, qu.began
 	}
 }
 
@@ -259,8 +258,8 @@ func (q *Requester) receiveLateResult(p *peer, m *vote.Message) {
 		return
 	}
 	for _, w := range q.watches {
-		if l := w.last; l != nil && l.nonces[p.place] == m.Nonce {
-			q.noteDelivered(l, p)
+		if qu := w.last; qu != nil && qu.nonces[p.place] == m.Nonce {
+			q.noteDelivered(qu, p)
 			return
 		}
 	}
@@ -271,28 +270,28 @@ func (q *Requester) receiveLateResult(p *peer, m *vote.Message) {
 // that, but not for want of voters.
 func (q *Requester) Unanswered(now vote.Now, nonce uint64) string {
 	q.begin(now)
-	l := q.queryByNonce(nonce)
-	if l == nil || l.decided {
+	qu := q.queryByNonce(nonce)
+	if qu == nil || qu.decided {
 		return ""
 	}
 	var silent []string
 	for _, p := range q.voters() {
-		if q.newest.Committee(l.question.Key).Has(p.place) && !l.complete.Has(p.place) {
+		if q.newest.all.Has(p.place) && !qu.complete.Has(p.place) {
 			silent = append(silent, q.stateOf(p, q.now).String())
 		}
 	}
 	return fmt.Sprintf("%d of %d voters have answered; not yet: %s",
-		(l.complete & q.newest.All()).Len(), q.newest.Size(), strings.Join(silent, ", "))
+		(qu.complete & q.newest.All()).Len(), q.newest.Size(), strings.Join(silent, ", "))
 }
 
 // queryOf returns the query by the nonce of its newest question to a voter; nil if the query is
 // over.
 func (q *Requester) queryOf(p *peer, nonce uint64) *query {
-	if l := q.queryByNonce(nonce); l != nil && l.nonces[p.place] == nonce {
-		return l
+	if qu := q.queryByNonce(nonce); qu != nil && qu.nonces[p.place] == nonce {
+		return qu
 	}
 	// The voter was asked again, under another nonce.
-	i := slices.IndexFunc(q.queries, func(l *query) bool { return l.nonces[p.place] == nonce })
+	i := slices.IndexFunc(q.queries, func(qu *query) bool { return qu.nonces[p.place] == nonce })
 	if i < 0 {
 		return nil
 	}
@@ -300,29 +299,29 @@ func (q *Requester) queryOf(p *peer, nonce uint64) *query {
 }
 
 // settleQuery ends a query or a revoke request once a majority has answered.
-func (q *Requester) settleQuery(l *query) {
-	if !q.newest.Decides(l.complete) {
+func (q *Requester) settleQuery(qu *query) {
+	if !q.newest.Decides(qu.complete) {
 		return
 	}
-	l.decided = true
+	qu.decided = true
 	var result *QueryResult
-	if l.kind == EventQueryDone {
+	if qu.kind == EventQueryDone {
 		var open bool
-		if result, open = q.merge(l); open && q.retryInspection(l.inspection, len(result.Views)+len(result.Superseded)) {
+		if result, open = q.merge(qu); open && q.retryInspection(qu.inspection, len(result.Views)+len(result.Superseded)) {
 			return
 		}
 	}
-	q.queries = slices.DeleteFunc(q.queries, func(o *query) bool { return o == l })
+	q.queries = slices.DeleteFunc(q.queries, func(o *query) bool { return o == qu })
 	q.startQueries()
 	if result != nil {
-		result.Began = l.began
+		result.Began = qu.began
 	}
-	if l.watch != nil {
-		l.answers, l.inspection = nil, nil // nothing but the voters' late answers is awaited
-		l.watch.last = l
+	if qu.watch != nil {
+		qu.answers, qu.inspection = nil, nil // nothing but the voters' late answers is awaited
+		qu.watch.last = qu
 	}
-	e := q.emit(l.kind, 0)
-	e.Nonce, e.Count, e.Result = l.nonce, l.notified, result
+	e := q.emit(qu.kind, 0)
+	e.Nonce, e.Count, e.Result = qu.nonce, qu.notified, result
 }
 
 // endQueries ends the queries without timely answers from a majority, and repeats the inspections
@@ -333,13 +332,13 @@ func (q *Requester) endQueries() {
 	}
 	q.queriesDue = vote.Never
 	q.retryInspections()
-	q.queries = slices.DeleteFunc(q.queries, func(l *query) bool {
-		if l.deadline > q.now.Fast {
-			q.queriesDue = min(q.queriesDue, l.deadline)
+	q.queries = slices.DeleteFunc(q.queries, func(qu *query) bool {
+		if qu.deadline > q.now.Fast {
+			q.queriesDue = min(q.queriesDue, qu.deadline)
 			return false
 		}
-		e := q.emit(l.kind, 0)
-		e.Nonce, e.Wait = l.nonce, Wait{WaitNoQuorum, q.describeVoters()}
+		e := q.emit(qu.kind, 0)
+		e.Nonce, e.Wait = qu.nonce, Wait{WaitNoQuorum, q.describeVoters()}
 		return true
 	})
 	q.startQueries()

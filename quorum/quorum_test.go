@@ -224,7 +224,7 @@ func (b *bench) ack(v vote.NodeID, change func(*vote.Message)) {
 	if !p.up() || !p.answered {
 		return
 	}
-	// The expected digest when all sent messages are processed. TestTheBook tests settle by itself.
+	// The expected digest when all sent messages are processed. TestTheExpectedDigest tests settle by itself.
 	exp := p.digest.base
 	for _, c := range p.digest.sent {
 		exp = exp.Plus(c.delta)
@@ -278,7 +278,7 @@ func TestAcknowledgementsExtendOnlyWhatBothSidesAgreeOn(t *testing.T) {
 	}
 }
 
-func TestTheBook(t *testing.T) {
+func TestTheExpectedDigest(t *testing.T) {
 	var b expectedDigest
 	b.addSent(1, vote.DigestOfRequest(1))
 	// Released, before the promise arrives.
@@ -342,7 +342,7 @@ func TestAVoteThatTheAnswerListsCountsThoughItsPromiseWasLost(t *testing.T) {
 	b.granted(n, true)
 }
 
-func TestAReleaseIsConfirmedByStatementsToo(t *testing.T) {
+func TestAReleaseIsConfirmedBySyncsToo(t *testing.T) {
 	b := newBench(t, 3)
 	b.all()
 	n := b.lock(false)

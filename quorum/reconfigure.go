@@ -97,7 +97,7 @@ func (q *Requester) decides(s Set) bool { return q.newest.Decides(s) || q.before
 // knowsHeld reports whether a lease is known to be held if all voters of s report the lease: under
 // each electorate, one of these voters would have heard of its end.
 func (q *Requester) knowsHeld(s Set) bool {
-	return q.newest.Witness(s) && (!q.before.Known() || q.before.Witness(s))
+	return q.newest.meetsEveryMajority(s) && (!q.before.Known() || q.before.meetsEveryMajority(s))
 }
 
 // validUntil returns the latest instants at which a majority out of s is still valid, one for
@@ -233,25 +233,25 @@ func (q *Requester) settleAll() {
 			q.settleNoted(r)
 		}
 	}
-	for _, l := range slices.Clone(q.queries) {
-		q.settleQuery(l)
+	for _, qu := range slices.Clone(q.queries) {
+		q.settleQuery(qu)
 	}
 }
 
 func (q *Requester) moveVotes(to []int) {
 	q.spend(len(q.requests))
 	q.requestTable.moveTallies(len(q.peers), to)
-	for _, l := range q.queries {
+	for _, qu := range q.queries {
 		shown, nonces, spans := make([]vote.Message, len(q.peers)), make([]uint64, len(q.peers)), make([]span, len(q.peers))
-		movePlaces(shown, l.answers, to)
-		movePlaces(nonces, l.nonces, to)
-		movePlaces(spans, l.spans, to)
-		l.nonces, l.spans = nonces, spans
-		l.answers, l.asked, l.complete = shown, l.asked.Moved(to), l.complete.Moved(to)
-		if l.watch != nil {
+		movePlaces(shown, qu.answers, to)
+		movePlaces(nonces, qu.nonces, to)
+		movePlaces(spans, qu.spans, to)
+		qu.nonces, qu.spans = nonces, spans
+		qu.answers, qu.asked, qu.complete = shown, qu.asked.Moved(to), qu.complete.Moved(to)
+		if qu.watch != nil {
 			reports := make([]uint64, len(q.peers))
-			movePlaces(reports, l.reports, to)
-			l.reports = reports
+			movePlaces(reports, qu.reports, to)
+			qu.reports = reports
 		}
 	}
 	for _, w := range q.watches {

@@ -473,7 +473,7 @@ func TestAfterATTLTheVersionBeforeIsForgotten(t *testing.T) {
 	}
 }
 
-func TestOneThatDoesNotKnowThatItVotesIsStatedToOnceItDoes(t *testing.T) {
+func TestAVoterThatDoesNotKnowThatItVotesIsSyncedOnceItDoes(t *testing.T) {
 	f := follow(t, "1: a b c")
 	f.lock(false)
 	f.reelect("2: a b c d e (a b c)")
@@ -505,7 +505,7 @@ func TestOneThatDoesNotKnowThatItVotesIsStatedToOnceItDoes(t *testing.T) {
 	}
 }
 
-func TestTheStatementSaysByWhichVersionItIs(t *testing.T) {
+func TestTheSyncNamesItsVersion(t *testing.T) {
 	f := follow(t, "7: a b c")
 	f.q.Link(f.now, connOf("a"), vote.SessionID{Node: "a", Incarnation: 5})
 	f.drain()
@@ -730,7 +730,7 @@ func TestAVoterThatIsVotedInAgainHearsOfWhatWasAskedForMeanwhile(t *testing.T) {
 }
 
 // A voter without a link receives a sync once the link is up.
-func TestAVoterThatIsVotedInAgainIsStatedToOnceItIsConnected(t *testing.T) {
+func TestAVoterThatIsVotedInAgainIsSyncedOnceItIsConnected(t *testing.T) {
 	f := follow(t, "2: b c d (a b c)")
 	f.reelect("3: b c d")
 	f.q.Unlink(f.now, connOf("a"))

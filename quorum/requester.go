@@ -127,7 +127,7 @@ func (q *Requester) evaluateQueued(r *request) {
 func (q *Requester) submit(r *request) {
 	r.newestAtSend = q.last
 	r.tokenHint = q.stamps.tokenHint(q.now.Wall)
-	first := q.newest.Committee(r.key)
+	first := q.newest.all
 	if r.queueable() && !q.cfg.BroadcastAll {
 		if few := q.nearestMajority(q.counting()); few != ^Set(0) {
 			first &= few

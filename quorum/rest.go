@@ -12,11 +12,11 @@ import (
 // keeps its votes. The voters are told that the lease is over by a version that no value has; so
 // the end is repeated and confirmed as values are, and a voter of an earlier build passes it on.
 
-// Rest tells the voters that a lease is over, and that its request keeps the key for the duration
-// left. EventValueSet reports the confirmation by a majority, with the version
+// EndKeepingKey tells the voters that a lease is over, and that its request keeps the key for the
+// duration left. EventValueSet reports the confirmation by a majority, with the version
 // vote.VersionReleased, or vote.VersionEnded for a lease that wasn't unlocked. The request goes on
-// until it is released. Rest reports whether there is such a lease.
-func (q *Requester) Rest(now vote.Now, n vote.Number, left time.Duration, lost bool) bool {
+// until it is released. EndKeepingKey reports whether there is such a lease.
+func (q *Requester) EndKeepingKey(now vote.Now, n vote.Number, left time.Duration, lost bool) bool {
 	q.begin(now)
 	r := q.find(n)
 	if r == nil || r.state != stateWon {

@@ -42,7 +42,7 @@ func (q *Requester) list(p *peer, r *request, m *vote.Message) {
 		return
 	}
 	v := &r.votes[p.place]
-	if !q.newest.Committee(r.key).Has(p.place) {
+	if !q.newest.all.Has(p.place) {
 		v.sent = false // the voter drops unlisted requests
 		return
 	}

@@ -13,7 +13,7 @@ func TestAnUpgradeOfALeaseThatWasHandedOffNamesTheLeaseAsVotersKnowIt(t *testing
 	second := waits[0]
 	b.q.Release(b.now, first)
 	b.granted(second, true)
-	if !b.q.Share(b.now, second) {
+	if !b.q.Downgrade(b.now, second) {
 		t.Fatal("the lease that was handed off can't be shared")
 	}
 	b.told("v0")

@@ -18,9 +18,10 @@ func (q *Requester) sendValueAndRevoke(p *peer, r *request) {
 	}
 }
 
-// Set gives a request or lease a value for other nodes to see, and returns the value's version.
-// EventValueSet reports the confirmation by a majority. Zero means that the request is over.
-func (q *Requester) Set(now vote.Now, n vote.Number, value []byte) uint64 {
+// SetValue gives a request or lease a value for other nodes to see, and returns the value's
+// version. EventValueSet reports the confirmation by a majority. Zero means that the request is
+// over.
+func (q *Requester) SetValue(now vote.Now, n vote.Number, value []byte) uint64 {
 	q.begin(now)
 	r := q.find(n)
 	if r == nil || r.state == stateEnding {
@@ -124,9 +125,9 @@ func (q *Requester) receiveContended(p *peer, r *request, m *vote.Message) {
 	e.Who, e.Text, e.Revoke = m.Who, m.Text, m.Revoke
 }
 
-// Share turns an exclusive lease into a shared lease, at once: readers may share the key as soon as
-// the voters hear of the change. Share reports whether there was such a lease.
-func (q *Requester) Share(now vote.Now, n vote.Number) bool {
+// Downgrade turns an exclusive lease into a shared lease, at once: readers may share the key as
+// soon as the voters hear of the change. Downgrade reports whether there was such a lease.
+func (q *Requester) Downgrade(now vote.Now, n vote.Number) bool {
 	q.begin(now)
 	r := q.find(n)
 	if r == nil || r.state != stateWon || r.mode != vote.Exclusive {

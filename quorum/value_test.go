@@ -23,7 +23,7 @@ func TestAValueIsNotedByAMajority(t *testing.T) {
 	b.all()
 	n := b.ask(RequestOptions{Spec: vote.Spec{Key: "k"}, Value: []byte("one")})
 	b.noted("v0", n, 1)
-	if v := b.q.Set(b.now, n, []byte("two")); v != 2 {
+	if v := b.q.SetValue(b.now, n, []byte("two")); v != 2 {
 		t.Fatalf("version %d", v)
 	}
 	b.noted("v1", n, 1)
@@ -43,7 +43,7 @@ func TestAValueIsNotedByAMajority(t *testing.T) {
 	if e := b.last(EventValueSet); told != 1 || e.Number != n || e.Version != 2 {
 		t.Fatalf("told %d times, last %+v", told, e)
 	}
-	if b.q.Set(b.now, 77, nil) != 0 {
+	if b.q.SetValue(b.now, 77, nil) != 0 {
 		t.Fatal("what isn't there has a value")
 	}
 }
@@ -119,18 +119,18 @@ func TestAHolderIsToldOnceThatItsKeyIsWanted(t *testing.T) {
 	}
 }
 
-func TestADowngradeIsStated(t *testing.T) {
+func TestADowngradeIsSynced(t *testing.T) {
 	b := newBench(t, 3)
 	b.all()
 	n := b.lock(false)
-	if b.q.Share(b.now, n) {
+	if b.q.Downgrade(b.now, n) {
 		t.Fatal("what hasn't won is shared")
 	}
 	b.promise("v0", n, 1, 100)
 	b.promise("v1", n, 1, 100)
 	b.q.Unlink(b.now, b.place("v2"))
 	b.told("v0")
-	if !b.q.Share(b.now, n) || b.q.Share(b.now, n) {
+	if !b.q.Downgrade(b.now, n) || b.q.Downgrade(b.now, n) {
 		t.Fatal("it isn't shared once")
 	}
 	if got := b.told("v0"); got != "share" {

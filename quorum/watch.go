@@ -58,9 +58,9 @@ func (q *Requester) Unwatch(now vote.Now, nonce uint64) {
 		return
 	}
 	q.watches = slices.DeleteFunc(q.watches, func(o *watch) bool { return o == w })
-	for _, l := range q.queries {
-		if l.watch == w {
-			l.watch = nil
+	for _, qu := range q.queries {
+		if qu.watch == w {
+			qu.watch = nil
 		}
 	}
 	for _, p := range q.peers {

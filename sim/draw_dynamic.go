@@ -30,7 +30,7 @@ func DrawDynamic(seed uint64) Options {
 		}
 		o.Faults.Weights[fault.Crash] = 1
 	}
-	o.hostile()
+	o.drawHostile()
 	o.drawGray()
 	o.drawMaxTTLChanges()
 	o.drawQuiet("following")
@@ -49,10 +49,10 @@ func (o *Options) drawGray() {
 	o.Faults.Weights[fault.Gray] = 1 + total/8
 }
 
-// hostile makes seven of eight worlds change their electorate all the time, aim faults at the steps
-// of a change, and hold and want keys across changes. By chance alone, faults hardly ever hit the
-// few milliseconds in which a change can go wrong.
-func (o *Options) hostile() {
+// drawHostile makes seven of eight worlds change their electorate all the time, aim faults at the
+// steps of a change, and hold and want keys across changes. By chance alone, faults hardly ever hit
+// the few milliseconds in which a change can go wrong.
+func (o *Options) drawHostile() {
 	d := draws{o.Seed, "hostile"}
 	if d.intN("not", 8) == 0 {
 		return

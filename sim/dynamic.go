@@ -62,7 +62,7 @@ type dynamicWorld struct {
 	reportFailed map[*host]int // hosts with gossip that reports all others as failed
 	left         map[*host]bool
 	gray         map[[2]*host]int // how many cuts of a link don't affect gossip
-	toDial       []vote.NodeID    // reused at each call of connects
+	toDial       []vote.NodeID    // reused at each call of updateDials
 }
 
 // Times of gossip, per maximum TTL or in maximum TTLs.
@@ -105,17 +105,17 @@ func (d *dynamicWorld) configOf(h *host) *node.Dynamic {
 	return &node.Dynamic{State: h.disk.state, Fresh: fresh, Found: found, MaxVoters: most}
 }
 
-// follows takes a process's outputs other than messages: states to store, wanted connections, and
-// the known electorate. It reports whether a connection was closed.
-func (d *dynamicWorld) follows(p *process) bool {
+// takeOutputs takes a process's outputs other than messages: states to store, wanted connections,
+// and the known electorate. It reports whether a connection was closed.
+func (d *dynamicWorld) takeOutputs(p *process) bool {
 	for _, s := range p.m.Saves() {
 		d.save(p, s)
 	}
 	for _, c := range p.m.RegisterCalls() {
 		d.w.registry.calls(p, c)
 	}
-	closed := d.connects(p)
-	d.knows(p)
+	closed := d.updateDials(p)
+	d.compareElectorates(p)
 	return closed
 }
 
@@ -167,9 +167,9 @@ func (d *disk) powerFails(rng *rand.Rand) {
 	d.saving = nil
 }
 
-// connects dials the nodes that a process wants to be connected to, and hangs up on the others. It
-// reports whether it closed a connection.
-func (d *dynamicWorld) connects(p *process) (closed bool) {
+// updateDials dials the nodes that a process wants to be connected to, and hangs up on the others.
+// It reports whether it closed a connection.
+func (d *dynamicWorld) updateDials(p *process) (closed bool) {
 	d.toDial = p.m.AppendWanted(d.toDial[:0])
 	for i, name := range d.w.voters {
 		dial := &p.dials[i]
@@ -186,9 +186,9 @@ func (d *dynamicWorld) connects(p *process) (closed bool) {
 	return closed
 }
 
-// knows compares the electorate known to a process with those of other processes: each version has
-// a single electorate, decided by the version before.
-func (d *dynamicWorld) knows(p *process) {
+// compareElectorates compares the electorate known to a process with those of other processes: each
+// version has a single electorate, decided by the version before.
+func (d *dynamicWorld) compareElectorates(p *process) {
 	e := p.m.Known()
 	if e == nil || e.Version == 0 || e.Version == p.knew {
 		return
@@ -218,8 +218,8 @@ func (d *dynamicWorld) knows(p *process) {
 	d.w.note(p.host, "applies electorate %d: %v, old %v", e.Version, e.Voters, e.Old)
 }
 
-// gossips updates the gossip view of a process and schedules the next update.
-func (d *dynamicWorld) gossips(p *process) {
+// updateGossip updates the gossip view of a process and schedules the next update.
+func (d *dynamicWorld) updateGossip(p *process) {
 	all := make([]electorate.Seen, 0, len(d.w.hosts))
 	every := d.w.opt.MaxTTL / gossipsPerTTL
 	for i, o := range d.w.hosts {
@@ -246,7 +246,7 @@ func (d *dynamicWorld) gossips(p *process) {
 	}
 	p.m.Gossip(p.read(d.w.now), all)
 	d.w.settle(p)
-	d.w.push(event{at: d.w.now.Add(every/2 + fault.Within(p.host.rng, every)), kind: eventRun, p: p, f: func() { d.gossips(p) }})
+	d.w.push(event{at: d.w.now.Add(every/2 + fault.Within(p.host.rng, every)), kind: eventRun, p: p, f: func() { d.updateGossip(p) }})
 }
 
 // backedByElectorate reports whether, under one of the last eight electorates, a majority is bound
@@ -279,11 +279,11 @@ func (d *dynamicWorld) backedByElectorate(r *Request) bool {
 	return false
 }
 
-// spares reports whether the mesh can lose a host's disk for good. Majorities with intact disks
-// must remain in the newest electorate and in every electorate that may be decided next. If the
-// remaining disks know only an earlier electorate, majorities must remain in the earlier electorate
-// too, since the nodes apply it until they learn of the newest.
-func (d *dynamicWorld) spares(h *host) bool {
+// canLoseDisk reports whether the mesh can lose a host's disk for good. Majorities with intact
+// disks must remain in the newest electorate and in every electorate that may be decided next. If
+// the remaining disks know only an earlier electorate, majorities must remain in the earlier
+// electorate too, since the nodes apply it until they learn of the newest.
+func (d *dynamicWorld) canLoseDisk(h *host) bool {
 	if h.voter && d.w.opt.Voters > 1 && !d.foundersRememberWithout(h) {
 		return false
 	}

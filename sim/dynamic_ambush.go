@@ -121,7 +121,7 @@ func (ne *nemesis) movesOver(founders []*host, heal func(), r *rand.Rand) {
 		}
 	}
 	h := oneOf(in, r)
-	if ne.w.faults.healed || h == nil || !ne.w.dynamic.spares(h) {
+	if ne.w.faults.healed || h == nil || !ne.w.dynamic.canLoseDisk(h) {
 		return
 	}
 	d := ne.w.opt.MaxTTL + fault.Within(r, 3*ne.w.opt.MaxTTL)

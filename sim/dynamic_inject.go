@@ -14,14 +14,14 @@ import (
 func (ne *nemesis) injectDynamic(h *host, a *Act, r *rand.Rand, did func(bool)) {
 	switch a.Fault {
 	case fault.Wipe:
-		if ne.w.dynamic.spares(h) && ne.w.crash(h, endingMixed, r) {
+		if ne.w.dynamic.canLoseDisk(h) && ne.w.crash(h, endingMixed, r) {
 			ne.w.note(h, "has its directory wiped")
 			h.disk = disk{made: h.disk.made}
 			ne.w.faults.bringBack(h, a.For)
 			did(true)
 		}
 	case fault.Gone:
-		if len(ne.w.hosts) > 3 && ne.w.dynamic.spares(h) && ne.w.crash(h, endingMixed, r) {
+		if len(ne.w.hosts) > 3 && ne.w.dynamic.canLoseDisk(h) && ne.w.crash(h, endingMixed, r) {
 			ne.w.note(h, "is gone for good")
 			h.retired = true
 			did(true)

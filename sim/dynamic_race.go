@@ -135,7 +135,7 @@ func (ne *nemesis) fallsAt(h *host, b *pendingFault, then func(), r *rand.Rand) 
 				ne.w.wake(h)
 				return
 			}
-			wiped := r.IntN(6) == 0 && ne.w.dynamic.spares(h)
+			wiped := r.IntN(6) == 0 && ne.w.dynamic.canLoseDisk(h)
 			if r.IntN(4) > 0 {
 				h.disk.saving = nil // the crash precedes any write to the disk
 			}

@@ -65,7 +65,7 @@ func (t *threeVoters) losesDirectory() {
 	t.nemesis.cutBetween([]*host{first}, []*host{second}, bothWays, t.lasts)
 	t.awaits(t.decides(first), func() {
 		t.nemesis.cutFor(first, t.hosts, bothWays, t.lasts)
-		if !t.dynamic.spares(between) {
+		if !t.dynamic.canLoseDisk(between) {
 			return
 		}
 		t.crash(between, endingAtOnce, nil)

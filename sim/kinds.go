@@ -237,10 +237,10 @@ func (ld *load) share(r *Request) {
 	}
 	ld.w.note(r.p.host, "lets others in beside request %d", r.Number)
 	// front is the request that the voters know, if the lease was handed off. Both modes change
-	// before Share, since the node's own voter may admit others at once.
+	// before Downgrade, since the node's own voter may admit others at once.
 	front := r.p.asked[r.Alias]
 	r.Mode, front.Mode = vote.Shared, vote.Shared
-	if !r.p.m.Share(now, r.Number) {
+	if !r.p.m.Downgrade(now, r.Number) {
 		r.Mode, front.Mode = vote.Exclusive, vote.Exclusive // the lease just ended; an event follows
 		return
 	}
@@ -260,7 +260,7 @@ func (ld *load) values(r *Request) {
 	ld.w.push(event{at: ld.w.now + 1, kind: eventRun, p: r.p, f: func() {
 		if r.State == Granted {
 			r.set++
-			if version := r.p.m.Set(r.p.read(ld.w.now), r.Number, valueOf(r.set)); version != r.set && version != 0 {
+			if version := r.p.m.SetValue(r.p.read(ld.w.now), r.Number, valueOf(r.set)); version != r.set && version != 0 {
 				ld.w.judge.violate(checkSeen, "%s gives its lease of %q value %d, and it counts as version %d", r.Node, r.Key, r.set, version)
 			}
 			ld.w.settle(r.p)

@@ -16,8 +16,8 @@ import (
 type Machine interface {
 	Lock(now vote.Now, ask quorum.RequestOptions) (vote.Number, error)
 	Alias(n vote.Number) vote.Number
-	Share(now vote.Now, n vote.Number) bool
-	Set(now vote.Now, n vote.Number, value []byte) uint64
+	Downgrade(now vote.Now, n vote.Number) bool
+	SetValue(now vote.Now, n vote.Number, value []byte) uint64
 	Release(now vote.Now, num vote.Number)
 	Inspect(now vote.Now, key vote.Key) uint64
 	Query(now vote.Now, key vote.Key) uint64

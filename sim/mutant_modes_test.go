@@ -343,7 +343,7 @@ func twoUpgrades(w *World) {
 func downgradeLetsIn(w *World) {
 	r := w.Script.Lock("x1", "k")
 	w.expect(r, Granted, sceneTTL)
-	w.Script.Share(r)
+	w.Script.Downgrade(r)
 	w.expect(w.Script.Ask(reads("x2")), Granted, sceneTTL)
 }
 

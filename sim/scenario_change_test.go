@@ -324,9 +324,9 @@ func TestFault40TwoChangesAtOnce(t *testing.T) {
 	}
 }
 
-// TestFault40AChangeThatWasAcceptedIsTakenUp kills a when one other voter has accepted a's
+// TestFault40AChangeThatWasAcceptedIsContinued kills a when one other voter has accepted a's
 // proposal. The others decide on this proposal, and not on changes of their own.
-func TestFault40AChangeThatWasAcceptedIsTakenUp(t *testing.T) {
+func TestFault40AChangeThatWasAcceptedIsContinued(t *testing.T) {
 	t.Parallel()
 	s := mesh(t, 3, []string{"d", "e", "f", "g"}, Dynamic{MaxVoters: 5}, "d", "e", "f", "g")
 	s.Run(2 * sceneTTL)

@@ -294,14 +294,14 @@ func TestADiskIsSparedOnlyIfTheOthersCanLearnOfTheElectorate(t *testing.T) {
 		w.hosts = append(w.hosts, h)
 	}
 	w.hosts[0].disk.state.Electorate = final
-	if w.dynamic.spares(w.hosts[0]) {
+	if w.dynamic.canLoseDisk(w.hosts[0]) {
 		t.Error("the only disk that has the electorate is spared")
 	}
-	if !w.dynamic.spares(w.hosts[1]) {
+	if !w.dynamic.canLoseDisk(w.hosts[1]) {
 		t.Error("a has the electorate, and e has, and b isn't needed")
 	}
 	w.hosts[2].disk.state.Electorate = final
-	if !w.dynamic.spares(w.hosts[0]) {
+	if !w.dynamic.canLoseDisk(w.hosts[0]) {
 		t.Error("e has the electorate and can tell b, and a isn't spared")
 	}
 }

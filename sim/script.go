@@ -26,8 +26,8 @@ func (sc *scenario) Ask(a Ask) *Request { return sc.request(a, nil) }
 // shared lease is released.
 func (sc *scenario) Upgrade(r *Request) *Request { return sc.request(r.Ask.upgrade(), r) }
 
-// Share has a writer downgrade its lease to shared.
-func (sc *scenario) Share(r *Request) {
+// Downgrade has a writer downgrade its lease to shared.
+func (sc *scenario) Downgrade(r *Request) {
 	sc.w.load.share(r)
 	sc.w.settle(r.p)
 }

@@ -137,8 +137,8 @@ func notesAtOnce(_ *World, cfg node.Config, now vote.Now) (Machine, error) {
 	return noting{n, new([]quorum.Event)}, err
 }
 
-func (g noting) Set(now vote.Now, n vote.Number, value []byte) uint64 {
-	version := g.Node.Set(now, n, value)
+func (g noting) SetValue(now vote.Now, n vote.Number, value []byte) uint64 {
+	version := g.Node.SetValue(now, n, value)
 	if version != 0 {
 		*g.set = append(*g.set, quorum.Event{Kind: quorum.EventValueSet, Number: n, Version: version})
 	}

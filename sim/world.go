@@ -412,7 +412,7 @@ func (w *World) start(h *host) {
 	w.picturesQuiet(p)
 	w.settle(p)
 	if w.opt.Dynamic != nil {
-		w.dynamic.gossips(p)
+		w.dynamic.updateGossip(p)
 	}
 	if w.lists != nil || w.strangers.mayExist() {
 		w.meetsAll(p)
@@ -592,7 +592,7 @@ func (w *World) settle(p *process) {
 	for more := true; more; {
 		for w.drain(p) {
 		}
-		more = w.opt.Dynamic != nil && w.dynamic.follows(p)
+		more = w.opt.Dynamic != nil && w.dynamic.takeOutputs(p)
 	}
 	w.arm(p)
 	w.picturesQuiet(p)

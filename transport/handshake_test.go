@@ -242,7 +242,7 @@ func TestARefusalTellsAnotherMesh(t *testing.T) {
 	}
 }
 
-func TestDialWantsToKnowWhom(t *testing.T) {
+func TestDialRequiresAName(t *testing.T) {
 	a := open(t, config("a", nil))
 	if _, err := a.Dial(t.Context(), a.at, ""); err == nil {
 		t.Fatal("it dialed")
@@ -621,7 +621,7 @@ func isTerms(err error) bool {
 // When a handshake is refused for its terms, each side learns the terms and the standing of the
 // other side: the acceptor from the hello, the dialer from the refusal. The same holds for an
 // accepted handshake.
-func TestBothSidesLearnHowTheOtherStands(t *testing.T) {
+func TestBothSidesLearnTheOthersStanding(t *testing.T) {
 	for _, differ := range []bool{false, true} {
 		met := map[vote.NodeID]chan vote.Sighting{"a": make(chan vote.Sighting, 4), "b": make(chan vote.Sighting, 4)}
 		start := func(name string, standing vote.Standing, voters ...vote.NodeID) *side {

@@ -289,7 +289,7 @@ func TestALeavingVoterIsVotedOut(t *testing.T) {
 	}
 }
 
-func TestTheLastOneStandsByUnlessThatIsWeOurselves(t *testing.T) {
+func TestTheLastNodeStandsByUnlessItProposes(t *testing.T) {
 	b := scene(t, "3: a b c d", "b c d")
 	b.m.cfg.Self.Node, b.m.state.Dir = "d", 4
 	delete(b.m.others, "d")
@@ -367,7 +367,7 @@ func TestTheDrainNeedsWhatIsStored(t *testing.T) {
 
 // The state found by a new process in its directory may not be synced to disk: a drain must not
 // rest on data that a power loss may take back.
-func TestTheDrainNeedsWhatThisLifeHasStored(t *testing.T) {
+func TestTheDrainNeedsWhatThisIncarnationHasStored(t *testing.T) {
 	b := newBench(t, "3: a b c")
 	b.restart(vote.DiskState{Mesh: "m", Name: "a", Dir: 1, Writes: 10, Electorate: electorate("4: a d (a b c)")}, 2)
 	poll := func() bool {
@@ -494,7 +494,7 @@ func TestTheMinimumTokenIsTheLargestAfterTheDrain(t *testing.T) {
 	}
 }
 
-func TestTheDrainStartsAnewInANewLife(t *testing.T) {
+func TestTheDrainStartsAnewInANewIncarnation(t *testing.T) {
 	b := drainBench(t)
 	b.restart(b.m.stored, 2)
 	b.pass(1)

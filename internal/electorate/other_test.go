@@ -36,7 +36,7 @@ func TestANodeThatIsBehindIsToldOncePerConnection(t *testing.T) {
 	b.expect("b: electorate 5: a, b; c: electorate 5: a, b; g: electorate 5: a, b")
 }
 
-func TestWhatIsToldSaysWhatIsStored(t *testing.T) {
+func TestAReportNamesWhatIsStored(t *testing.T) {
 	b := newBench(t, "3: a b c")
 	e := electorate("5: a b")
 	b.say("b", vote.Message{Kind: vote.KindElectorate, Consensus: &vote.Consensus{Electorate: e}})
@@ -134,7 +134,7 @@ func TestBallotsWithoutAnOwnerAreIgnored(t *testing.T) {
 	}
 }
 
-func TestTheLargestAttemptThereCanBeEndsNothing(t *testing.T) {
+func TestTheLargestBallotPossibleEndsNothing(t *testing.T) {
 	l := founded(t, "a b c")
 	l.start("d e", false)
 	l.mail = append(l.mail, letter{l.wires()[0], "b", "a", l.units["b"].self.Incarnation, prepare(2, ballot(1<<64-1, 7))})
@@ -397,7 +397,7 @@ func wanted(b *bench) []vote.NodeID {
 	return slices.Compact(names)
 }
 
-func TestWhomToStayInTouchWith(t *testing.T) {
+func TestWhichNodesAreWanted(t *testing.T) {
 	for _, c := range []struct {
 		name, e, others, want string
 	}{

@@ -57,7 +57,7 @@ func TestAnAcceptanceWithoutAPromiseBefore(t *testing.T) {
 	b.expect("c: accepted 5/8")
 }
 
-func TestANewLifeGoesOnBeyondWhatItHasPromised(t *testing.T) {
+func TestANewIncarnationGoesOnBeyondWhatItHasPromised(t *testing.T) {
 	b := newBench(t, "3: a b c")
 	b.say("b", prepare(4, ballot(5, 7)))
 	b.restart(b.save(""), 2)
@@ -257,7 +257,7 @@ func TestOfWhatWasAcceptedTheNewestCounts(t *testing.T) {
 }
 
 // A promise for an earlier ballot is no evidence of later acceptances by its voter.
-func TestPromisesForAnEarlierAttemptDoNotCount(t *testing.T) {
+func TestPromisesForAnEarlierBallotDoNotCount(t *testing.T) {
 	b := newBench(t, "3: a b c")
 	b.m.run(electorate("4: a b (a b c)"))
 	b.m.race = nil // the first ballot was given up
@@ -338,7 +338,7 @@ func TestProposersThatQuarrelDecideOneElectorate(t *testing.T) {
 	}
 }
 
-func TestAProposerGivesWayToALaterAttempt(t *testing.T) {
+func TestAProposerGivesWayToALaterBallot(t *testing.T) {
 	b := newBench(t, "3: a b c")
 	b.m.run(electorate("4: a b (a b c)"))
 	b.sent()
@@ -352,7 +352,7 @@ func TestAProposerGivesWayToALaterAttempt(t *testing.T) {
 	}
 }
 
-func TestAnAttemptIsGivenUpInTime(t *testing.T) {
+func TestABallotIsGivenUpInTime(t *testing.T) {
 	b := newBench(t, "3: a b c")
 	b.m.run(electorate("4: a b (a b c)"))
 	until := b.m.race.until
@@ -368,7 +368,7 @@ func TestAnAttemptIsGivenUpInTime(t *testing.T) {
 
 // A process that dies before its own promise is stored gives its next proposal, which may have
 // another value, the same ballot number. The incarnation tells the two ballots apart.
-func TestTwoLivesOfADirectoryNeverUseOneAttempt(t *testing.T) {
+func TestTwoIncarnationsOfADirectoryNeverUseOneBallot(t *testing.T) {
 	b := newBench(t, "3: a b c")
 	disk := b.m.stored
 	b.m.run(electorate("4: a b (a b c)"))

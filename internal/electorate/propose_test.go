@@ -52,7 +52,7 @@ func TestProposalsThatCantBeMade(t *testing.T) {
 
 // A new incarnation must not use a ballot again: the incarnation before may have sent the ballot,
 // and died before the ballot was stored.
-func TestTwoLivesNumberTheirAttemptsApart(t *testing.T) {
+func TestTwoIncarnationsNumberTheirBallotsDifferently(t *testing.T) {
 	state := vote.DiskState{Name: "a", Dir: voters("a")[0].Dir, Electorate: vote.Electorate{Version: 1, Voters: voters("abc")}}
 	sent := make(map[vote.Ballot]bool)
 	for life := range vote.Incarnation(2) {

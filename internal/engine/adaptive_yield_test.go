@@ -10,7 +10,7 @@ import (
 // few callers are no crowd.
 const few = manyCalls - 1
 
-func TestCourtesyToOwnCallersIsKeptUp(t *testing.T) {
+func TestYieldingToOwnCallersIsKeptUp(t *testing.T) {
 	for _, row := range []struct {
 		took time.Duration
 		came int
@@ -34,7 +34,7 @@ func TestCourtesyToOwnCallersIsKeptUp(t *testing.T) {
 
 // A process with a goroutine that computes all the time spends no more than a fiftieth of the time
 // on yields.
-func TestCourtesyEndsWhereOthersCompute(t *testing.T) {
+func TestYieldingEndsWhereOthersCompute(t *testing.T) {
 	const slice = 10 * time.Millisecond
 	var c adaptiveYield
 	now, waited := vote.Instant(0), time.Duration(0)

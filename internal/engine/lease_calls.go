@@ -61,7 +61,8 @@ func (l *Lease) Release() {
 }
 
 // EndShared ends the lease as released, unless it has ended, and marks the key as shared: nested
-// leases hold the key from now on. Their caller then calls Share, and Cause to end the context.
+// leases hold the key from now on. Their caller then calls ShareEnded, and Cause to end the
+// context.
 func (l *Lease) EndShared() bool {
 	if !l.endCause.CompareAndSwap(nil, &causeReleased) {
 		return false
@@ -70,10 +71,10 @@ func (l *Lease) EndShared() bool {
 	return true
 }
 
-// Share has the voters share the key of a lease ended by EndShared. The caller of both holds a lock
-// that keeps upgrades of nested leases out: an upgrade in between would be granted, and then the
-// key be shared. wait waits until other readers may come in, or returns errs.Closed.
-func (l *Lease) Share() (wait func() error) {
+// ShareEnded has the voters share the key of a lease ended by EndShared. The caller of both holds a
+// lock that keeps upgrades of nested leases out: an upgrade in between would be granted, and then
+// the key be shared. wait waits until other readers may come in, or returns errs.Closed.
+func (l *Lease) ShareEnded() (wait func() error) {
 	return l.share(func(now vote.Now) {
 		l.loop.failPending(now, l, errs.Released)
 		l.shareKey(now)
@@ -94,7 +95,7 @@ func (l *Lease) ShareAgain() error {
 // marked. The loop calls shareKey.
 func (l *Lease) shareKey(now vote.Now) {
 	if l.Mode() == vote.Shared {
-		l.loop.node.Share(now, l.number)
+		l.loop.node.Downgrade(now, l.number)
 	}
 }
 
@@ -130,7 +131,7 @@ func (l *Lease) Downgrade(ctx context.Context, cause func() error) error {
 			done <- l.fail(errs.Failure{Op: "downgrade", Key: string(l.key), Reason: errs.Option, Text: "a permit has no modes"})
 			return
 		case vote.Exclusive:
-			l.loop.node.Share(now, l.number)
+			l.loop.node.Downgrade(now, l.number)
 			l.mode.Store(uint32(vote.Shared))
 		}
 		done <- nil
@@ -156,10 +157,10 @@ func (l *Lease) SetValue(ctx context.Context, cause func() error, value []byte) 
 		if c := b.upgrading; c != nil {
 			// First, so that a voter that confirms the value shows the value with the upgraded
 			// lease, too.
-			l.loop.node.Set(now, c.number, value)
+			l.loop.node.SetValue(now, c.number, value)
 			c.Value = value
 		}
-		version := l.loop.node.Set(now, l.number, value)
+		version := l.loop.node.SetValue(now, l.number, value)
 		if version == 0 { // the node is about to report the lease's end
 			done <- l.fail(errs.Failure{Op: "setvalue", Key: string(l.key), Reason: errs.Lost})
 			return

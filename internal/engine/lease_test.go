@@ -285,7 +285,7 @@ func TestAKeyIsLeftToReadersHoweverManyCallsWait(t *testing.T) {
 			t.Fatal("the lease had ended before")
 		}
 		shared := make(chan error, 1)
-		go func() { shared <- l.Share()() }()
+		go func() { shared <- l.ShareEnded()() }()
 		synctest.Wait()
 		close(hold)
 		if err := <-shared; err != nil {

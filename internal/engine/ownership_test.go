@@ -156,7 +156,7 @@ func TestTheLoopThatAskedInVainIsTheNextOwner(t *testing.T) {
 
 // A node's time must not stand still when the timer fires between a caller's last look at the clock
 // and the end of the caller's ownership.
-func TestATimerThatFiresBeforeTheTurnIsPassedIsHeard(t *testing.T) {
+func TestATimerThatFiresBeforeTheHandOverIsHeard(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *mesh) {
 		a := w.alone()
 		lease := mustLock(t, a, "k", vote.Exclusive)

@@ -110,7 +110,7 @@ func (l *loop) completeUpgrade(now vote.Now, c *call, token vote.Token, validity
 	if b := lease.pending; len(b.valueWaits) > 0 || !bytes.Equal(b.value, c.Value) {
 		// The value was set after the upgrade was requested; the voters know the lease by another
 		// number now.
-		version := l.node.Set(now, lease.number, b.value)
+		version := l.node.SetValue(now, lease.number, b.value)
 		for i := range b.valueWaits {
 			b.valueWaits[i].version = version
 		}

@@ -32,7 +32,7 @@ func (l *loop) release(now vote.Now, lease *Lease, reason EndReason) {
 // told that the lease is over; lost says that it wasn't unlocked.
 func (l *loop) keepKey(now vote.Now, lease *Lease, left time.Duration, lost bool) {
 	l.kept.put(lease.number, lease)
-	l.node.Rest(now, lease.number, left, lost)
+	l.node.EndKeepingKey(now, lease.number, left, lost)
 	lease.ensurePending().stop = l.clocks.After(left, func() { l.box.post(false, func(now vote.Now) { l.releaseKept(now, lease) }) })
 }
 

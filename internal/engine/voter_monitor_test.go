@@ -128,7 +128,7 @@ func TestTheLogTellsOfVotersOnce(t *testing.T) {
 }
 
 // A monitor with nothing left to log waits for events, and costs an idle node nothing.
-func TestALookoutRestsWhileAllIsWell(t *testing.T) {
+func TestAVoterMonitorRestsWhileAllIsWell(t *testing.T) {
 	const start = vote.Instant(1e9)
 	o := newVoterMonitor(start, 10*time.Second)
 	if _, waits := o.due(start); !waits {

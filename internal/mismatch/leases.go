@@ -45,9 +45,9 @@ func (m *Machine) Notices() []string {
 	return n
 }
 
-// Rest returns how much longer the voter doesn't count, at least; zero if no end is known, or if
-// nothing holds the voter.
-func (m *Machine) Rest(now vote.Now) time.Duration {
+// Remaining returns how much longer the voter doesn't count, at least; zero if no end is known, or
+// if nothing holds the voter.
+func (m *Machine) Remaining(now vote.Now) time.Duration {
 	if m.phase != PhaseSettling {
 		return 0
 	}

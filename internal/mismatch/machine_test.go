@@ -252,7 +252,7 @@ func TestAListWithoutAMajorityGivesWay(t *testing.T) {
 	}
 }
 
-func TestTheNewerProcessOfANameGivesWayForTheRestOfItsLife(t *testing.T) {
+func TestTheNewerProcessOfANameGivesWayUntilItsEnd(t *testing.T) {
 	w := start(t, "a", "a b c")
 	w.m.Counts(w.at())
 	w.pass(time.Minute)
@@ -377,7 +377,7 @@ func TestTheNodeWhoseLeasesAreWaitedForStaysListed(t *testing.T) {
 	if all := w.m.Refused(w.at()); len(all) != 1 || all[0].Peer.Node != "x" || all[0].Seen < time.Hour {
 		t.Errorf("refused: %+v", all)
 	}
-	w.pass(w.m.Rest(w.at()))
+	w.pass(w.m.Remaining(w.at()))
 	w.want(PhaseFree)
 	if all, n := w.m.Refused(w.at()), w.m.Notices(); len(all)+len(n) != 0 {
 		t.Errorf("refused: %+v; told: %q", all, n)

@@ -79,7 +79,7 @@ func (n *Node) HeldFor(now vote.Now) time.Duration {
 	if n.guard == nil {
 		return 0
 	}
-	return n.guard.Rest(now)
+	return n.guard.Remaining(now)
 }
 
 // inactive reports whether this node takes no part in the mesh, since its voter must not count.

@@ -59,7 +59,7 @@ func TestAnUpgradeWaitsForTheOtherReadersOnly(t *testing.T) {
 	m.release("a", a)
 	m.want("c", c, quorum.EventNone)
 	// Back to a reader: other readers come in, the writer doesn't.
-	if !m.nodes["a"].Share(m.now, up) {
+	if !m.nodes["a"].Downgrade(m.now, up) {
 		t.Fatal("it isn't shared")
 	}
 	m.run()
@@ -73,7 +73,7 @@ func TestADowngradeLetsReadersIn(t *testing.T) {
 	a := m.lock("a", "k", false)
 	b := m.ask("b", shared("k"))
 	m.want("b", b, quorum.EventNone)
-	m.nodes["a"].Share(m.now, a)
+	m.nodes["a"].Downgrade(m.now, a)
 	m.run()
 	m.want("b", b, quorum.EventGranted)
 	c := m.lock("c", "k", true)

@@ -111,24 +111,24 @@ func (n *Node) Lapse(now vote.Now, num vote.Number) {
 	n.settle(now)
 }
 
-// Share turns an exclusive lease into a shared lease; see [quorum.Requester.Share].
-func (n *Node) Share(now vote.Now, num vote.Number) bool {
-	ok := n.req.Share(now, num)
+// Downgrade turns an exclusive lease into a shared lease; see [quorum.Requester.Downgrade].
+func (n *Node) Downgrade(now vote.Now, num vote.Number) bool {
+	ok := n.req.Downgrade(now, num)
 	n.settle(now)
 	return ok
 }
 
-// Set gives a request or lease a value; see [quorum.Requester.Set].
-func (n *Node) Set(now vote.Now, num vote.Number, value []byte) uint64 {
-	version := n.req.Set(now, num, value)
+// SetValue gives a request or lease a value; see [quorum.Requester.SetValue].
+func (n *Node) SetValue(now vote.Now, num vote.Number, value []byte) uint64 {
+	version := n.req.SetValue(now, num, value)
 	n.settle(now)
 	return version
 }
 
-// Rest tells the voters that a lease is over while its request keeps the key; see
-// [quorum.Requester.Rest].
-func (n *Node) Rest(now vote.Now, num vote.Number, left time.Duration, lost bool) bool {
-	ok := n.req.Rest(now, num, left, lost)
+// EndKeepingKey tells the voters that a lease is over while its request keeps the key; see
+// [quorum.Requester.EndKeepingKey].
+func (n *Node) EndKeepingKey(now vote.Now, num vote.Number, left time.Duration, lost bool) bool {
+	ok := n.req.EndKeepingKey(now, num, left, lost)
 	n.settle(now)
 	return ok
 }

@@ -385,7 +385,7 @@ func TestUnlockWithoutAMajoritySaysWhatIsUnconfirmed(t *testing.T) {
 	}
 }
 
-func TestANewerLifeIsRefusedWhileTheOlderAnswers(t *testing.T) {
+func TestANewerIncarnationIsRefusedWhileTheOlderAnswers(t *testing.T) {
 	m := awake(t, 3)
 	other := vote.SessionID{Node: "c", Incarnation: 77}
 	b := m.nodes["b"]

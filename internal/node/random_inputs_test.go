@@ -492,7 +492,7 @@ func (w *wild) monkey(steps int, asks func(name vote.NodeID) (quorum.RequestOpti
 		case 9:
 			for _, h := range w.leases {
 				if h.node == name && h.Mode == vote.Exclusive && w.rng.IntN(2) == 0 {
-					if n.Share(w.now, h.number) {
+					if n.Downgrade(w.now, h.number) {
 						h.Mode, h.Beside = vote.Shared, 0
 					}
 					w.collect(name)
@@ -508,7 +508,7 @@ func (w *wild) monkey(steps int, asks func(name vote.NodeID) (quorum.RequestOpti
 		case 11:
 			if len(ids) > 0 {
 				id := ids[w.rng.IntN(len(ids))]
-				w.nodes[id.node].Set(w.now, id.number, []byte(fmt.Sprint(w.rng.IntN(100))))
+				w.nodes[id.node].SetValue(w.now, id.number, []byte(fmt.Sprint(w.rng.IntN(100))))
 				w.collect(id.node)
 			}
 		case 12:

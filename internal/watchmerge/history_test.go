@@ -81,9 +81,9 @@ func (h *history) lease(before func()) {
 	}
 }
 
-// TestATaleOfManyHistories has voters report on a key with losses, restarts and any delays, and
+// TestAWatchOfManyHistories has voters report on a key with losses, restarts and any delays, and
 // compares the events with the true history.
-func TestATaleOfManyHistories(t *testing.T) {
+func TestAWatchOfManyHistories(t *testing.T) {
 	for seed := range uint64(1000) {
 		random := rand.New(rand.NewPCG(seed, 1))
 		n := []int{1, 3, 5}[random.IntN(3)]

@@ -51,7 +51,7 @@ func kindsOf(told []Event) (kinds []Kind) {
 	return kinds
 }
 
-func TestATaleGoesOnWithoutAGapWhileEnoughOfItsVotersStay(t *testing.T) {
+func TestAWatchGoesOnWithoutAGapWhileEnoughOfItsVotersStay(t *testing.T) {
 	merger, s := toldAll(t)
 	// d replaces a, and the other voters move: b, c and d are at places 1, 2 and 3 of the joint
 	// electorate, and then at 0, 1 and 2.
@@ -73,7 +73,7 @@ func TestATaleGoesOnWithoutAGapWhileEnoughOfItsVotersStay(t *testing.T) {
 	}
 }
 
-func TestATaleWhoseVotersAreNoMajorityAnyMoreTellsOfAGapAndLooksAgain(t *testing.T) {
+func TestAWatchWithoutAMajorityReportsAGapAndQueriesAgain(t *testing.T) {
 	merger, s := toldAll(t)
 	if merger.WantsQuery() {
 		merger.AddResult(3, &quorum.QueryResult{Views: []vote.View{s}})

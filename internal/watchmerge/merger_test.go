@@ -8,7 +8,7 @@ import (
 	"github.com/lockmesh/lockmesh/quorum"
 )
 
-func TestATaleTellsOnceWhatAMajorityTells(t *testing.T) {
+func TestAWatchReportsOnceWhatAMajorityReports(t *testing.T) {
 	r := newHarness(t, 3)
 	r.begin()
 	r.want("synced")
@@ -59,7 +59,7 @@ func TestTheEndOfAVoteBeforeTheLeaseIsNoneOfTheLease(t *testing.T) {
 
 // A writer that becomes a reader before its grant is reported is still ordered as a writer, behind
 // the earlier lease, and not as a reader.
-func TestAWriterThatLetsOthersInIsToldInItsTurn(t *testing.T) {
+func TestAWriterThatDowngradesIsReportedInItsTurn(t *testing.T) {
 	a, b := see(vote.Holding, vote.Exclusive, "a", 20), see(vote.Holding, vote.Exclusive, "b", 40)
 	r := newHarness(t, 3)
 	r.begin()
@@ -105,7 +105,7 @@ func TestALookThatShowsAnOlderLeaseIsAGap(t *testing.T) {
 
 // The state of a new watch is complete only when all leases in the query's result are reported,
 // including the leases that a voter has reported since the query began.
-func TestWhatALookHasShownIsToldBeforeTheStateIsWhole(t *testing.T) {
+func TestWhatAQueryHasShownIsReportedBeforeTheStateIsWhole(t *testing.T) {
 	a := see(vote.Holding, vote.Exclusive, "a", 20)
 	r := newHarness(t, 3)
 	r.begin()

@@ -85,7 +85,7 @@ func (x *explorer) act(h *host, o occasion) (after *host, out *outcome) {
 		u := &h.users[o.key]
 		u.up = x.lock(h, now, vote.Spec{Key: keyNames[o.key], Mode: vote.Exclusive, Beside: u.number})
 	case onShare:
-		if u := &h.users[o.key]; h.m.Share(now, u.number) {
+		if u := &h.users[o.key]; h.m.Downgrade(now, u.number) {
 			u.mode = vote.Shared
 		}
 	case onRelease:

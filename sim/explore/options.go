@@ -116,7 +116,7 @@ type Progress struct {
 // copied by reflection; see package deep.
 type Machine interface {
 	Lock(now vote.Now, ask quorum.RequestOptions) (vote.Number, error)
-	Share(now vote.Now, num vote.Number) bool
+	Downgrade(now vote.Now, num vote.Number) bool
 	Release(now vote.Now, num vote.Number)
 	Link(now vote.Now, conn vote.Conn, voter vote.SessionID)
 	Unlink(now vote.Now, conn vote.Conn)

@@ -17,7 +17,7 @@ import (
 // package embeds the *node.Node, and so has the further methods that a simulated world calls.
 type Machine interface {
 	Lock(now vote.Now, ask quorum.RequestOptions) (vote.Number, error)
-	Share(now vote.Now, num vote.Number) bool
+	Downgrade(now vote.Now, num vote.Number) bool
 	Release(now vote.Now, num vote.Number)
 	Link(now vote.Now, conn vote.Conn, voter vote.SessionID)
 	Unlink(now vote.Now, conn vote.Conn)

@@ -43,7 +43,7 @@ func TestAStoppedProcessFindsItsOwnVoterAgain(t *testing.T) {
 
 // A live process is resyncing with a voter at the moment when a second process of the same name
 // connects to the voter.
-func TestAProbeReachesALifeThatIsRestating(t *testing.T) {
+func TestAProbeReachesAnIncarnationThatResyncs(t *testing.T) {
 	m := awake(t, 3)
 	a, c := m.nodes["a"], m.nodes["c"]
 	var conn vote.Conn
