@@ -8,7 +8,6 @@ import (
 	"net"
 	"net/http"
 	"strings"
-	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -16,6 +15,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/lockmesh/lockmesh"
+	"github.com/lockmesh/lockmesh/internal/adaptertest"
 	"github.com/lockmesh/lockmesh/meshtest"
 )
 
@@ -26,40 +26,6 @@ const (
 	testSecret = "SeCrEt-q8Zr3uK1vXw7Yb2LmN4pT6sD" // of the mesh; must be in no answer
 )
 
-// pipes is a listener in memory, since a bubble of simulated time has no sockets. A connection has
-// no buffer: a write waits for its reader.
-type pipes struct {
-	conns chan net.Conn
-	once  sync.Once
-	done  chan struct{}
-}
-
-func newPipes() *pipes { return &pipes{conns: make(chan net.Conn), done: make(chan struct{})} }
-
-func (p *pipes) Accept() (net.Conn, error) {
-	select {
-	case c := <-p.conns:
-		return c, nil
-	case <-p.done:
-		return nil, net.ErrClosed
-	}
-}
-
-func (p *pipes) Close() error   { p.once.Do(func() { close(p.done) }); return nil }
-func (p *pipes) Addr() net.Addr { return &net.UnixAddr{Name: "pipe", Net: "pipe"} }
-
-func (p *pipes) dial(ctx context.Context) (net.Conn, error) {
-	here, there := net.Pipe()
-	select {
-	case p.conns <- there:
-		return here, nil
-	case <-p.done:
-		return nil, errors.New("the server has stopped")
-	case <-ctx.Done():
-		return nil, ctx.Err()
-	}
-}
-
 // site is a handler of a node, served in memory.
 type site struct {
 	t       *testing.T
@@ -67,7 +33,7 @@ type site struct {
 	m       *meshtest.Mesh
 	mesh    *lockmesh.Mesh
 	h       *Handler
-	l       *pipes
+	l       *adaptertest.Pipes
 	c       *Client // with the token
 	stopped chan struct{}
 	stop    context.CancelFunc
@@ -88,7 +54,7 @@ func newOwnerSite(t *testing.T, m *meshtest.Mesh, node string, opts ...Option) *
 
 func startSite(t *testing.T, m *meshtest.Mesh, node string, owner bool, opts ...Option) *site {
 	t.Helper()
-	s := &site{t: t, m: m, owner: owner, mesh: m.Node(node), l: newPipes(), stopped: make(chan struct{})}
+	s := &site{t: t, m: m, owner: owner, mesh: m.Node(node), l: adaptertest.NewPipes(), stopped: make(chan struct{})}
 	quiet := slog.New(slog.DiscardHandler)
 	s.h = New(s.mesh, append([]Option{Token(testToken), AllowLocks(lockmesh.DefaultMaxTTL), Logger(quiet)}, opts...)...)
 	ctx, cancel := context.WithCancel(context.Background())
@@ -111,7 +77,7 @@ func (s *site) client(token string) *Client {
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	c.HTTP.Transport.(*http.Transport).DialContext = func(ctx context.Context, _, _ string) (net.Conn, error) { return s.l.dial(ctx) }
+	c.HTTP.Transport.(*http.Transport).DialContext = func(ctx context.Context, _, _ string) (net.Conn, error) { return s.l.Dial(ctx) }
 	s.t.Cleanup(c.Close)
 	return c
 }
@@ -119,7 +85,7 @@ func (s *site) client(token string) *Client {
 // raw sends the text of a request over a new connection, which is closed when the test ends.
 func (s *site) raw(text string) net.Conn {
 	s.t.Helper()
-	conn, err := s.l.dial(context.Background())
+	conn, err := s.l.Dial(context.Background())
 	if err != nil {
 		s.t.Fatal(err)
 	}

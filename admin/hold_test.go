@@ -216,7 +216,7 @@ func TestAHoldOfALostMachineIsKeptToItsDeadline(t *testing.T) {
 		s := newSite(t, m, "a")
 		here, there := net.Pipe()
 		defer here.Close()
-		s.l.conns <- &lostConn{there}
+		s.l.Offer(&lostConn{there})
 		_, err := io.WriteString(here, strings.ReplaceAll(request("PUT /v1/hold/job")+"\n", "\n", "\r\n"))
 		must(t, err)
 		var last HoldLine

@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"github.com/lockmesh/lockmesh"
+	"github.com/lockmesh/lockmesh/internal/adaptertest"
 	"github.com/lockmesh/lockmesh/meshtest"
 )
 
@@ -130,7 +131,7 @@ func (f readerFunc) Read(p []byte) (int, error) { return f(p) }
 
 func TestConnectionsAreBounded(t *testing.T) {
 	run(t, func(t *testing.T, m *meshtest.Mesh) {
-		l := newPipes()
+		l := adaptertest.NewPipes()
 		log := new(bytes.Buffer)
 		bounded := newBoundedListener(l, 1, slog.New(slog.NewTextHandler(log, nil)))
 		server := &http.Server{Handler: New(m.Node("a"), AllowReads()), ReadHeaderTimeout: time.Minute}
@@ -139,7 +140,7 @@ func TestConnectionsAreBounded(t *testing.T) {
 		dial := func() net.Conn {
 			t.Helper()
 			synctest.Wait() // the refusal before is over
-			c, err := l.dial(t.Context())
+			c, err := l.Dial(t.Context())
 			must(t, err)
 			return c
 		}
@@ -203,14 +204,14 @@ func TestConnectionsAreBounded(t *testing.T) {
 // once, and clients are served afterwards.
 func TestAListenerThatFailsForAMoment(t *testing.T) {
 	run(t, func(t *testing.T, m *meshtest.Mesh) {
-		l := &failing{pipes: newPipes()}
+		l := &failing{Pipes: adaptertest.NewPipes()}
 		l.failures.Store(5)
 		log := new(bytes.Buffer)
 		ctx, cancel := context.WithCancel(t.Context())
 		served := make(chan error)
 		h := New(m.Node("a"), Token(testToken), Logger(slog.New(slog.NewTextHandler(log, nil))))
 		go func() { served <- serve(ctx, l, h, false) }()
-		c, err := l.dial(t.Context())
+		c, err := l.Dial(t.Context())
 		must(t, err)
 		must(t, second(io.WriteString(c, "GET /v1/access HTTP/1.1\r\nHost: localhost\r\n\r\n")))
 		if status, body := answer(t, c); status != http.StatusOK {
@@ -226,7 +227,7 @@ func TestAListenerThatFailsForAMoment(t *testing.T) {
 
 // failing is a listener that fails for some calls, as without file descriptors.
 type failing struct {
-	*pipes
+	*adaptertest.Pipes
 	failures atomic.Int32
 }
 
@@ -234,7 +235,7 @@ func (f *failing) Accept() (net.Conn, error) {
 	if f.failures.Add(-1) >= 0 {
 		return nil, &net.OpError{Op: "accept", Net: "unix", Err: os.NewSyscallError("accept4", syscall.EMFILE)}
 	}
-	return f.pipes.Accept()
+	return f.Pipes.Accept()
 }
 
 func TestTheStopIsntDelayed(t *testing.T) {
@@ -355,7 +356,7 @@ func TestKeysInPaths(t *testing.T) {
 // TestInAnApplicationsServer : behind a ServeMux with a prefix, and wrappers of the writer.
 func TestInAnApplicationsServer(t *testing.T) {
 	run(t, func(t *testing.T, m *meshtest.Mesh) {
-		l := newPipes()
+		l := adaptertest.NewPipes()
 		h := New(m.Node("a"), Token(testToken), AllowLocks(10*time.Second))
 		mux := http.NewServeMux()
 		mux.Handle("/lockmesh/", http.StripPrefix("/lockmesh", h))
@@ -391,7 +392,7 @@ func TestInAnApplicationsServer(t *testing.T) {
 
 func TestAnswersThatArentOurs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		l := newPipes()
+		l := adaptertest.NewPipes()
 		server := &http.Server{ReadHeaderTimeout: time.Minute, Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			switch r.URL.Path {
 			case "/v1/status":

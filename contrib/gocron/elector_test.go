@@ -32,7 +32,7 @@ func electors(t *testing.T, nodes []*lockmesh.Mesh) []*gocronlock.Elector {
 func leader(t *testing.T, all []*gocronlock.Elector) int {
 	t.Helper()
 	found := -1
-	eventually(t, "there is a leader", func() bool {
+	adaptertest.Eventually(t, "there is a leader", func() bool {
 		found = slices.IndexFunc(all, func(e *gocronlock.Elector) bool { return e.IsLeader(t.Context()) == nil })
 		return found >= 0
 	})
@@ -61,7 +61,7 @@ func TestOnlyTheLeaderRunsJobsAndItsDeathHandsOver(t *testing.T) {
 	for n := 1; n <= 5; n++ {
 		c.tick()
 		c.scheduled()
-		eventually(t, "the leader has run the job", func() bool { return len(runs()) >= n })
+		adaptertest.Eventually(t, "the leader has run the job", func() bool { return len(runs()) >= n })
 	}
 	token := all[first].Lease().Token()
 
@@ -78,7 +78,7 @@ func TestOnlyTheLeaderRunsJobsAndItsDeathHandsOver(t *testing.T) {
 	for n := 6; n <= 10; n++ {
 		c.tick()
 		c.scheduled()
-		eventually(t, "the next leader has run the job", func() bool { return len(runs()) >= n })
+		adaptertest.Eventually(t, "the next leader has run the job", func() bool { return len(runs()) >= n })
 	}
 	want := append(slices.Repeat([]int{first}, 5), slices.Repeat([]int{second}, 5)...)
 	if got := runs(); !slices.Equal(got, want) {
@@ -134,7 +134,7 @@ func TestAnElectorThatCantBeElectedSaysWhy(t *testing.T) {
 	nodes := adaptertest.Start(t, "a")
 	e := gocronlock.NewElector(nodes[0], "")
 	defer e.Close(t.Context())
-	eventually(t, "the key is refused", func() bool { return errors.Is(e.IsLeader(t.Context()), lockmesh.ErrKey) })
+	adaptertest.Eventually(t, "the key is refused", func() bool { return errors.Is(e.IsLeader(t.Context()), lockmesh.ErrKey) })
 	ctx, done := e.Guard(t.Context())
 	defer done()
 	if !errors.Is(context.Cause(ctx), gocronlock.ErrNotLeader) {
@@ -152,5 +152,5 @@ func TestAnElectorThatCantBeElectedSaysWhy(t *testing.T) {
 	if err := nodes[0].Close(); err != nil {
 		t.Error(err)
 	}
-	eventually(t, "it says that the mesh is closed", func() bool { return errors.Is(other.IsLeader(t.Context()), lockmesh.ErrClosed) })
+	adaptertest.Eventually(t, "it says that the mesh is closed", func() bool { return errors.Is(other.IsLeader(t.Context()), lockmesh.ErrClosed) })
 }

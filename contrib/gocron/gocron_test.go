@@ -71,18 +71,3 @@ func (c *cron) scheduled() {
 		c.t.Fatal("the schedulers don't come to rest")
 	}
 }
-
-// eventually waits until a condition holds.
-func eventually(t *testing.T, what string, holds func() bool) {
-	t.Helper()
-	ctx := adaptertest.Within(t)
-	look := time.NewTicker(time.Millisecond)
-	defer look.Stop()
-	for !holds() {
-		select {
-		case <-look.C:
-		case <-ctx.Done():
-			t.Fatalf("never came: %s", what)
-		}
-	}
-}

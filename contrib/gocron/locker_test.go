@@ -80,7 +80,7 @@ func TestEachQuickJobIsRunOnceBySomeScheduler(t *testing.T) {
 	c.tick()
 	for j := range jobs {
 		name := fmt.Sprint("job ", j)
-		eventually(t, name+" is settled", func() bool {
+		adaptertest.Eventually(t, name+" is settled", func() bool {
 			ran, skipped := y.of(name)
 			return ran+skipped >= 3
 		})
@@ -134,11 +134,11 @@ func TestEachRunOfALongJobIsOneSchedulers(t *testing.T) {
 	c.start()
 	for n := 1; n <= ticks; n++ {
 		c.tick()
-		eventually(t, "the tick is settled", func() bool {
+		adaptertest.Eventually(t, "the tick is settled", func() bool {
 			ran, skipped := y.of("nightly")
 			return ran == n && skipped == 2*n && running.Load() == 0
 		})
-		eventually(t, "the lock is free", func() bool {
+		adaptertest.Eventually(t, "the lock is free", func() bool {
 			lease, err := nodes[0].TryLock(adaptertest.Within(t), "gocron/nightly")
 			return err == nil && lease.Unlock(t.Context()) == nil
 		})
@@ -179,7 +179,7 @@ func TestALostLeaseReachesTheJobAndAnotherRunsTheNext(t *testing.T) {
 
 	// While the job without its lock still runs, the process of the job doesn't start another run.
 	c.tick()
-	eventually(t, "the next run is skipped", func() bool {
+	adaptertest.Eventually(t, "the next run is skipped", func() bool {
 		_, skipped := y.of("nightly")
 		return skipped == 1
 	})
@@ -199,7 +199,7 @@ func TestALostLeaseReachesTheJobAndAnotherRunsTheNext(t *testing.T) {
 	})
 	other.start()
 	var next uint64
-	eventually(t, "another scheduler runs it", func() bool {
+	adaptertest.Eventually(t, "another scheduler runs it", func() bool {
 		other.tick()
 		select {
 		case next = <-tokens:

@@ -10,55 +10,21 @@ import (
 	"net"
 	"strconv"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
+	"github.com/lockmesh/lockmesh/internal/adaptertest"
 	"github.com/lockmesh/lockmesh/meshtest"
 )
 
 const testPassword = "0123456789-test-password"
-
-// pipes is a listener in memory, since a bubble of simulated time has no sockets. A connection has
-// no buffer: a write waits for its reader.
-type pipes struct {
-	conns chan net.Conn
-	once  sync.Once
-	done  chan struct{}
-}
-
-func newPipes() *pipes { return &pipes{conns: make(chan net.Conn), done: make(chan struct{})} }
-
-func (p *pipes) Accept() (net.Conn, error) {
-	select {
-	case c := <-p.conns:
-		return c, nil
-	case <-p.done:
-		return nil, net.ErrClosed
-	}
-}
-
-func (p *pipes) Close() error   { p.once.Do(func() { close(p.done) }); return nil }
-func (p *pipes) Addr() net.Addr { return &net.UnixAddr{Name: "pipe", Net: "pipe"} }
-
-func (p *pipes) dial(ctx context.Context) (net.Conn, error) {
-	here, there := net.Pipe()
-	select {
-	case p.conns <- there:
-		return here, nil
-	case <-p.done:
-		return nil, errors.New("the server has stopped")
-	case <-ctx.Done():
-		return nil, ctx.Err()
-	}
-}
 
 // site is a server of a node, served in memory.
 type site struct {
 	t      *testing.T
 	m      *meshtest.Mesh
 	server *Server
-	l      *pipes
+	l      *adaptertest.Pipes
 	stop   func()
 }
 
@@ -73,8 +39,8 @@ func newSite(t *testing.T, m *meshtest.Mesh, node string, opts ...Option) *site 
 }
 
 // listen serves a further listener.
-func (s *site) listen() (l *pipes, stop func()) {
-	l = newPipes()
+func (s *site) listen() (l *adaptertest.Pipes, stop func()) {
+	l = adaptertest.NewPipes()
 	ctx, cancel := context.WithCancel(context.Background())
 	stopped := make(chan struct{})
 	go func() {
@@ -97,9 +63,9 @@ type client struct {
 
 func (s *site) client() *client { return dialed(s.t, s.l) }
 
-func dialed(t *testing.T, l *pipes) *client {
+func dialed(t *testing.T, l *adaptertest.Pipes) *client {
 	t.Helper()
-	nc, err := l.dial(context.Background())
+	nc, err := l.Dial(context.Background())
 	if err != nil {
 		t.Fatal(err)
 	}

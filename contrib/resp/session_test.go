@@ -267,7 +267,7 @@ func TestConnectionsAreBounded(t *testing.T) {
 		}
 		c.nc.Close()
 		eventually(t, "a place is free", func() bool {
-			nc, err := s.l.dial(t.Context())
+			nc, err := s.l.Dial(t.Context())
 			if err != nil {
 				t.Fatal(err)
 			}

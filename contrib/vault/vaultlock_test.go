@@ -64,21 +64,6 @@ func wantValue(t *testing.T, l physical.Lock, held bool, value string) {
 	}
 }
 
-// eventually waits until a condition holds.
-func eventually(t *testing.T, what string, holds func() bool) {
-	t.Helper()
-	ctx := adaptertest.Within(t)
-	look := time.NewTicker(time.Millisecond)
-	defer look.Stop()
-	for !holds() {
-		select {
-		case <-look.C:
-		case <-ctx.Done():
-			t.Fatalf("never came: %s", what)
-		}
-	}
-}
-
 // Vault's own test of HA backends: two backends are two nodes of a mesh with a shared storage.
 func TestVaultsSuite(t *testing.T) {
 	t.Run("storage in memory", func(t *testing.T) {
@@ -177,7 +162,7 @@ func TestALeaderWithoutAMajorityIsTold(t *testing.T) {
 		}
 		ended <- err
 	}()
-	eventually(t, "it waits", func() bool { return len(nodes[0].Status().Waiting) == 1 })
+	adaptertest.Eventually(t, "it waits", func() bool { return len(nodes[0].Status().Waiting) == 1 })
 	if _, err := standby.Lock(nil); !errors.Is(err, vaultlock.ErrLocked) {
 		t.Errorf("locking twice: %v", err)
 	}
@@ -196,7 +181,7 @@ func TestAValueEndsWithItsLease(t *testing.T) {
 		t.Error(err)
 	}
 	reader := lockWith(t, vaultlock.New(nodes[1], storage), "read")
-	eventually(t, "it isn't held any more", func() bool {
+	adaptertest.Eventually(t, "it isn't held any more", func() bool {
 		held, _, err := reader.Value()
 		return err == nil && !held
 	})

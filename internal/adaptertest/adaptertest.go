@@ -1,4 +1,5 @@
-// Package adaptertest starts the meshes for tests of the adapters in contrib.
+// Package adaptertest has what several tests of adapters and servers need: meshes, a listener in
+// memory, and waits.
 package adaptertest
 
 import (
@@ -31,4 +32,19 @@ func Within(t *testing.T) context.Context {
 	ctx, cancel := context.WithTimeout(t.Context(), Patience)
 	t.Cleanup(cancel)
 	return ctx
+}
+
+// Eventually waits until a condition holds; the test fails if it doesn't within Patience.
+func Eventually(t *testing.T, what string, holds func() bool) {
+	t.Helper()
+	ctx := Within(t)
+	look := time.NewTicker(time.Millisecond)
+	defer look.Stop()
+	for !holds() {
+		select {
+		case <-look.C:
+		case <-ctx.Done():
+			t.Fatalf("never came: %s", what)
+		}
+	}
 }

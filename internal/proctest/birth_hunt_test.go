@@ -5,7 +5,6 @@ package proctest
 import (
 	"encoding/json"
 	"net/http/httptest"
-	"os"
 	"path/filepath"
 	"testing"
 	"time"
@@ -145,13 +144,6 @@ func TestABornMeshWithAConfigMap(t *testing.T) {
 		}
 		f.procs[name].none("lost")
 	}
-	text, err := os.ReadFile(ledger)
-	if err != nil {
-		t.Fatal(err)
-	}
-	leases, _, err := judge(string(text))
-	if err != nil {
-		t.Errorf("%v\nin a ledger that ends with:\n%s", err, tail(string(text), 4000))
-	}
+	leases, _ := judgeFile(t, ledger)
 	t.Logf("%d leases one after the other", len(leases))
 }

@@ -3,7 +3,6 @@
 package proctest
 
 import (
-	"os"
 	"path/filepath"
 	"testing"
 	"time"
@@ -61,14 +60,7 @@ func TestAMaxTTLRaisedNodeByNodeNeverHasTwoHolders(t *testing.T) {
 	for _, name := range abc {
 		m.procs[name].exitCode()
 	}
-	text, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	leases, _, err := judge(string(text))
-	if err != nil {
-		t.Errorf("%v\nin a ledger that ends with:\n%s", err, tail(string(text), 4000))
-	}
+	leases, _ := judgeFile(t, file)
 	t.Logf("%d leases", len(leases))
 }
 

@@ -146,14 +146,7 @@ func (s *story) end() {
 		p.none("error") // checked now, since the last nodes to unlock find no voter any more
 		p.none("unreadable")
 	}
-	for _, name := range s.nodes {
-		s.procs[name].tell("close")
-	}
-	for _, name := range s.nodes {
-		if code := s.procs[name].exitCode(); code != 0 {
-			s.t.Errorf("%s ends with code %d, want 0", name, code)
-		}
-	}
+	s.mesh.end("close", s.nodes...)
 	text, err := os.ReadFile(s.ledger)
 	s.must(err)
 	leases, cut, err := judge(string(text))

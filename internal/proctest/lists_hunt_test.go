@@ -3,7 +3,6 @@
 package proctest
 
 import (
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -114,14 +113,7 @@ func TestAListGrownNodeByNodeNeverHasTwoHolders(t *testing.T) {
 	for _, name := range abcde {
 		m.procs[name].exitCode()
 	}
-	text, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	leases, _, err := judge(string(text))
-	if err != nil {
-		t.Errorf("%v\nin a ledger that ends with:\n%s", err, tail(string(text), 4000))
-	}
+	leases, _ := judgeFile(t, file)
 	pause := time.Duration(0)
 	for i := 1; i < len(leases); i++ {
 		pause = max(pause, leases[i].began.Sub(leases[i-1].began))

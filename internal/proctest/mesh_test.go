@@ -83,6 +83,19 @@ func (m *mesh) start(name, bind string, more ...string) *process {
 	return m.procs[name]
 }
 
+// end tells processes to end by a command, and waits until they have ended well.
+func (m *mesh) end(command string, names ...string) {
+	m.t.Helper()
+	for _, name := range names {
+		m.procs[name].tell(command)
+	}
+	for _, name := range names {
+		if code := m.procs[name].exitCode(); code != 0 {
+			m.t.Errorf("%s ends with code %d, want 0", name, code)
+		}
+	}
+}
+
 // stateDir returns the state directory of a node.
 func (m *mesh) stateDir(name string) string { return filepath.Join(m.dirs, name) }
 
