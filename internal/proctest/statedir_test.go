@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// startFollowing starts a mesh with dynamic membership, and waits until the first electorate is
-// bootstrapped.
+// startFollowing starts a mesh with dynamic membership, and waits until each founder has stored the
+// first electorate: founders that are all killed before they have are a lost mesh.
 func startFollowing(t *testing.T, founders []string) *mesh {
 	t.Helper()
 	m := newMesh(t, founders)
@@ -17,7 +17,12 @@ func startFollowing(t *testing.T, founders []string) *mesh {
 		m.start(name, m.addrs[name], "-bootstrap")
 	}
 	for _, name := range founders {
-		m.procs[name].awaitElectorate(founders...)
+		p := m.procs[name]
+		p.awaitElectorate(founders...)
+		p.onDisk("the electorate", func() bool {
+			state, _ := os.ReadFile(filepath.Join(m.stateDir(name), "state"))
+			return strings.Contains(string(state), "\"electorate\": {\n  \"version\": 1,")
+		})
 	}
 	return m
 }
