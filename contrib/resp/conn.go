@@ -130,7 +130,9 @@ func (c *conn) log(text string, attrs ...slog.Attr) {
 }
 
 // whileConnected calls f with a context that also ends with the client's connection. The bytes of
-// further requests are kept for the time after.
+// further requests are kept for the time after. A client that sends more than MaxRequest meanwhile
+// is cut: behind so many bytes the end of the connection couldn't be noticed, and the call of a
+// client that is gone would go on.
 func (c *conn) whileConnected(ctx context.Context, f func(context.Context)) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -145,6 +147,9 @@ func (c *conn) whileConnected(ctx context.Context, f func(context.Context)) {
 				return
 			}
 		}
+		c.log("a client sends too much behind a call that waits")
+		cancel()
+		c.cut()
 	}()
 	f(ctx)
 	_ = c.nc.SetReadDeadline(time.Unix(1, 0)) // ends the goroutine's read

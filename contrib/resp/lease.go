@@ -10,7 +10,7 @@ import (
 )
 
 // held is a key set by a client through this server: a lease of the mesh, and its end as known to
-// the client. The holder of the key's lock of keyLocks owns value and timer.
+// the client. The holder of the key's lock of keyLocks owns value, revalued and timer.
 //
 // The lease is requested a little longer than the client's time, since a holder's lease ends before
 // the voters' promise does, and a client counts on the whole time: a timer releases the key. A time
@@ -23,8 +23,11 @@ type held struct {
 	length time.Duration // of the client's SET; zero if the node renews the lease
 	span   time.Duration // of the lease, as requested
 	value  string
-	timer  *time.Timer // releases the key at its end, or extends the lease before
-	give   func()      // gives the place among the server's leases back
+	// revalued is set once a script has given the key another value: the lease's token was given to
+	// the client of the first value.
+	revalued bool
+	timer    *time.Timer // releases the key at its end, or extends the lease before
+	give     func()      // gives the place among the server's leases back
 
 	mu       sync.Mutex
 	end      time.Time // when the key ends for the client; zero if the key has no end

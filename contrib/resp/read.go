@@ -215,6 +215,9 @@ func doToken(x *call) reply {
 		return v.heldElsewhere(x.args[0])
 	case v.own == nil, len(x.args) == 2 && v.own.value != x.args[1]:
 		return null{}
+	case v.own.revalued:
+		return refused("a script has given the key %q another value, and the token of its lease is that of the first value's client: "+
+			"delete the key and set it with NX for a token of its own", clip(x.args[0]))
 	}
 	return integer(v.own.lease.Token())
 }

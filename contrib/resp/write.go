@@ -19,16 +19,16 @@ type setting struct {
 
 func doSet(x *call) reply {
 	w := setting{key: x.args[0], value: x.args[1]}
-	hasTTL := false
+	unit := "" // of the time; the last of several times counts
 	for i := 2; i < len(x.args); i++ {
 		switch option := strings.ToUpper(x.args[i]); {
 		case option == "NX" && !w.xx:
 			w.nx = true
 		case option == "XX" && !w.nx:
 			w.xx = true
-		case (option == "PX" || option == "EX") && !hasTTL && i+1 < len(x.args):
+		case (option == "PX" || option == "EX") && (unit == "" || unit == option) && i+1 < len(x.args):
 			i++
-			hasTTL = true
+			unit = option
 			var wrong reply
 			if w.ttl, wrong = parseTTL(x, x.args[i], unitOf(option)); wrong != nil {
 				return wrong
@@ -177,7 +177,7 @@ func (x *call) overwrite(h *held, w setting) reply {
 		if err := h.lease.SetValue(x.ctx, []byte(w.value)); err != nil {
 			return x.given(err)
 		}
-		h.value = w.value
+		h.value, h.revalued = w.value, true
 		x.changed()
 	}
 	return ok
@@ -225,7 +225,7 @@ func doDel(x *call) reply {
 // release ends a client's lease, and waits for the voters.
 func (x *call) release(h *held) reply {
 	if err := x.s.release(x.ctx, h); err != nil && !errors.Is(err, lockmesh.ErrLost) {
-		return failf("%s the key is released for its client, and free when its time is over at the latest: %v", codeNoQuorum, err)
+		return failf("%s the key is released for its client, and free when its lease is over at the latest: %v", codeNoQuorum, err)
 	}
 	return nil
 }
