@@ -131,8 +131,11 @@ type boundedConn struct {
 }
 
 // aheadMost is how many bytes of further requests a connection keeps while a request is handled. A
-// client that sends more isn't watched any longer.
-const aheadMost = 4 << 10
+// client that sends more is cut: behind so many bytes the end of the connection couldn't be
+// noticed, and a client that is gone would wait on, and get the key for the whole ttl.
+const aheadMost = 16 << 10
+
+var errAhead = fmt.Errorf("admin: the client has sent more than %d bytes behind a request that is being handled", aheadMost)
 
 // Read implements [net.Conn]. While a request is handled, the HTTP server watches the connection by
 // a Read of a single byte without a deadline, and gives the watch up when the client sends a byte:
@@ -140,7 +143,12 @@ const aheadMost = 4 << 10
 // wait on, and get the key. So Read goes on with a watch, and keeps these bytes for the next Read.
 func (c *boundedConn) Read(p []byte) (int, error) {
 	for {
-		if len(c.ahead) > 0 && (!c.watches(p) || len(c.ahead) >= aheadMost) {
+		if c.watches(p) && len(c.ahead) > aheadMost {
+			c.vanished.Store(true) // the client of a hold may go on until its deadline
+			_ = c.Conn.Close()     // Close gives the place back
+			return 0, errAhead
+		}
+		if len(c.ahead) > 0 && !c.watches(p) {
 			n := copy(p, c.ahead)
 			if c.ahead = c.ahead[n:]; len(c.ahead) == 0 {
 				c.ahead = nil

@@ -128,7 +128,7 @@ var codes = []code{
 	{"stopping", ErrStopping, http.StatusServiceUnavailable, "connect again when the server is back"},
 	{"request", ErrRequest, http.StatusBadRequest, "change the request as the message says; GET /v1/openapi.json describes all requests"},
 	{"unauthorized", ErrUnauthorized, http.StatusUnauthorized, "send the header Authorization: Bearer TOKEN"},
-	{"forbidden", ErrForbidden, http.StatusForbidden, "use the socket of the node's user, or the token, or have the application allow the request"},
+	{"forbidden", ErrForbidden, http.StatusForbidden, "use the socket of the node's user (a recovery needs it), or the token, or have the application allow the request"},
 	{"unknown_lease", ErrUnknownLease, http.StatusNotFound, "stop the protected work, and take the lock again"},
 	{"limit", ErrLimit, http.StatusTooManyRequests, "try again when others have ended"},
 	{"evicted", lockmesh.ErrEvicted, http.StatusGone, "stop the protected work at once"},

@@ -66,7 +66,7 @@ type Handler struct {
 //
 //	PUT    /v1/locks/{key}             takes a lock that ends after ?ttl=: ?wait= &mode= …
 //	GET    /v1/leases/{id}             the state of a lease
-//	POST   /v1/leases/{id}/extend      the lease ends ttl from now: ?ttl=
+//	POST   /v1/leases/{id}/extend      the lease lasts for ttl from now at least: ?ttl=
 //	DELETE /v1/leases/{id}             releases a lease
 //	PUT    /v1/hold/{key}              holds a lock while the connection lives; so does GET with a token
 //
@@ -135,7 +135,8 @@ type connection struct {
 }
 
 // hasVanished reports whether the connection has ended without the client: by the loss of the
-// client's machine, or of the network between. An http.Server of the application can't tell.
+// client's machine, or of the network between, or since the client sent too much. An http.Server of
+// the application can't tell.
 func (c *connection) hasVanished() bool { return c != nil && c.vanished != nil && c.vanished.Load() }
 
 type connectionKey struct{}

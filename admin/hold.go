@@ -48,8 +48,23 @@ func (x *exchange) hold() error {
 		_, c.renewed = x.h.ttls()
 	}
 	err = x.hearts(c, view)
-	view.closed = x.closedByClient() && !errors.Is(err, os.ErrDeadlineExceeded)
+	if view.closed = x.closedByClient() && !errors.Is(err, os.ErrDeadlineExceeded); view.closed {
+		x.lastLine(c)
+	}
 	return err
+}
+
+// lastLine tells a client that has closed only its own side of the connection that the key is about
+// to be released. It waits for no client.
+func (x *exchange) lastLine(c *clientLease) {
+	end := errorOf(failure(lockmesh.ErrReleased, "the client has closed its side of the connection, which releases the key"))
+	data, err := json.Marshal(x.lineOf(c, time.Now(), "end", nil, end))
+	if err != nil || x.rc.SetWriteDeadline(time.Now().Add(lastLineTime)) != nil {
+		return
+	}
+	if _, err := x.w.Write(append(data, '\n')); err == nil {
+		_ = x.rc.Flush()
+	}
 }
 
 // clientView is what the client of a hold knows about the lease.
@@ -146,11 +161,8 @@ func holdEnd(err error) *Error {
 
 // line writes a line about the lease, and notes the deadline of which the client knows by the line.
 func (x *exchange) line(c *clientLease, view *clientView, event string, r *Revocation, f *Error) error {
-	lease, deadline := c.lease, c.lease.KeptUntil()
-	data, err := json.Marshal(HoldLine{
-		Event: event, ID: c.id, Key: lease.Key(), Token: lease.Token(), Node: x.h.mesh.Name(), Mode: lease.Mode().String(), Slot: lease.Slot(),
-		TTLMS: c.renewed.Milliseconds(), Deadline: deadline.UTC(), LeftMS: until(deadline), Revocation: r, Failure: f,
-	})
+	deadline := c.lease.KeptUntil()
+	data, err := json.Marshal(x.lineOf(c, deadline, event, r, f))
 	if err != nil {
 		return err
 	}
@@ -159,4 +171,12 @@ func (x *exchange) line(c *clientLease, view *clientView, event string, r *Revoc
 	}
 	view.deadline = deadline
 	return nil
+}
+
+func (x *exchange) lineOf(c *clientLease, deadline time.Time, event string, r *Revocation, f *Error) HoldLine {
+	lease := c.lease
+	return HoldLine{
+		Event: event, ID: c.id, Key: lease.Key(), Token: lease.Token(), Node: x.h.mesh.Name(), Mode: lease.Mode().String(), Slot: lease.Slot(),
+		TTLMS: c.renewed.Milliseconds(), Deadline: deadline.UTC(), LeftMS: until(deadline), Revocation: r, Failure: f,
+	}
 }

@@ -236,6 +236,74 @@ func TestAHoldOfALostMachineIsKeptToItsDeadline(t *testing.T) {
 	})
 }
 
+// TestAHoldWithTooMuchBehindItIsKeptToItsDeadline : the server cuts the client, which may go on with
+// its work.
+func TestAHoldWithTooMuchBehindItIsKeptToItsDeadline(t *testing.T) {
+	run(t, func(t *testing.T, m *meshtest.Mesh) {
+		s := newSite(t, m, "a")
+		conn := s.raw(request("PUT /v1/hold/job") + "\n")
+		read := bufio.NewScanner(conn)
+		for read.Scan() && !strings.Contains(read.Text(), `"held"`) {
+		}
+		var held HoldLine
+		must(t, json.Unmarshal(read.Bytes(), &held))
+		left := time.Duration(held.LeftMS) * time.Millisecond
+		go func() { _, _ = io.WriteString(conn, strings.Repeat("x", aheadMost+5000)) }()
+		for from := time.Now(); time.Since(from) < left; time.Sleep(time.Second / 2) {
+			if n, _ := s.holders("job"); n != 1 {
+				t.Fatalf("the key was released %v before the deadline told to the client", left-time.Since(from))
+			}
+		}
+		must(t, conn.Close())
+		s.becomes("job", 0, 0)
+	})
+}
+
+// TestAHoldThatIsHalfClosedEndsBeforeItsRelease : a client that closes its own side only still reads.
+func TestAHoldThatIsHalfClosedEndsBeforeItsRelease(t *testing.T) {
+	run(t, func(t *testing.T, m *meshtest.Mesh) {
+		s := newSite(t, m, "a")
+		for _, reads := range []bool{true, false} {
+			here, there := net.Pipe()
+			s.l.Offer(&halfClosing{there})
+			_, err := io.WriteString(here, strings.ReplaceAll(request("PUT /v1/hold/job")+"\n", "\n", "\r\n"))
+			must(t, err)
+			read := bufio.NewScanner(here)
+			for read.Scan() && !strings.Contains(read.Text(), `"held"`) {
+			}
+			s.becomes("job", 1, 0)
+			_, err = here.Write([]byte{endOfText})
+			must(t, err)
+			synctest.Wait() // the last line waits for its reader
+			if n, _ := s.holders("job"); n != 1 {
+				t.Error("the key was released before the client knew")
+			}
+			if reads {
+				for read.Scan() && !strings.Contains(read.Text(), `"end"`) {
+				}
+				if text := read.Text(); !strings.Contains(text, `"released"`) || !strings.Contains(text, "closed its side") {
+					t.Errorf("the last line is %q", text)
+				}
+			}
+			s.becomes("job", 0, 0)
+			must(t, here.Close())
+		}
+	})
+}
+
+// halfClosing is a connection that its client closes for writing by a byte.
+type halfClosing struct{ net.Conn }
+
+const endOfText = 4
+
+func (c *halfClosing) Read(p []byte) (int, error) {
+	n, err := c.Conn.Read(p)
+	if n > 0 && p[n-1] == endOfText {
+		return n - 1, io.EOF
+	}
+	return n, err
+}
+
 // lostConn ends as a connection that the system has given up.
 type lostConn struct{ net.Conn }
 

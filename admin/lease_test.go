@@ -394,12 +394,11 @@ func TestAClientThatVanishesWhileItWaits(t *testing.T) {
 	})
 }
 
-// TestRequestsBehindAWait : requests sent while another waits are answered in their order, however
-// many bytes they have.
+// TestRequestsBehindAWait : requests sent while another waits are answered in their order.
 func TestRequestsBehindAWait(t *testing.T) {
 	run(t, func(t *testing.T, m *meshtest.Mesh) {
 		s := newSite(t, m, "a")
-		for _, padding := range []int{0, 1, aheadMost - 300, aheadMost + 300} {
+		for _, padding := range []int{0, 1, 4096, aheadMost - 300} {
 			held, err := m.Node("b").Lock(t.Context(), "job")
 			must(t, err)
 			conn := s.raw(request("PUT /v1/locks/job?ttl=1s&wait=1h") + "\n")
@@ -419,6 +418,25 @@ func TestRequestsBehindAWait(t *testing.T) {
 			s.becomes("job", 0, 0)
 			s.becomes("last", 0, 0)
 		}
+	})
+}
+
+// TestAClientWithTooMuchBehindAWaitIsCut : where the client is gone, the end of its connection lies
+// behind these bytes, and the request would wait on.
+func TestAClientWithTooMuchBehindAWaitIsCut(t *testing.T) {
+	run(t, func(t *testing.T, m *meshtest.Mesh) {
+		s := newSite(t, m, "a")
+		held, err := m.Node("b").Lock(t.Context(), "job")
+		must(t, err)
+		for _, path := range []string{"/v1/locks/job?ttl=10s&wait=1h", "/v1/hold/job?wait=1h"} {
+			conn := s.raw(request("PUT "+path) + "\n")
+			s.becomes("job", 1, 1)
+			go func() { _, _ = io.WriteString(conn, strings.Repeat("x", aheadMost+5000)) }()
+			s.becomes("job", 1, 0)
+			must(t, conn.Close())
+		}
+		must(t, held.Unlock(t.Context()))
+		s.becomes("job", 0, 0)
 	})
 }
 

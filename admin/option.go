@@ -75,6 +75,10 @@ const (
 	// buffers some hundred kilobytes, so only a client that has stopped reading takes so long.
 	writeTime = 10 * time.Second
 
+	// lastLineTime is how long the release of a hold waits for its last line to be written, which
+	// few clients read: most have closed the connection.
+	lastLineTime = 100 * time.Millisecond
+
 	// beatTime is the pause between heartbeats of a stream of events: shorter than the idle
 	// timeouts of common proxies, 30 s and more.
 	beatTime = 15 * time.Second
