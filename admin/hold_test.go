@@ -236,8 +236,8 @@ func TestAHoldOfALostMachineIsKeptToItsDeadline(t *testing.T) {
 	})
 }
 
-// TestAHoldWithTooMuchBehindItIsKeptToItsDeadline : the server cuts the client, which may go on with
-// its work.
+// TestAHoldWithTooMuchBehindItIsKeptToItsDeadline : the server cuts the client, which may go on
+// with its work.
 func TestAHoldWithTooMuchBehindItIsKeptToItsDeadline(t *testing.T) {
 	run(t, func(t *testing.T, m *meshtest.Mesh) {
 		s := newSite(t, m, "a")
@@ -259,7 +259,8 @@ func TestAHoldWithTooMuchBehindItIsKeptToItsDeadline(t *testing.T) {
 	})
 }
 
-// TestAHoldThatIsHalfClosedEndsBeforeItsRelease : a client that closes its own side only still reads.
+// TestAHoldThatIsHalfClosedEndsBeforeItsRelease : a client that closes its own side only still
+// reads.
 func TestAHoldThatIsHalfClosedEndsBeforeItsRelease(t *testing.T) {
 	run(t, func(t *testing.T, m *meshtest.Mesh) {
 		s := newSite(t, m, "a")

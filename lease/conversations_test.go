@@ -4,13 +4,12 @@ import (
 	"bytes"
 	"flag"
 	"fmt"
-	"os"
-	"path/filepath"
 	"strconv"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/lockmesh/lockmesh/internal/conversation"
 	"github.com/lockmesh/lockmesh/internal/vote"
 )
 
@@ -43,43 +42,7 @@ var update = flag.Bool("update", false, "write the conversations in testdata ane
 //	a tells N [quiet]           a answers the voter's query for the highest token
 //	repeat N a asks 1:k ...     the same N times over, with rising numbers
 func TestConversations(t *testing.T) {
-	files, err := filepath.Glob("testdata/*.txt")
-	if err != nil || len(files) == 0 {
-		t.Fatalf("no conversations: %v", err)
-	}
-	for _, file := range files {
-		t.Run(strings.TrimSuffix(filepath.Base(file), ".txt"), func(t *testing.T) {
-			want, err := os.ReadFile(file)
-			if err != nil {
-				t.Fatal(err)
-			}
-			got := converse(t, string(want))
-			if *update {
-				if err := os.WriteFile(file, got, 0o644); err != nil {
-					t.Fatal(err)
-				}
-			} else if !bytes.Equal(got, want) {
-				t.Errorf("the voter says something else now (go test ./lease -update writes it down):\n%s", diff(string(want), string(got)))
-			}
-		})
-	}
-}
-
-// diff marks the first difference between two texts, with the lines around the difference.
-func diff(want, got string) string {
-	w, g := strings.Split(want, "\n"), strings.Split(got, "\n")
-	for i := range max(len(w), len(g)) {
-		if i >= len(w) || i >= len(g) || w[i] != g[i] {
-			at := func(s []string) string {
-				if i < len(s) {
-					return s[i]
-				}
-				return "(end)"
-			}
-			return fmt.Sprintf("line %d, after %q:\n  want %s\n  got  %s", i+1, strings.Join(w[max(0, i-3):min(i, len(w))], " / "), at(w), at(g))
-		}
-	}
-	return "no difference"
+	conversation.TestAll(t, *update, func(*testing.T) conversation.Machine { return newTalk() })
 }
 
 const wall = 1_000_000 // a small start of the wall clock, in microseconds, for readable tokens
@@ -102,22 +65,11 @@ func (c *talk) all(t *testing.T, lines ...string) {
 	}
 }
 
-func converse(t *testing.T, text string) []byte {
-	c := newTalk()
-	for line := range strings.Lines(text) {
-		line = strings.TrimRight(line, "\n")
-		switch {
-		case strings.HasPrefix(line, "    "):
-			continue // an earlier message of the voter
-		case line == "" || strings.HasPrefix(line, "#"):
-			fmt.Fprintln(&c.buf, line)
-			continue
-		}
-		fmt.Fprintln(&c.buf, line)
-		c.do(t, strings.Fields(line))
-	}
-	return c.buf.Bytes()
-}
+// Do implements [conversation.Machine].
+func (c *talk) Do(t *testing.T, words []string) { c.do(t, words) }
+
+// Buffer implements [conversation.Machine].
+func (c *talk) Buffer() *bytes.Buffer { return &c.buf }
 
 func (c *talk) do(t *testing.T, w []string) {
 	t.Helper()
@@ -195,11 +147,7 @@ func (c *talk) hear(out []vote.Outbound) {
 		}
 		m := o.Message
 		fmt.Fprintf(&c.buf, "    %s: %s", who, m.Kind)
-		show := func(set bool, format string, args ...any) {
-			if set {
-				fmt.Fprintf(&c.buf, " "+format, args...)
-			}
-		}
+		show := conversation.Show(&c.buf)
 		show(m.Number != 0, "%d", m.Number)
 		show(m.Nonce != 0, "nonce=%d", m.Nonce)
 		show(m.Serial != 0, "serial=%d", m.Serial)
@@ -227,7 +175,7 @@ func (c *talk) hear(out []vote.Outbound) {
 			fmt.Fprintf(&c.buf, " %d views", len(m.Views))
 		} else {
 			for _, s := range m.Views {
-				fmt.Fprintf(&c.buf, "\n        %s", sightText(s))
+				fmt.Fprintf(&c.buf, "\n        %s", conversation.ViewText(s))
 			}
 		}
 		fmt.Fprintln(&c.buf)
@@ -235,29 +183,6 @@ func (c *talk) hear(out []vote.Outbound) {
 	for _, a := range c.v.Alarms() {
 		fmt.Fprintf(&c.buf, "    ALARM %s\n", a)
 	}
-}
-
-// sightText returns a view entry as text.
-func sightText(s vote.View) string {
-	what := map[vote.State]string{
-		vote.Holding: "holding", vote.Promised: "promised", vote.Waiting: "waiting", vote.Delayed: "resting",
-		vote.Released: "freed", vote.Ended: "ended", vote.Changed: "changed",
-	}[s.State]
-	text := fmt.Sprintf("%s: %s %d %s %s", s.Key, s.Owner.Node, s.Number, s.Mode, what)
-	if s.Permits != 0 {
-		text += fmt.Sprintf(" permits=%d", s.Permits)
-	}
-	if s.Slot != 0 {
-		text += fmt.Sprintf(" slot=%d", s.Slot)
-	}
-	if s.Try {
-		text += " try"
-	}
-	text += fmt.Sprintf(" token=%d for=%v left=%v", s.Token, s.For, s.Left)
-	if s.Version != 0 {
-		text += fmt.Sprintf(" version=%d %q", s.Version, s.Value)
-	}
-	return text
 }
 
 // speak sends a requester's message. "c2" is the second incarnation of c, and "c2'" is "c2" on
@@ -273,15 +198,7 @@ func (c *talk) speak(t *testing.T, who, verb string, args []string) {
 	if another {
 		conn += 10
 	}
-	opt := map[string]string{}
-	var words []string
-	for _, a := range args {
-		if k, v, ok := strings.Cut(a, "="); ok && !strings.Contains(k, ":") {
-			opt[k] = v
-		} else {
-			words = append(words, a)
-		}
-	}
+	opt, words := conversation.Options(args)
 	num := func(s string) uint64 {
 		if s == "" {
 			return 0
@@ -329,7 +246,7 @@ func (c *talk) speak(t *testing.T, who, verb string, args []string) {
 				case "slot":
 					e.Slot = vote.Slot(num(v))
 				default:
-					if specOption(&e.Spec, k, v) {
+					if conversation.SpecOption(&e.Spec, k, v) {
 						continue
 					}
 					t.Fatalf("%q", w)
@@ -343,10 +260,10 @@ func (c *talk) speak(t *testing.T, who, verb string, args []string) {
 	case "asks":
 		m.Kind, m.Time, m.TokenHint, m.Mode = vote.KindRequest, vote.Micros(num(opt["at"])), vote.Token(num(opt["hint"])), vote.Exclusive
 		for k, v := range opt {
-			specOption(&m.Spec, k, v)
+			conversation.SpecOption(&m.Spec, k, v)
 		}
 		for _, w := range words {
-			specOption(&m.Spec, w, "")
+			conversation.SpecOption(&m.Spec, w, "")
 		}
 	case "extends":
 		m.Kind = vote.KindExtend
@@ -385,33 +302,6 @@ func (c *talk) speak(t *testing.T, who, verb string, args []string) {
 		t.Fatalf("what is %q?", verb)
 	}
 	c.hear(c.v.Step(c.now, conn, from, &m, nil))
-}
-
-// specOption reads an option of a request; false for any other option.
-func specOption(w *vote.Spec, k, v string) bool {
-	n := func() uint64 { n, _ := strconv.ParseUint(v, 10, 64); return n }
-	d := func() time.Duration { d, _ := time.ParseDuration(v); return d }
-	switch k {
-	case "try":
-		w.Try = true
-	case "shared":
-		w.Mode = vote.Shared
-	case "permits":
-		w.Mode, w.Permits = vote.Permit, uint16(n())
-	case "beside":
-		w.Beside = vote.Number(n())
-	case "length":
-		w.Length = d()
-	case "delay":
-		w.Delay = d()
-	case "minhold":
-		w.MinHold = d()
-	case "ends":
-		w.EndsAfter = d()
-	default:
-		return false
-	}
-	return true
 }
 
 // fixed is a fixed electorate of these voters.

@@ -20,6 +20,7 @@ type bench struct {
 	heard  map[vote.NodeID][]vote.Message // sent to each voter, and not read by the test yet
 	events []Event
 	gen    vote.Generation
+	sink   func([]vote.Outbound, []Event) // also gets all messages and events, if set
 }
 
 func newBench(t *testing.T, n int) *bench {
@@ -39,6 +40,9 @@ func (b *bench) place(v vote.NodeID) vote.Conn { return vote.Conn(b.q.peerOf(v).
 
 func (b *bench) drain() {
 	out, ev := b.q.Drain(nil, nil)
+	if b.sink != nil {
+		b.sink(out, ev)
+	}
 	b.events = append(b.events, ev...)
 	for _, o := range out {
 		v := b.names[o.Conn-1]
@@ -224,7 +228,8 @@ func (b *bench) ack(v vote.NodeID, change func(*vote.Message)) {
 	if !p.up() || !p.answered {
 		return
 	}
-	// The expected digest when all sent messages are processed. TestTheExpectedDigest tests settle by itself.
+	// The expected digest when all sent messages are processed. TestTheExpectedDigest tests settle
+	// by itself.
 	exp := p.digest.base
 	for _, c := range p.digest.sent {
 		exp = exp.Plus(c.delta)
