@@ -20,6 +20,11 @@ const (
 	referencesMost = 28
 	unknownMost    = 0.3
 	wideMost       = 1
+
+	// A folder with enough words has limits of its own, so that no part hides behind the mean.
+	folderWords          = 500
+	folderReferencesMost = 40
+	folderUnknownMost    = 1.0
 )
 
 var (
@@ -44,6 +49,13 @@ func (p *prose) add(file, line, text string) {
 		p.wide++
 		p.t.Logf("%s: wider than 100 columns: %s", file, strings.TrimSpace(line))
 	}
+	if p.count(text) {
+		p.t.Logf("%s: %s", file, strings.TrimSpace(line))
+	}
+}
+
+// count counts the words of a text, and reports whether one is an unknown person.
+func (p *prose) count(text string) (who bool) {
 	for _, w := range word.FindAllString(strings.ToLower(text), -1) {
 		p.words++
 		if slices.Contains(references, w) {
@@ -51,8 +63,24 @@ func (p *prose) add(file, line, text string) {
 		}
 		if slices.Contains(unknown, w) {
 			p.who++
-			p.t.Logf("%s: %s", file, strings.TrimSpace(line))
+			who = true
 		}
+	}
+	return who
+}
+
+// checkFolder is check for the comments of a folder.
+func (p *prose) checkFolder(name string) {
+	p.t.Helper()
+	if p.words < folderWords {
+		return
+	}
+	thousand := float64(p.words) / 1000
+	if refers := float64(p.refers) / thousand; refers > folderReferencesMost {
+		p.t.Errorf("%s: %.1f references in a thousand words, at most %d: name the noun", name, refers, folderReferencesMost)
+	}
+	if who := float64(p.who) / thousand; who > folderUnknownMost {
+		p.t.Errorf("%s: %.2f unknown persons in a thousand words, at most %.1f: name the actor", name, who, folderUnknownMost)
 	}
 }
 
@@ -85,10 +113,15 @@ func TestCommentsOfTestsNameTheirNouns(t *testing.T) { readComments(t, true, 50_
 
 func readComments(t *testing.T, tests bool, leastWords int) {
 	sampled.Unraced(t)
-	p := &prose{t: t, leastWords: leastWords}
+	p, folders := &prose{t: t, leastWords: leastWords}, make(map[string]*prose)
 	for name, text := range repository(t, ".go") {
 		if strings.HasSuffix(name, "_test.go") != tests {
 			continue
+		}
+		folder := folders[filepath.Dir(name)]
+		if folder == nil {
+			folder = &prose{t: t}
+			folders[filepath.Dir(name)] = folder
 		}
 		for line := range strings.Lines(text) {
 			line = strings.TrimRight(line, "\n")
@@ -100,9 +133,13 @@ func readComments(t *testing.T, tests bool, leastWords int) {
 				line = "" // code decides how wide the line is
 			}
 			p.add(name, line, m[1])
+			folder.count(m[1])
 		}
 	}
 	p.check()
+	for name, folder := range folders {
+		folder.checkFolder(name)
+	}
 }
 
 // declared is a declaration with a comment above it.

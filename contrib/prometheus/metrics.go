@@ -30,10 +30,10 @@ var _ prometheus.Collector = (*Metrics)(nil)
 // Option changes the result of [New].
 type Option func(*Metrics)
 
-// WithPrefixes adds a label "prefix" to lockmesh_acquire_seconds, whose value is the longest of the
-// given prefixes with which the key begins, or empty for other keys. Each prefix multiplies the
-// number of time series by two, three and so on: name few. The prefixes must be valid UTF-8, as
-// all labels of Prometheus; New panics otherwise.
+// WithPrefixes adds a label "prefix" to lockmesh_acquire_seconds: the longest of the given prefixes
+// with which the key begins, or empty for other keys. Each prefix multiplies the number of time
+// series by two, three and so on: name few. The prefixes must be valid UTF-8, as all labels of
+// Prometheus; New panics otherwise.
 func WithPrefixes(prefixes ...string) Option {
 	return func(m *Metrics) { m.prefixes = append([]string{""}, prefixes...) }
 }

@@ -419,7 +419,7 @@ func (m *Machine) judge(now vote.Now) {
 			longest = max(longest, settleLeast)
 		}
 		// A configuration that is met for the first time may be that of an earlier process of one
-		// of its voters, whose promises are valid yet.
+		// of its voters, with promises that are still valid.
 		if m.phase == PhaseWaiting || m.phase == PhaseWithdrawn || m.pause.votersEnd == 0 {
 			m.pause.votersEnd = now.Slow.Add(longest)
 		}
@@ -451,7 +451,7 @@ func (m *Machine) weigh() (worst verdict, against *tally, longest time.Duration)
 
 // pauseEnds returns when no lease can be held any more under another configuration. Leases of nodes
 // without a vote don't matter once most of our voters count: these have waited for such leases, or
-// have counted all the time. So a single node whose MaxTTL is a mistake delays no rolling restart.
+// have counted all the time. So a single node with a mistaken MaxTTL delays no rolling restart.
 func (m *Machine) pauseEnds() vote.Instant {
 	if m.own.Decides {
 		return m.pause.votersEnd

@@ -43,7 +43,7 @@ type lost struct {
 	shown    *peer // the voter named to the user; nil if none was forgotten
 }
 
-// remember records a node whose name is new. If there are too many names, the node of the least
+// remember records a node with a new name. If there are too many names, the node of the least
 // weight is forgotten, or not recorded: of equals the node met the longest ago.
 func (m *Machine) remember(p *peer) {
 	m.peers[p.sighting.Peer.Node] = p
