@@ -185,10 +185,11 @@ type Config struct {
 	// grants locks at once.
 	Expect int
 
-	// MinVoters is the number of voters below which the electorate doesn't shrink, with Expect only,
-	// and the same on all nodes. A larger value allows for more processes at once; see Expect. At
-	// most Expect. Default 3, or Expect if that is smaller. While a process started again under its
-	// Name takes the place of its predecessor, there is a voter less, if MinVoters is odd.
+	// MinVoters is the number of voters below which the electorate doesn't shrink, with Expect
+	// only, and the same on all nodes. A larger value allows for more processes at once; see
+	// Expect. At most Expect. Default 3, or Expect if that is smaller. While a process started
+	// again under its Name takes the place of its predecessor, there is a voter less, if MinVoters
+	// is odd.
 	MinVoters int
 
 	// Register, if not nil, makes the promise of Expect hold for any number of processes: it is a
@@ -216,10 +217,11 @@ type Config struct {
 
 	// NonVoting keeps this node from voting: it takes locks and grants none. With dynamic
 	// membership it is never voted in, however many voters are missing, and if it is a voter from
-	// an earlier start, it is voted out as if it left. Set NonVoting for nodes that come and go,
-	// such as tools and jobs. With a fixed electorate every node outside Voters is such a node
-	// anyway, and NonVoting only guards against a name that is in the list by mistake: a name in
-	// Voters is an error, also among the founders.
+	// an earlier start, it is voted out as if it left: one of two voters stays until another voting
+	// node takes its place. Set NonVoting for nodes that come and go, such as tools and jobs. With
+	// a fixed electorate every node outside Voters is such a node anyway, and NonVoting only guards
+	// against a name that is in the list by mistake: a name in Voters is an error, also among the
+	// founders.
 	NonVoting bool
 
 	// MaxTTL bounds, on every node, how long a lease can outlive the last message of its holder's

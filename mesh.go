@@ -201,7 +201,9 @@ func (m *Mesh) Do(ctx context.Context, key string, f func(context.Context, *Leas
 }
 
 // Alive returns nil once this node itself has answered, whatever the other nodes do: it is for a
-// probe that restarts a node that hangs. Errors: ErrClosed after the end of the mesh, or ctx's.
+// probe that restarts a node that hangs. Errors: ErrRefused if this process, one of fixed Voters,
+// has given way to an older live process with its name, and so takes no part until it is
+// restarted; ErrClosed after the end of the mesh; or ctx's.
 func (m *Mesh) Alive(ctx context.Context) error {
 	m.checkUsable("Mesh.Alive")
 	ctx = guardContext(ctx, "Mesh.Alive")
@@ -289,8 +291,9 @@ func (m *Mesh) Leave(ctx context.Context) error {
 // comes back is another process, which votes only once its predecessor was voted out: Stop then
 // costs the others a voter as a crash does, so use Leave.
 //
-// If another node reads nothing from its connection, Stop and Leave wait for up to a second for it
-// to read the last releases.
+// Without a deadline Stop waits for the voters for up to a MaxTTL, where too few are left to
+// confirm the releases: all voters of a mesh may end at once. If another node reads nothing from
+// its connection, Stop and Leave wait for up to a second for it to read the last releases.
 //
 // Stop differs from Leave in that no voter is voted out, and from Close in that no lease has to
 // expire.
@@ -406,7 +409,8 @@ func (m *Mesh) Ready(ctx context.Context) error {
 //
 // A missing voter is no reason to wait as long as another can be spared: of five voters, one may be
 // broken during a rolling restart. Of one or two voters none can be spared; there Settled waits
-// until all count, and each restart stops locks until the voter is back and counts again.
+// until all count and none is leaving, and each restart stops locks until the voter is back and
+// counts again.
 //
 // The result holds for the moment only. Don't take a node out of service because Settled would
 // wait: when a failure leaves no spare voter, as that of one of three does, Settled waits at every

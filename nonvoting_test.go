@@ -1,6 +1,7 @@
 package lockmesh
 
 import (
+	"context"
 	"slices"
 	"strings"
 	"testing"
@@ -78,4 +79,38 @@ func TestANonVotingNodeThatMustVoteIsAnError(t *testing.T) {
 			t.Error(err)
 		}
 	}
+}
+
+// TestOneOfTwoVotersIsNonVoting : a voter that is restarted with NonVoting can't be voted out while
+// it is one of two. Its log and the other node say so; another voting node takes its place.
+func TestOneOfTwoVotersIsNonVoting(t *testing.T) {
+	inLivingBubble(t, func(t *testing.T, w *living) {
+		w.founders = []string{"a"}
+		w.foundAll()
+		w.start("b", nil)
+		w.start("c", nil)
+		w.untilVoters("a", "a", "b", "c")
+		time.Sleep(time.Minute)
+		if err := w.nodes["c"].Leave(within(t, 5*time.Minute)); err != nil {
+			t.Fatal(err)
+		}
+		w.untilVoters("a", "a", "b")
+		w.crash("b")
+		w.start("b", nonVoting)
+		w.ready("b")
+		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
+		defer cancel()
+		err := w.nodes["a"].Settled(ctx)
+		if err == nil || !strings.Contains(err.Error(), "NonVoting") || !strings.Contains(err.Error(), "start another that votes") {
+			t.Errorf("Settled of the other voter: %v", err)
+		}
+		if n := w.logs.count("level=WARN", "this node is NonVoting, and stays a voter", "on=b"); n != 1 {
+			t.Errorf("%d lines of b", n)
+		}
+		w.start("d", nil)
+		w.untilVoters("a", "a", "d")
+		if err := w.nodes["a"].Settled(within(t, 10*time.Minute)); err != nil {
+			t.Error(err)
+		}
+	})
 }

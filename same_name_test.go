@@ -1,6 +1,8 @@
 package lockmesh
 
 import (
+	"errors"
+	"strings"
 	"testing"
 	"time"
 )
@@ -77,6 +79,49 @@ func TestAProcessThatWasCutOffIsRefusedUnderItsName(t *testing.T) {
 		}
 		if s := w.nodes["b"].Status().Electorate; s.Version != was || held.Err() != nil {
 			t.Errorf("the electorate was %d and is %d; the new process's lease: %v", was, s.Version, held.Err())
+		}
+	})
+}
+
+// TestTheNewerOfTwoProcessesIsRestarted : with fixed voters the newer of two processes of a name
+// gives way until its end. Alive says so, so that an orchestrator restarts the process.
+func TestTheNewerOfTwoProcessesIsRestarted(t *testing.T) {
+	inBubble(t, func(t *testing.T, w *wire) {
+		voters := []string{"a", "b", "c"}
+		elsewhere := func(c *Config) { c.Bind, c.Peers = "10.0.0.99:7950", addrsOf(voters...) }
+		first, _, _ := w.three()
+		time.Sleep(2 * DefaultMaxTTL)
+		w.CutAddrs(func(from, to string) bool { return from == wireAddr("a") || to == wireAddr("a") })
+		time.Sleep(time.Minute)
+		newer := w.join("a", voters, elsewhere)
+		if err := newer.Settled(within(t, 5*time.Minute)); err != nil {
+			t.Fatal(err)
+		}
+		if err := newer.Alive(t.Context()); err != nil {
+			t.Error(err)
+		}
+		w.CutAddrs(func(string, string) bool { return false })
+		time.Sleep(time.Minute)
+		if err := first.Stop(within(t, time.Minute)); err != nil {
+			t.Error(err)
+		}
+		time.Sleep(10 * time.Minute)
+		err := newer.Alive(t.Context())
+		if !errors.Is(err, ErrRefused) || !strings.Contains(err.Error(), "restart this process") {
+			t.Errorf("the process that takes no part any more is alive: %v", err)
+		}
+		if err := first.Alive(t.Context()); !errors.Is(err, ErrClosed) {
+			t.Error(err)
+		}
+		if err := newer.Close(); err != nil {
+			t.Error(err)
+		}
+		again := w.join("a", voters, elsewhere)
+		if err := again.Settled(within(t, 5*time.Minute)); err != nil {
+			t.Error(err)
+		}
+		if err := again.Alive(t.Context()); err != nil {
+			t.Error(err)
 		}
 	})
 }

@@ -56,7 +56,8 @@ type latch struct{ atomic.Bool }
 // New returns a handler for these paths; see the page docs/probes.md.
 //
 //	/livez             200 while the node runs, whatever the other nodes do; 503 after the end of
-//	                   the mesh, or if the node doesn't answer
+//	                   the mesh, if the node doesn't answer, or if it takes no part until it is
+//	                   restarted, since another process had its name ([lockmesh.Mesh.Alive])
 //	/readyz            200 once the node has been ready (see [lockmesh.Mesh.Ready]), and from then
 //	                   on, until it drains or ends; also after the [ReadyLimit]. 503 in any case
 //	                   while the other nodes refuse the node ([lockmesh.ErrRefused]), or while the

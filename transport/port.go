@@ -45,9 +45,10 @@ type Config struct {
 	// Account returns additional information about this node for peers. Nil: there is none. Any
 	// goroutine may call Account.
 	Account func() vote.Account
-	// Bars returns why this node accepts no more links; empty if links are accepted. Probes are
-	// still answered. Nil: links are accepted. Any goroutine may call Bars, which must not block.
-	Bars func() string
+	// LinkRefusal returns why this node accepts no more links; empty if links are accepted. Probes
+	// are still answered. Nil: links are accepted. Any goroutine may call LinkRefusal, which must
+	// not block.
+	LinkRefusal func() string
 	// Met is called for each node of this mesh that has proved knowledge of the secret, whether the
 	// node's terms are the same or not. Nil: no call. Any goroutine may call Met, which must not
 	// block.
@@ -165,7 +166,7 @@ func listen(ctx context.Context, cfg Config, b build) (*Port, error) {
 		return nil, err
 	}
 	p := &Port{
-		build: b, handler: cfg.Handler, logger: cfg.Logger, account: cfg.Account, versions: cfg.Versions, met: cfg.Met, bars: cfg.Bars, converted: cfg.Converted,
+		build: b, handler: cfg.Handler, logger: cfg.Logger, account: cfg.Account, versions: cfg.Versions, met: cfg.Met, bars: cfg.LinkRefusal, converted: cfg.Converted,
 		own:     offer{self: cfg.Self, low: b.low, high: b.high, terms: cfg.Terms.normal(), rhoPerMille: b.rhoPerMille},
 		sockets: map[*net.TCPConn]struct{}{},
 		opened:  time.Now(),

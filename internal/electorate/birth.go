@@ -53,7 +53,7 @@ func AbandonAfter(maxTTL time.Duration) time.Duration { return 6 * maxTTL }
 func (m *Machine) alone() bool { return m.cfg.Expect == 1 }
 
 // HasKnown reports whether this process knows an electorate, or knew one before it was reborn.
-func (m *Machine) HasKnown() bool { return m.longest > 0 }
+func (m *Machine) HasKnown() bool { return m.longest.value > 0 }
 
 // byCount reports whether the mesh is born by count, and without directories.
 func (m *Machine) byCount() bool { return m.cfg.Expect > 0 }

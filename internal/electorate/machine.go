@@ -78,10 +78,10 @@ type Machine struct {
 	candidates      []vote.Elector // the founders, if nothing changes
 	candidatesSince vote.Instant   // since when candidates is the same
 	pledgedAt       vote.Instant
-	births          uint64        // how many identities this process had before
-	longest         time.Duration // the longest maximum TTL of all electorates known to this process
-	pledgesKnown    vote.Instant  // since when the pledges of all founders are known; zero if they aren't
-	mustRegister    bool          // this founder has to name the mesh in the register
+	births          uint64 // how many identities this process had before
+	longest         longestTTL
+	pledgesKnown    vote.Instant // since when the pledges of all founders are known; zero if they aren't
+	mustRegister    bool         // this founder has to name the mesh in the register
 	// The register of births; see register.go.
 	register registration
 	calls    []vote.RegisterCall
@@ -182,6 +182,7 @@ func (m *Machine) Alarms() []string {
 func (m *Machine) begin(now vote.Now) {
 	now.Slow = max(now.Slow, m.now.Slow) // a clock never goes back
 	m.now = now
+	m.longest.pass(now.Slow)
 }
 
 func (m *Machine) send(conn vote.Conn, msg vote.Message) {
@@ -324,7 +325,7 @@ func (m *Machine) adopt(e *vote.Electorate) {
 		m.noMajoritySince = 0 // an earlier absence doesn't matter
 	}
 	m.state.Electorate = *e
-	m.longest = max(m.longest, e.QuietTime(m.cfg.MaxTTL))
+	m.longest.note(m.now.Slow, e.QuietTime(m.cfg.MaxTTL))
 	// The election of the next version begins anew: this node has promised nothing in that
 	// election.
 	m.state.Promised, m.state.Accepted, m.state.Value, m.state.Pledge, m.state.PledgeMost, m.state.PledgeMaxTTL = vote.Ballot{}, vote.Ballot{}, vote.Electorate{}, nil, 0, 0

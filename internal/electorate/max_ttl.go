@@ -40,7 +40,7 @@ func (m *Machine) agrees(o *other) bool {
 // electorate with another value before giving up the electorate. The longest value counts: an
 // earlier mesh may have granted as much, and the founders are quiet for as long.
 func (m *Machine) pledgedMaxTTL(founders []vote.Elector) time.Duration {
-	longest := max(m.cfg.MaxTTL, m.longest)
+	longest := max(m.cfg.MaxTTL, m.longest.value)
 	for _, v := range founders {
 		if v == m.Elector() {
 			continue
@@ -61,7 +61,7 @@ func (m *Machine) longestReported() time.Duration {
 	if e.MaxTTL == 0 {
 		return 0
 	}
-	longest := max(e.MaxTTL, e.OldMaxTTL, m.cfg.MaxTTL, m.longest)
+	longest := max(e.MaxTTL, e.OldMaxTTL, m.cfg.MaxTTL, m.longest.value)
 	for _, o := range m.sorted() {
 		longest = max(longest, o.report.maxTTL)
 	}

@@ -223,8 +223,8 @@ func (m *Machine) report(conn vote.Conn, msg *vote.Message) {
 		e.Writes = m.stored.Writes
 	}
 	e.Electorate.Voters, e.Electorate.Most, e.Electorate.MaxTTL = m.stored.Pledge, m.stored.PledgeMost, m.stored.PledgeMaxTTL
-	if len(m.stored.Pledge) == 0 && m.longest > m.cfg.MaxTTL {
-		e.Electorate.MaxTTL = m.longest // see pledgedMaxTTL
+	if len(m.stored.Pledge) == 0 && m.longest.value > m.cfg.MaxTTL {
+		e.Electorate.MaxTTL = m.longest.value // see pledgedMaxTTL
 	}
 	switch {
 	case m.member():

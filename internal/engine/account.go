@@ -32,7 +32,7 @@ type accounts struct{ newest atomic.Pointer[account] }
 // update stores the node's account, and reports whether the account has changed.
 func (a *accounts) update(now vote.Now, n *node.Node) bool {
 	told := n.Account(now)
-	next := account{standing: told.Standing, linkRefusal: n.Bars(), started: now.Slow - vote.Instant(told.Up), counted: vote.Never}
+	next := account{standing: told.Standing, linkRefusal: n.LinkRefusal(), started: now.Slow - vote.Instant(told.Up), counted: vote.Never}
 	next.maxTTL, next.quietTime, next.low, next.high = decidedTTL(n.Known())
 	if next.converted = n.Converted(); n.Converting() && !next.converted {
 		next.low = transport.OldestVersion // fixed nodes of earlier builds speak it

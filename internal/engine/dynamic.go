@@ -23,6 +23,8 @@ type electorateState struct {
 	// the logged difference between this node's MaxVoters and the decided value
 	loggedDifference string
 	lost             bool // the log says that the electorate is lost
+	// the logged reason why this NonVoting node stays a voter
+	loggedStays string
 	// the state directory could not be written at the last check; an alarm has been logged
 	trouble      bool
 	dialFailures map[vote.NodeID]dialFailure
@@ -114,6 +116,11 @@ func (l *loop) checkElectorate(now vote.Now) {
 	l.electorate.loggedDifference = st.Differs
 	if st.Stays != "" {
 		l.answerLeave(st.Stays)
+	}
+	if l.engine.cfg.NonVoting && st.Stays != l.electorate.loggedStays {
+		if l.electorate.loggedStays = st.Stays; st.Stays != "" {
+			l.log.Warn("this node is NonVoting, and stays a voter until another voting node takes its place: start one", "reason", st.Stays, "version", vote.VersionNumber(st.Electorate.Version))
+		}
 	}
 }
 

@@ -352,7 +352,7 @@ func (l *loop) drainNode(now vote.Now) {
 	}
 	l.logLost(now)
 	l.failRefused(now)
-	if l.engine.accounts.update(now, l.node) && l.node.Bars() != "" {
+	if l.engine.accounts.update(now, l.node) && l.node.LinkRefusal() != "" {
 		// While voters hear from this process, they keep out the older process of the same name.
 		l.engine.finder.Want(nil)
 	}

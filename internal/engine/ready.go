@@ -22,12 +22,16 @@ func (eng *Engine) Ready(ctx context.Context) error { return eng.await(ctx, opRe
 // Settled waits until the mesh can do without another voter.
 func (eng *Engine) Settled(ctx context.Context) error { return eng.await(ctx, opSettled) }
 
-// Alive waits until the loop has answered.
+// Alive waits until the loop has answered. A process that has given way to an older process with
+// its name takes no part any more until it is restarted, so it isn't alive.
 func (eng *Engine) Alive(ctx context.Context) error {
-	answered := make(chan struct{}, 1)
-	if eng.loop.box.post(false, func(vote.Now) { answered <- struct{}{} }) {
+	answered := make(chan string, 1)
+	if eng.loop.box.post(false, func(vote.Now) { answered <- eng.loop.node.LinkRefusal() }) {
 		select {
-		case <-answered:
+		case refusal := <-answered:
+			if refusal != "" {
+				return eng.fail(errs.Failure{Op: "alive", Reason: errs.Refused, Text: refusal + ": restart this process"})
+			}
 			return nil
 		case <-eng.loop.done:
 		case <-ctx.Done():

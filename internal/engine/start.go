@@ -95,7 +95,7 @@ func (eng *Engine) open(ctx context.Context, w world.World, voters []vote.NodeID
 		Terms: transport.Terms{
 			Mesh: eng.cfg.Mesh, MaxTTL: eng.cfg.MaxTTL, Voters: voters, Dynamic: isDynamic, Converting: eng.cfg.FromFixed, Birth: eng.cfg.Birth,
 		},
-		Handler: linkHandler{eng}, Account: eng.account, Versions: eng.versions, Met: eng.onMet, Bars: eng.linkRefusal, Converted: eng.isConverted,
+		Handler: linkHandler{eng}, Account: eng.account, Versions: eng.versions, Met: eng.onMet, LinkRefusal: eng.linkRefusal, Converted: eng.isConverted,
 	})
 	if err != nil {
 		return err

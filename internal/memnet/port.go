@@ -67,8 +67,8 @@ func (p *port) Dial(ctx context.Context, addr string, want vote.NodeID) (vote.Co
 		p.net.mu.Unlock()
 		return 0, &transport.WrongNodeError{Want: want, Got: got}
 	}
-	if them.cfg.Bars != nil {
-		if text := them.cfg.Bars(); text != "" {
+	if them.cfg.LinkRefusal != nil {
+		if text := them.cfg.LinkRefusal(); text != "" {
 			p.net.mu.Unlock()
 			return 0, &transport.RefusedError{Peer: want, Reason: vote.ReasonNameTaken, Text: text}
 		}

@@ -64,9 +64,9 @@ func (m *Machine) seeDuplicate(now vote.Now, s *vote.Sighting) {
 		s.Addr, m.self.Node, uint64(s.Peer.Incarnation), now.Slow.Sub(m.started).Round(time.Millisecond)))
 }
 
-// Bars returns why other nodes must look for this node's name elsewhere: this process has counted,
-// and gave way to an older process with its name.
-func (m *Machine) Bars() string {
+// LinkRefusal returns why other nodes must look for this node's name elsewhere: this process has
+// counted, and gave way to an older process with its name.
+func (m *Machine) LinkRefusal() string {
 	if m.phase == PhaseDuplicate && m.dup.counted {
 		return fmt.Sprintf("this process is a duplicate of %q and has withdrawn in favor of an "+
 			"older one", m.self.Node)

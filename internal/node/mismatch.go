@@ -55,13 +55,13 @@ func (n *Node) Refusal(now vote.Now) string {
 	return n.guard.Refusal(now)
 }
 
-// Bars returns why other nodes must look for this node's name elsewhere; empty if they should link
-// with this process.
-func (n *Node) Bars() string {
+// LinkRefusal returns why other nodes must look for this node's name elsewhere; empty if they
+// should link with this process.
+func (n *Node) LinkRefusal() string {
 	if n.guard == nil {
 		return ""
 	}
-	return n.guard.Bars()
+	return n.guard.LinkRefusal()
 }
 
 // RefusedPeers returns the nodes with another configuration that were met recently or keep the

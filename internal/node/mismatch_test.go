@@ -40,7 +40,7 @@ func TestANodeGivesWayToAnOlderProcessOfItsName(t *testing.T) {
 	if !lost || !alarm {
 		t.Errorf("lease lost: %v, operator told: %v; both should be", lost, alarm)
 	}
-	if a.Bars() == "" || a.Quiet() == 0 {
+	if a.LinkRefusal() == "" || a.Quiet() == 0 {
 		t.Error("its voter goes on")
 	}
 }

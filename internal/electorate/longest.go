@@ -1,0 +1,49 @@
+package electorate
+
+import (
+	"time"
+
+	"github.com/lockmesh/lockmesh/internal/vote"
+)
+
+// longestTTL is the longest maximum TTL of all electorates known to a process, as far as a lease
+// may still last for as much. Founders by count are quiet for so long, since the mesh that they
+// have given up may have granted leases up to its end.
+//
+// A larger value wears off a drain after the process has learned of an electorate with a smaller
+// one. If the smaller one is of the same mesh, leases of the larger value had ended when it was
+// decided. If it is of another mesh, no mesh has acted since that mesh's founding, so such leases
+// end within the drain.
+type longestTTL struct {
+	value time.Duration
+	// while is the longest value of the electorates learned of since the instant from, all of them
+	// smaller; from is zero while value is that of the newest electorate.
+	while  time.Duration
+	from   vote.Instant
+	newest time.Duration // of the newest electorate
+}
+
+// note takes in the maximum TTL of an electorate that the process has learned of.
+func (l *longestTTL) note(now vote.Instant, ttl time.Duration) {
+	l.pass(now)
+	l.newest = ttl
+	switch {
+	case ttl >= l.value:
+		l.value, l.while, l.from = ttl, 0, 0
+	case l.from == 0:
+		l.while, l.from = ttl, now
+	default:
+		l.while = max(l.while, ttl)
+	}
+}
+
+// pass lets time pass.
+func (l *longestTTL) pass(now vote.Instant) {
+	if l.from == 0 || now.Sub(l.from) < Drain(l.value) {
+		return
+	}
+	l.value, l.while, l.from = l.while, 0, 0
+	if l.newest < l.value {
+		l.while, l.from = l.newest, now
+	}
+}
