@@ -4,11 +4,11 @@ import (
 	"github.com/lockmesh/lockmesh/internal/vote"
 )
 
-// MaxLater bounds how many messages of a session wait while the session's sync is applied. The
+// maxLater bounds how many messages of a session wait while the session's sync is applied. The
 // voter closes the connection of a node that sends more messages in the meantime; the node then
 // resyncs. Applying a million entries takes about a second, and a node that asks for ten thousand
 // locks in that second gets them.
-const MaxLater = 16384
+const maxLater = 16384
 
 // applying is the task of applying a session's sync ([vote.KindSync]): the
 // voter updates its record of the session to match the sync, and answers with the session's votes.
@@ -83,7 +83,7 @@ func (t *applying) isUnder() bool { return t.phase < applyCatchesUp }
 
 // keep makes a message of the session wait until the session's sync is applied.
 func (t *applying) keep(v *Voter, m *vote.Message) {
-	if len(t.later) >= MaxLater {
+	if len(t.later) >= maxLater {
 		v.closeConn(t.s.conn)
 		v.unlink(t.s)
 		return

@@ -235,7 +235,7 @@ func TestAFloodBehindALongSyncIsHungUpOn(t *testing.T) {
 	s := newStater(t, 2)
 	s.opens()
 	s.syncs(1, 20_000)
-	for range MaxLater {
+	for range maxLater {
 		s.releases(1)
 	}
 	if s.closed {

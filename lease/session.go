@@ -130,14 +130,14 @@ func (v *Voter) newestStream(id vote.SessionID) vote.Stream {
 
 func (s *session) setProposalTimeout(rtt time.Duration) {
 	if rtt > 0 {
-		s.proposalTimeout = min(max(proposalTrips*min(rtt, s.ttl), MinProposalTimeout), s.ttl)
+		s.proposalTimeout = min(max(proposalTrips*min(rtt, s.ttl), minProposalTimeout), s.ttl)
 	} else if s.proposalTimeout == 0 {
-		s.proposalTimeout = max(s.ttl/RTTGuess, MinProposalTimeout)
+		s.proposalTimeout = max(s.ttl/RTTGuess, minProposalTimeout)
 	}
 }
 
 // RTTGuess sets a session's first proposal timeout while the requester doesn't know its round-trip
-// time yet: TTL/RTTGuess, at least MinProposalTimeout.
+// time yet: TTL/RTTGuess, at least minProposalTimeout.
 const RTTGuess = 8
 
 // refresh extends the session and acknowledges the refresh. The cost doesn't depend on the number

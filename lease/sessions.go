@@ -43,7 +43,7 @@ func (t *sessionTable) on(conn vote.Conn, id vote.SessionID) *session {
 func (t *sessionTable) has(s *session) bool { return t.byID[s.id] == s }
 
 // full reports whether there is no room for another session.
-func (t *sessionTable) full() bool { return len(t.listed) >= MaxSessions }
+func (t *sessionTable) full() bool { return len(t.listed) >= maxSessions }
 
 // add creates a session of an incarnation without a session.
 func (t *sessionTable) add(id vote.SessionID) *session {

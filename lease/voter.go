@@ -8,21 +8,21 @@ import (
 )
 
 // Limits of what a voter keeps. They bound the voter's memory against a runaway application.
-// Requests beyond MaxRequests are answered "busy"; the connection of a session beyond MaxSessions
+// Requests beyond MaxRequests are answered "busy"; the connection of a session beyond maxSessions
 // is closed.
 const (
-	// MaxSessions is how many sessions a voter keeps: one for each incarnation of each node, an
+	// maxSessions is how many sessions a voter keeps: one for each incarnation of each node, an
 	// order of magnitude above a large mesh.
-	MaxSessions = 4096
+	maxSessions = 4096
 	// MaxRequests is how many requests a voter keeps per session, waiting and granted together. A
 	// million held leases must work.
 	MaxRequests = 2 << 20
 )
 
-// MinProposalTimeout is the shortest proposal timeout: how long a tentative promise stands at least
+// minProposalTimeout is the shortest proposal timeout: how long a tentative promise stands at least
 // before the voter inquires of it for its age alone. Four round trips on a single machine take
 // microseconds, less than a busy scheduler needs to run the requester once.
-const MinProposalTimeout = 20 * time.Millisecond
+const minProposalTimeout = 20 * time.Millisecond
 
 // proposalTrips is the proposal timeout in round trips of the requester: one to collect votes, one
 // to confirm their token, and as much again for a slow voter.

@@ -334,7 +334,7 @@ func (p *Port) garbage(c net.Conn, err error) {
 		return
 	}
 	if err == nil {
-		err = ErrNotLockmesh
+		err = errNotLockmesh
 	}
 	if errors.Is(err, os.ErrDeadlineExceeded) || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || broke(err) {
 		p.logger.Debug("a connection came to nothing", "addr", c.RemoteAddr(), "error", err)

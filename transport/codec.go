@@ -9,10 +9,10 @@ import (
 	"github.com/lockmesh/lockmesh/internal/vote"
 )
 
-// ErrMalformed marks an error about bytes that aren't a message of this wire version, or about a
+// errMalformed marks an error about bytes that aren't a message of this wire version, or about a
 // message that can't be encoded. Disconnect a peer that sends malformed bytes; retrying doesn't
 // help.
-var ErrMalformed = errors.New("malformed message")
+var errMalformed = errors.New("malformed message")
 
 // fields is the set of fields encoded for a kind of message. Encoder and decoder both process the
 // fields in the order of the bits below, so the two can't disagree about the order.
@@ -184,10 +184,10 @@ func known(k vote.Kind) bool { return int(k) < len(layouts) && layouts[k] != 0 }
 
 // Append appends the encoding of m to dst, owned by the caller before and after. Append allocates
 // only to grow dst. For a message beyond the limits of package vote, Append returns an error
-// wrapping [ErrMalformed], and dst unchanged. Fields unused by m's kind are not encoded.
+// wrapping [errMalformed], and dst unchanged. Fields unused by m's kind are not encoded.
 func Append(dst []byte, m *vote.Message) ([]byte, error) {
 	if !known(m.Kind) {
-		return dst, fmt.Errorf("%w: kind %d can't be sent", ErrMalformed, m.Kind)
+		return dst, fmt.Errorf("%w: kind %d can't be sent", errMalformed, m.Kind)
 	}
 	has := layout(m.Kind, m.End)
 	if late := lateOf(m.Kind, m.End); m.Void || m.Heard != 0 && late&hasHeard != 0 {
@@ -206,19 +206,19 @@ func check(m *vote.Message, has fields) error {
 	case has&hasKey != 0 && !validKey(m.Key) && (has&hasPrefix == 0 || !m.Prefix || m.Key != ""):
 		return badKey(m.Key)
 	case m.TokenHint > vote.MaxToken && has&hasTokenHint != 0, m.Token > vote.MaxToken && has&hasToken != 0:
-		return fmt.Errorf("%w: token above 63 bits", ErrMalformed)
+		return fmt.Errorf("%w: token above 63 bits", errMalformed)
 	case has&hasReason != 0 && !m.Reason.Valid():
-		return fmt.Errorf("%w: reason %d is not known", ErrMalformed, m.Reason)
+		return fmt.Errorf("%w: reason %d is not known", errMalformed, m.Reason)
 	case has&hasTTL != 0 && m.TTL < 0, has&hasRTT != 0 && m.RTT < 0, has&hasQuiet != 0 && m.Quiet < 0:
-		return fmt.Errorf("%w: negative duration", ErrMalformed)
+		return fmt.Errorf("%w: negative duration", errMalformed)
 	case has&hasSlot != 0 && m.Slot > vote.MaxPermits, has&hasPermits != 0 && m.Permits > vote.MaxPermits:
-		return fmt.Errorf("%w: more than %d permits", ErrMalformed, vote.MaxPermits)
+		return fmt.Errorf("%w: more than %d permits", errMalformed, vote.MaxPermits)
 	case has&hasValue != 0 && len(m.Value) > vote.MaxValueLen:
-		return fmt.Errorf("%w: a value of %d bytes, more than %d", ErrMalformed, len(m.Value), vote.MaxValueLen)
+		return fmt.Errorf("%w: a value of %d bytes, more than %d", errMalformed, len(m.Value), vote.MaxValueLen)
 	case has&hasText != 0 && (len(m.Text) > vote.MaxTextLen || !utf8.ValidString(m.Text)):
-		return fmt.Errorf("%w: a text of %d bytes; it must be UTF-8 of at most %d", ErrMalformed, len(m.Text), vote.MaxTextLen)
+		return fmt.Errorf("%w: a text of %d bytes; it must be UTF-8 of at most %d", errMalformed, len(m.Text), vote.MaxTextLen)
 	case has&hasWho != 0 && !validName(m.Who):
-		return fmt.Errorf("%w: a node name of %d bytes", ErrMalformed, len(m.Who))
+		return fmt.Errorf("%w: a node name of %d bytes", errMalformed, len(m.Who))
 	case has&hasSpec != 0:
 		return checkSpec(&m.Spec)
 	case has&(hasRequests|hasVotes) != 0:
@@ -236,26 +236,26 @@ func checkSpec(w *vote.Spec) error {
 	case !validKey(w.Key):
 		return badKey(w.Key)
 	case !w.Mode.Valid():
-		return fmt.Errorf("%w: unknown mode %d", ErrMalformed, w.Mode)
+		return fmt.Errorf("%w: unknown mode %d", errMalformed, w.Mode)
 	case w.Permits > vote.MaxPermits, (w.Mode == vote.Permit) != (w.Permits > 0):
-		return fmt.Errorf("%w: %d permits with mode %v", ErrMalformed, w.Permits, w.Mode)
+		return fmt.Errorf("%w: %d permits with mode %v", errMalformed, w.Permits, w.Mode)
 	case w.Length < 0, w.Delay < 0, w.MinHold < 0, w.EndsAfter < 0:
-		return fmt.Errorf("%w: negative duration", ErrMalformed)
+		return fmt.Errorf("%w: negative duration", errMalformed)
 	}
 	return nil
 }
 
 func checkEntries(entries []vote.Entry, has fields) error {
 	if len(entries) > vote.MaxEntries {
-		return fmt.Errorf("%w: %d entries in one chunk, at most %d fit", ErrMalformed, len(entries), vote.MaxEntries)
+		return fmt.Errorf("%w: %d entries in one chunk, at most %d fit", errMalformed, len(entries), vote.MaxEntries)
 	}
 	for i := range entries {
 		e := &entries[i]
 		if e.Token > vote.MaxToken || e.TokenHint > vote.MaxToken && has&hasVotes == 0 {
-			return fmt.Errorf("%w: token above 63 bits", ErrMalformed)
+			return fmt.Errorf("%w: token above 63 bits", errMalformed)
 		}
 		if e.Slot > vote.MaxPermits {
-			return fmt.Errorf("%w: more than %d permits", ErrMalformed, vote.MaxPermits)
+			return fmt.Errorf("%w: more than %d permits", errMalformed, vote.MaxPermits)
 		}
 		if has&hasVotes != 0 {
 			continue
@@ -269,28 +269,28 @@ func checkEntries(entries []vote.Entry, has fields) error {
 
 func checkViews(views []vote.View) error {
 	if len(views) > vote.MaxViews {
-		return fmt.Errorf("%w: %d view entries in one chunk, at most %d fit", ErrMalformed,
+		return fmt.Errorf("%w: %d view entries in one chunk, at most %d fit", errMalformed,
 			len(views), vote.MaxViews)
 	}
 	for i := range views {
 		s := &views[i]
 		switch {
 		case !s.State.Valid():
-			return fmt.Errorf("%w: unknown state %d of a view entry", ErrMalformed, s.State)
+			return fmt.Errorf("%w: unknown state %d of a view entry", errMalformed, s.State)
 		case !validKey(s.Key):
 			return badKey(s.Key)
 		case !validName(s.Owner.Node):
-			return fmt.Errorf("%w: a node name of %d bytes", ErrMalformed, len(s.Owner.Node))
+			return fmt.Errorf("%w: a node name of %d bytes", errMalformed, len(s.Owner.Node))
 		case !s.Mode.Valid():
-			return fmt.Errorf("%w: unknown mode %d", ErrMalformed, s.Mode)
+			return fmt.Errorf("%w: unknown mode %d", errMalformed, s.Mode)
 		case s.Permits > vote.MaxPermits, s.Slot > vote.MaxPermits:
-			return fmt.Errorf("%w: more than %d permits", ErrMalformed, vote.MaxPermits)
+			return fmt.Errorf("%w: more than %d permits", errMalformed, vote.MaxPermits)
 		case s.Token > vote.MaxToken:
-			return fmt.Errorf("%w: token above 63 bits", ErrMalformed)
+			return fmt.Errorf("%w: token above 63 bits", errMalformed)
 		case s.For < 0, s.Left < 0:
-			return fmt.Errorf("%w: negative duration", ErrMalformed)
+			return fmt.Errorf("%w: negative duration", errMalformed)
 		case len(s.Value) > vote.MaxValueLen:
-			return fmt.Errorf("%w: a value of %d bytes, more than %d", ErrMalformed, len(s.Value), vote.MaxValueLen)
+			return fmt.Errorf("%w: a value of %d bytes, more than %d", errMalformed, len(s.Value), vote.MaxValueLen)
 		}
 	}
 	return nil
@@ -301,5 +301,5 @@ func validKey(k vote.Key) bool {
 }
 
 func badKey(k vote.Key) error {
-	return fmt.Errorf("%w: a key of %d bytes; it must be UTF-8 of 1 to %d bytes", ErrMalformed, len(k), vote.MaxKeyLen)
+	return fmt.Errorf("%w: a key of %d bytes; it must be UTF-8 of 1 to %d bytes", errMalformed, len(k), vote.MaxKeyLen)
 }

@@ -172,7 +172,7 @@ func TestWhatWasAddedLaterIsLeftOutWhereItSaysNothing(t *testing.T) {
 		}
 		late := lateOf(k, true)
 		empty := appendFields(nil, &silent, layout(k, true)|late)
-		if err := Decode(empty, &got); !errors.Is(err, ErrMalformed) {
+		if err := Decode(empty, &got); !errors.Is(err, errMalformed) {
 			t.Errorf("%v: fields that say nothing are read: %v", k, err)
 		}
 	}
@@ -199,7 +199,7 @@ func TestASpecWithoutAnEndIsAWordShorter(t *testing.T) {
 	zero := bytes.Clone(long)
 	zero[len(zero)-1] = 0 // the end comes last
 	var got vote.Message
-	if err := Decode(zero, &got); !errors.Is(err, ErrMalformed) {
+	if err := Decode(zero, &got); !errors.Is(err, errMalformed) {
 		t.Errorf("a lease that ends after no time is read: %x, %v", zero, err)
 	}
 }
@@ -225,7 +225,7 @@ func TestADecidedMaxTTLSurvives(t *testing.T) {
 			}
 			frame, err := appendMessage(nil, 1, &sent)
 			if sent.Consensus.Electorate.MaxTTL != 0 {
-				if !errors.Is(err, ErrMalformed) || len(frame) != 0 {
+				if !errors.Is(err, errMalformed) || len(frame) != 0 {
 					t.Errorf("%v: wire version 1 tells of a decided value: %x, %v", k, frame, err)
 				}
 				continue
@@ -245,7 +245,7 @@ func TestAMaxTTLThatCantBeIsRefused(t *testing.T) {
 	for _, d := range []time.Duration{-1, 1, vote.MinTTL - 1, vote.LongestTTL + 1, math.MaxInt64} {
 		m := decided(vote.KindReport)
 		m.Consensus.MaxTTL = d
-		if _, err := Append(nil, &m); !errors.Is(err, ErrMalformed) {
+		if _, err := Append(nil, &m); !errors.Is(err, errMalformed) {
 			t.Errorf("%v is written: %v", d, err)
 		}
 		e := *m.Consensus
@@ -254,7 +254,7 @@ func TestAMaxTTLThatCantBeIsRefused(t *testing.T) {
 		b := encode(t, m)
 		bad := bytes.Replace(b, appendUint(nil, uint64(vote.MinTTL)), appendUint(nil, uint64(d)), 1)
 		var got vote.Message
-		if err := Decode(bad, &got); bytes.Equal(b, bad) || !errors.Is(err, ErrMalformed) {
+		if err := Decode(bad, &got); bytes.Equal(b, bad) || !errors.Is(err, errMalformed) {
 			t.Errorf("%v is read: %v", d, err)
 		}
 	}
@@ -445,7 +445,7 @@ func TestWhatCanBeSentCanBeRead(t *testing.T) {
 			f(&m)
 			frame, err := Append(nil, &m)
 			if err != nil {
-				if !errors.Is(err, ErrMalformed) {
+				if !errors.Is(err, errMalformed) {
 					t.Errorf("%v, %s: error of another sort: %v", k, name, err)
 				}
 				continue
@@ -496,7 +496,7 @@ func TestOutgoingMessagesBeyondALimitAreErrors(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			got, err := Append([]byte("before"), &tt.m)
-			if !errors.Is(err, ErrMalformed) {
+			if !errors.Is(err, errMalformed) {
 				t.Fatalf("error %v", err)
 			}
 			if string(got) != "before" {
@@ -623,7 +623,7 @@ func TestIncomingBytesBeyondALimitAreErrors(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			m := full(vote.KindOpen)
-			if err := Decode(tt.frame, &m); !errors.Is(err, ErrMalformed) {
+			if err := Decode(tt.frame, &m); !errors.Is(err, errMalformed) {
 				t.Fatalf("error %v, message %+v", err, m)
 			}
 			if !reflect.DeepEqual(m, vote.Message{}) {
@@ -638,7 +638,7 @@ func TestATruncatedMessageIsAnError(t *testing.T) {
 		frame := encode(t, full(k))
 		for n := range frame {
 			var m vote.Message
-			if err := Decode(frame[:n], &m); !errors.Is(err, ErrMalformed) {
+			if err := Decode(frame[:n], &m); !errors.Is(err, errMalformed) {
 				t.Fatalf("%v cut to %d of %d bytes: error %v", k, n, len(frame), err)
 			}
 		}
@@ -687,7 +687,7 @@ func FuzzDecode(f *testing.F) {
 	f.Fuzz(func(t *testing.T, frame []byte) {
 		var m, again vote.Message
 		if err := Decode(frame, &m); err != nil {
-			if !errors.Is(err, ErrMalformed) {
+			if !errors.Is(err, errMalformed) {
 				t.Fatalf("error of another sort: %v", err)
 			}
 			return

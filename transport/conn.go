@@ -94,7 +94,7 @@ func (p *Port) newLink(s *session, dialed bool) (*link, error) {
 		return nil, ErrClosed
 	}
 	if old := p.oneTooMany(l); old != nil {
-		p.running.Go(func() { old.fail(ErrReplaced) }) // not here, since mu is held
+		p.running.Go(func() { old.fail(errReplaced) }) // not here, since mu is held
 	}
 	p.lastConn++
 	l.id = p.lastConn
@@ -167,7 +167,7 @@ func (l *link) receive(b *Batch) error {
 			return err
 		}
 		if version != l.version {
-			return fmt.Errorf("%w: a frame of wire version %d on a link of version %d", ErrMalformed, version, l.version)
+			return fmt.Errorf("%w: a frame of wire version %d on a link of version %d", errMalformed, version, l.version)
 		}
 		if err := Decode(payload, b.Add()); err != nil {
 			b.Messages = b.Messages[:len(b.Messages)-1]
@@ -272,7 +272,7 @@ func (l *link) writeLeft() bool {
 		return true
 	}
 	if errors.Is(err, os.ErrDeadlineExceeded) {
-		err = fmt.Errorf("%w: a write took longer than %v", ErrStalled, l.port.build.writeTimeout)
+		err = fmt.Errorf("%w: a write took longer than %v", errStalled, l.port.build.writeTimeout)
 	}
 	l.fail(err)
 	l.out.drop()
@@ -332,9 +332,9 @@ func (p *Port) note(l *link, err error) {
 	switch {
 	case errors.Is(err, ErrQueueFull):
 		p.count.queueFull.Add(1)
-	case errors.Is(err, ErrStalled):
+	case errors.Is(err, errStalled):
 		p.count.stalled.Add(1)
-	case errors.Is(err, ErrMalformed):
+	case errors.Is(err, errMalformed):
 		p.count.malformed.Add(1)
 	case errors.Is(err, ErrClosed), errors.Is(err, io.EOF):
 		return

@@ -14,19 +14,19 @@ import (
 // checkConsensus applies the receiver's limits to an outgoing Consensus.
 func checkConsensus(e *vote.Consensus) error {
 	if e == nil {
-		return fmt.Errorf("%w: the fields about the electorate are missing", ErrMalformed)
+		return fmt.Errorf("%w: the fields about the electorate are missing", errMalformed)
 	}
 	if err := e.Electorate.Check(); err != nil {
-		return fmt.Errorf("%w: %w", ErrMalformed, err)
+		return fmt.Errorf("%w: %w", errMalformed, err)
 	}
 	if len(e.Contacts) > vote.MaxVoters {
-		return fmt.Errorf("%w: contact with %d nodes, more than %d", ErrMalformed, len(e.Contacts), vote.MaxVoters)
+		return fmt.Errorf("%w: contact with %d nodes, more than %d", errMalformed, len(e.Contacts), vote.MaxVoters)
 	}
 	if e.MaxTTL != 0 && (e.MaxTTL < vote.MinTTL || e.MaxTTL > vote.LongestTTL) {
-		return fmt.Errorf("%w: a MaxTTL of %v", ErrMalformed, e.MaxTTL)
+		return fmt.Errorf("%w: a MaxTTL of %v", errMalformed, e.MaxTTL)
 	}
 	if e.MaxVoters < 0 || e.MaxVoters > vote.MaxVoters {
-		return fmt.Errorf("%w: an electorate of up to %d", ErrMalformed, e.MaxVoters)
+		return fmt.Errorf("%w: an electorate of up to %d", errMalformed, e.MaxVoters)
 	}
 	return nil
 }
@@ -35,7 +35,7 @@ func checkConsensus(e *vote.Consensus) error {
 // TTL can't be told in it.
 func withoutMaxTTL(m *vote.Message) (*vote.Message, error) {
 	if m.Consensus.Electorate.MaxTTL != 0 {
-		return nil, fmt.Errorf("%w: wire version 1 knows no electorate with a MaxTTL", ErrMalformed)
+		return nil, fmt.Errorf("%w: wire version 1 knows no electorate with a MaxTTL", errMalformed)
 	}
 	old, e := *m, *m.Consensus
 	e.MaxTTL = 0

@@ -16,7 +16,7 @@ var maxFields = func() int {
 }()
 
 // Decode reads one message from a frame into m, replacing m's content. Decode is total: any bytes
-// yield a message within the limits of package vote, or an error that wraps [ErrMalformed] and a
+// yield a message within the limits of package vote, or an error that wraps [errMalformed] and a
 // zero m. Decode retains no part of frame and allocates no more than the message's key and entries,
 // whatever lengths the bytes claim.
 func Decode(frame []byte, m *vote.Message) error {

@@ -50,7 +50,7 @@ func (s *session) settle() {
 // addresses. Before Dial returns without an error, Linked is called for the connection. Dial ends
 // with ctx, with the port, or after handshakeTimeout.
 //
-// The error is or wraps a [RefusedError], a [WrongNodeError], [ErrSelf], [ErrNotLockmesh],
+// The error is or wraps a [RefusedError], a [WrongNodeError], [ErrSelf], [errNotLockmesh],
 // [ErrNoAnswer], [ErrClosed], ctx's error, or a network error.
 func (p *Port) Dial(ctx context.Context, addr string, want vote.NodeID) (vote.Conn, error) {
 	if want == "" {
@@ -171,7 +171,7 @@ func (p *Port) proveTLS(ctx context.Context, s *session, proto string) error {
 		return err
 	}
 	if t.ConnectionState().NegotiatedProtocol != proto {
-		return ErrNotLockmesh
+		return errNotLockmesh
 	}
 	var err error
 	s.key, err = p.identity.prove(t)
@@ -201,7 +201,7 @@ func announce(s *session, proto string) error {
 			return &RefusedError{Reason: no.reason, Text: no.text}
 		}
 	}
-	return ErrNotLockmesh
+	return errNotLockmesh
 }
 
 // introduce sends our hello and judges the answer.
@@ -232,7 +232,7 @@ func hear(f *frameReader) (*welcome, *refusal, error) {
 		return nil, nil, err
 	}
 	if version != handshakeVersion {
-		return nil, nil, ErrNotLockmesh
+		return nil, nil, errNotLockmesh
 	}
 	return decodeAnswer(frame)
 }
@@ -282,14 +282,14 @@ func refusedBy(s *session, err error) error {
 		if strings.HasPrefix(magicLocks, string(record.RecordHeader[:])) {
 			return &RefusedError{Reason: vote.ReasonSecret, Text: "the peer speaks plain text: it has no secret"}
 		}
-		return fmt.Errorf("%w: %w", ErrNotLockmesh, err)
+		return fmt.Errorf("%w: %w", errNotLockmesh, err)
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, os.ErrDeadlineExceeded):
 		if s.early.untouched() {
 			return fmt.Errorf("%w (the peer has hung up: %w)", ErrNoAnswer, err)
 		}
 		return fmt.Errorf("the peer hung up during the handshake: %w", err)
-	case errors.Is(err, ErrMalformed), errors.Is(err, errTooMuch):
-		return fmt.Errorf("%w: %w", ErrNotLockmesh, err)
+	case errors.Is(err, errMalformed), errors.Is(err, errTooMuch):
+		return fmt.Errorf("%w: %w", errNotLockmesh, err)
 	}
 	return err
 }

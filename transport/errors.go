@@ -16,21 +16,21 @@ var (
 	// ErrQueueFull : the peer takes messages more slowly than they are queued, and the bound is
 	// reached. The connection is broken, since an ordered stream can't skip a message; dial again.
 	ErrQueueFull = errors.New("the send queue is full")
-	// ErrReplaced : the peer process has opened more connections to this node than needed, and this
+	// errReplaced : the peer process has opened more connections to this node than needed, and this
 	// connection was the least recently used.
-	ErrReplaced = errors.New("the peer has opened too many connections")
-	// ErrIdle : the connection received nothing for so long that the peer process can't be using
+	errReplaced = errors.New("the peer has opened too many connections")
+	// errIdle : the connection received nothing for so long that the peer process can't be using
 	// it: a process that uses a connection sends refreshes.
-	ErrIdle = errors.New("nothing came for too long")
-	// ErrStalled : the peer has stopped reading, so that a write didn't finish within writeTimeout.
+	errIdle = errors.New("nothing came for too long")
+	// errStalled : the peer has stopped reading, so that a write didn't finish within writeTimeout.
 	// The connection is broken.
-	ErrStalled = errors.New("the peer has stopped reading")
+	errStalled = errors.New("the peer has stopped reading")
 	// ErrNoAnswer : a connection could be opened, which takes small packets only, but no answer
 	// came back in time. Most likely the path silently drops longer packets (see maxSegment), or
 	// the process there is stopped, or the address belongs to another kind of server.
 	ErrNoAnswer = errors.New("connected, but the handshake has no answer: packet size?")
-	// ErrNotLockmesh : the peer at the address uses another protocol. Correct the address.
-	ErrNotLockmesh = errors.New("the peer doesn't speak the protocol of lockmesh")
+	// errNotLockmesh : the peer at the address uses another protocol. Correct the address.
+	errNotLockmesh = errors.New("the peer doesn't speak the protocol of lockmesh")
 )
 
 // RefusedError says why the two sides of a handshake can't work together. Retrying helps only after

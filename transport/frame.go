@@ -59,7 +59,7 @@ func appendMessage(dst []byte, version uint8, m *vote.Message) ([]byte, error) {
 func seal(b []byte, start int) ([]byte, error) {
 	n := len(b) - start - lengthBytes
 	if n > maxFrame {
-		return b[:start], fmt.Errorf("%w: a frame of %d bytes, at most %d are allowed", ErrMalformed, n, maxFrame)
+		return b[:start], fmt.Errorf("%w: a frame of %d bytes, at most %d are allowed", errMalformed, n, maxFrame)
 	}
 	binary.BigEndian.PutUint32(b[start:], uint32(n))
 	return b, nil
@@ -94,7 +94,7 @@ func (f *frameReader) next(limit int) (version uint8, payload []byte, err error)
 	}
 	n := binary.BigEndian.Uint32(head)
 	if n < 1 || uint64(n) > uint64(limit) {
-		return 0, nil, fmt.Errorf("%w: a frame of %d bytes; 1 to %d are allowed", ErrMalformed, n, limit)
+		return 0, nil, fmt.Errorf("%w: a frame of %d bytes; 1 to %d are allowed", errMalformed, n, limit)
 	}
 	body, err := f.body(int(n))
 	if err != nil {

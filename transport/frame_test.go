@@ -58,9 +58,9 @@ func TestBadFramesAreErrors(t *testing.T) {
 	}{
 		{"no bytes", nil, io.EOF},
 		{"half a length", []byte{0, 0}, io.ErrUnexpectedEOF},
-		{"a length of zero", []byte{0, 0, 0, 0, 1, 2, 3}, ErrMalformed},
-		{"a length beyond the bound", []byte{0, 1, 0, 1, 1}, ErrMalformed},
-		{"a length of four gigabytes", []byte{0xff, 0xff, 0xff, 0xff, 1}, ErrMalformed},
+		{"a length of zero", []byte{0, 0, 0, 0, 1, 2, 3}, errMalformed},
+		{"a length beyond the bound", []byte{0, 1, 0, 1, 1}, errMalformed},
+		{"a length of four gigabytes", []byte{0xff, 0xff, 0xff, 0xff, 1}, errMalformed},
 		{"no body", []byte{0, 0, 0, 5}, io.ErrUnexpectedEOF},
 		{"half a body", []byte{0, 0, 0, 5, 1, 2}, io.ErrUnexpectedEOF},
 		{"half a long body", long[:len(long)-1], io.ErrUnexpectedEOF},
@@ -82,7 +82,7 @@ func TestBadFramesAreErrors(t *testing.T) {
 func TestAFrameTooLongIsNotWritten(t *testing.T) {
 	before := []byte("before")
 	got, err := appendFrame(slices.Clone(before), 1, func(b []byte) ([]byte, error) { return append(b, make([]byte, maxFrame)...), nil })
-	if !errors.Is(err, ErrMalformed) || !bytes.Equal(got, before) {
+	if !errors.Is(err, errMalformed) || !bytes.Equal(got, before) {
 		t.Fatalf("%d bytes, error %v", len(got), err)
 	}
 }

@@ -460,7 +460,7 @@ func TestDialingSomethingElseIsAClearError(t *testing.T) {
 			}()
 			c := get(t, conns, "the connection")
 			_, _ = io.WriteString(c, "220 mail.example.org ESMTP\r\n")
-			if err := get(t, done, "Dial"); !errors.Is(err, ErrNotLockmesh) {
+			if err := get(t, done, "Dial"); !errors.Is(err, errNotLockmesh) {
 				t.Fatalf("error %v", err)
 			}
 			_ = c.Close()

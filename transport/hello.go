@@ -258,7 +258,7 @@ func decodeAnswer(frame []byte) (*welcome, *refusal, error) {
 		}
 		return nil, &r, nil
 	default:
-		return nil, nil, fmt.Errorf("%w: a handshake that begins with %d", ErrMalformed, tag)
+		return nil, nil, fmt.Errorf("%w: a handshake that begins with %d", errMalformed, tag)
 	}
 }
 
@@ -325,7 +325,7 @@ func (p *parser) offer(o *offer) {
 	}
 	o.self.Node = p.name()
 	o.self.Incarnation = vote.Incarnation(p.uint())
-	o.terms.Mesh = p.string(1, MaxMeshLen, "mesh name")
+	o.terms.Mesh = p.string(1, maxMeshLen, "mesh name")
 	o.terms.MaxTTL = p.duration()
 	o.rhoPerMille = p.upTo(1000, "rho")
 	o.terms.Voters = p.voters()

@@ -28,7 +28,7 @@ func largest() hello {
 		Standing: vote.StandingLeaving, Counted: math.MaxInt64, Up: math.MaxInt64, Addr: strings.Repeat("h", maxAddr),
 	}, offer: offer{
 		self: vote.SessionID{Node: long(2), Incarnation: math.MaxUint64}, low: 255, high: 255, rhoPerMille: 1000,
-		terms: Terms{Mesh: strings.Repeat("m", MaxMeshLen), MaxTTL: math.MaxInt64, Dynamic: true, Converting: true, Birth: vote.Birth{Expect: vote.MaxVoters, MinVoters: vote.MaxVoters}},
+		terms: Terms{Mesh: strings.Repeat("m", maxMeshLen), MaxTTL: math.MaxInt64, Dynamic: true, Converting: true, Birth: vote.Birth{Expect: vote.MaxVoters, MinVoters: vote.MaxVoters}},
 	}}
 	for i := range vote.MaxVoters {
 		h.terms.Voters = append(h.terms.Voters, long(i))
@@ -199,7 +199,7 @@ func TestBadHandshakesAreErrors(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			if h, err := decodeHello(tt.frame); !errors.Is(err, ErrMalformed) || !reflect.DeepEqual(h, hello{}) {
+			if h, err := decodeHello(tt.frame); !errors.Is(err, errMalformed) || !reflect.DeepEqual(h, hello{}) {
 				t.Fatalf("error %v, hello %+v", err, h)
 			}
 		})
@@ -213,7 +213,7 @@ func TestBadHandshakesAreErrors(t *testing.T) {
 		"a text too long":  pack(t, tagRefusal, "b", 1, 1, strings.Repeat("x", maxText+1)),
 	} {
 		t.Run("as an answer, "+name, func(t *testing.T) {
-			if yes, no, err := decodeAnswer(frame); !errors.Is(err, ErrMalformed) || yes != nil || no != nil {
+			if yes, no, err := decodeAnswer(frame); !errors.Is(err, errMalformed) || yes != nil || no != nil {
 				t.Fatalf("error %v, %v, %v", err, yes, no)
 			}
 		})

@@ -55,7 +55,7 @@ func (p *Port) endIdle() {
 		now := time.Since(p.opened)
 		for _, l := range *p.links.Load() {
 			if !l.dialed && now-time.Duration(l.heard.Load()) > l.idle {
-				l.fail(ErrIdle)
+				l.fail(errIdle)
 			}
 		}
 	}

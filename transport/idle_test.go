@@ -33,7 +33,7 @@ func TestAProcessKeepsAFewLinks(t *testing.T) {
 				get(t, b.linked, "another link")
 			}
 			for range more + 1 - linksOfOne {
-				if end := get(t, b.closed, "the end of one too many"); !errors.Is(end.err, ErrReplaced) || end.conn == first.conn {
+				if end := get(t, b.closed, "the end of one too many"); !errors.Is(end.err, errReplaced) || end.conn == first.conn {
 					t.Fatalf("ended %+v", end)
 				}
 			}
@@ -51,10 +51,10 @@ func TestALinkThatNothingComesOnEnds(t *testing.T) {
 	if _, err := a.Dial(t.Context(), b.at, "b"); err != nil {
 		t.Fatal(err)
 	}
-	if end := get(t, b.closed, "the end"); !errors.Is(end.err, ErrIdle) {
+	if end := get(t, b.closed, "the end"); !errors.Is(end.err, errIdle) {
 		t.Errorf("told %v", end.err)
 	}
-	if end := get(t, a.closed, "the end where it was dialed"); errors.Is(end.err, ErrIdle) {
+	if end := get(t, a.closed, "the end where it was dialed"); errors.Is(end.err, errIdle) {
 		t.Error("the dialer ends a link that the voter says nothing on")
 	}
 }
@@ -80,7 +80,7 @@ func TestALinkOfAPeerWithALongerMaxTTLMayBeSilentForLonger(t *testing.T) {
 		if _, err := c.Dial(t.Context(), b.at, "b"); err != nil {
 			t.Fatal(err)
 		}
-		if end := get(t, b.closed, "the end of an idle link"); !errors.Is(end.err, ErrIdle) || end.conn == ofA.conn {
+		if end := get(t, b.closed, "the end of an idle link"); !errors.Is(end.err, errIdle) || end.conn == ofA.conn {
 			t.Fatalf("ended %+v; the link of a is %v", end, ofA.conn)
 		}
 	}

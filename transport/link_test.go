@@ -168,7 +168,7 @@ func TestAMessageBeyondTheLimitsBreaksTheLink(t *testing.T) {
 	a, b := open(t, config("a", secretA)), open(t, config("b", secretA))
 	atA, _ := pair(t, a, b)
 	a.Send(atA, &vote.Message{Kind: vote.KindRequest})
-	if end := get(t, a.closed, "the end"); !errors.Is(end.err, ErrMalformed) {
+	if end := get(t, a.closed, "the end"); !errors.Is(end.err, errMalformed) {
 		t.Fatalf("told %v", end.err)
 	}
 }
@@ -192,15 +192,15 @@ func TestBadBytesAfterTheHandshakeEndTheLink(t *testing.T) {
 		bytes []byte
 		want  error
 	}{
-		{"random bytes", []byte("GET / HTTP/1.1\r\n\r\n"), ErrMalformed},
-		{"a frame too long", []byte{0, 1, 0, 1, WireVersion}, ErrMalformed},
-		{"a frame of four gigabytes", []byte{0xff, 0xff, 0xff, 0xff, WireVersion}, ErrMalformed},
-		{"a frame of nothing", []byte{0, 0, 0, 0}, ErrMalformed},
-		{"another version", func() []byte { b := good([]byte{0x92, byte(vote.KindProbe), 1}); b[lengthBytes]++; return b }(), ErrMalformed},
-		{"a payload of nothing", good(nil), ErrMalformed},
-		{"deeply nested", good(bytes.Repeat([]byte{0x91}, 60_000)), ErrMalformed},
-		{"an array of four billion", good([]byte{0xdd, 0xff, 0xff, 0xff, 0xff}), ErrMalformed},
-		{"an unknown kind", good(pack(t, 99, 1)), ErrMalformed},
+		{"random bytes", []byte("GET / HTTP/1.1\r\n\r\n"), errMalformed},
+		{"a frame too long", []byte{0, 1, 0, 1, WireVersion}, errMalformed},
+		{"a frame of four gigabytes", []byte{0xff, 0xff, 0xff, 0xff, WireVersion}, errMalformed},
+		{"a frame of nothing", []byte{0, 0, 0, 0}, errMalformed},
+		{"another version", func() []byte { b := good([]byte{0x92, byte(vote.KindProbe), 1}); b[lengthBytes]++; return b }(), errMalformed},
+		{"a payload of nothing", good(nil), errMalformed},
+		{"deeply nested", good(bytes.Repeat([]byte{0x91}, 60_000)), errMalformed},
+		{"an array of four billion", good([]byte{0xdd, 0xff, 0xff, 0xff, 0xff}), errMalformed},
+		{"an unknown kind", good(pack(t, 99, 1)), errMalformed},
 		{"a truncated frame", long[:len(long)-1], io.ErrUnexpectedEOF},
 		{"a truncated length", []byte{0, 0}, io.ErrUnexpectedEOF},
 		{"nothing more", nil, io.EOF},
@@ -214,7 +214,7 @@ func TestBadBytesAfterTheHandshakeEndTheLink(t *testing.T) {
 				if _, err := s.stream.Write(append(probe, tt.bytes...)); err != nil {
 					t.Fatal(err)
 				}
-				if tt.want != ErrMalformed {
+				if tt.want != errMalformed {
 					_ = s.socket.CloseWrite()
 				}
 				end := get(t, b.closed, "the end")
@@ -224,7 +224,7 @@ func TestBadBytesAfterTheHandshakeEndTheLink(t *testing.T) {
 				if len(b.received) != 1 {
 					t.Fatalf("%d messages came; the one before belongs to the handler", len(b.received))
 				}
-				if bad := b.Stats().Malformed == 1; bad != (tt.want == ErrMalformed) {
+				if bad := b.Stats().Malformed == 1; bad != (tt.want == errMalformed) {
 					t.Fatalf("counted %+v", b.Stats())
 				}
 			})
@@ -257,7 +257,7 @@ func TestAPeerThatStopsReadingIsCutOff(t *testing.T) {
 			for range 400 {
 				b.Send(l.conn, bulky(1))
 			}
-			if end := get(t, b.closed, "the end"); !errors.Is(end.err, ErrStalled) {
+			if end := get(t, b.closed, "the end"); !errors.Is(end.err, errStalled) {
 				t.Fatalf("told %v", end.err)
 			}
 			if s := b.Stats(); s.Stalled != 1 {

@@ -37,7 +37,7 @@ func parse(frame []byte) *parser { return &parser{frame: frame} }
 // fail records the first error.
 func (p *parser) fail(format string, args ...any) {
 	if p.err == nil {
-		p.err = fmt.Errorf("%w: "+format, append([]any{ErrMalformed}, args...)...)
+		p.err = fmt.Errorf("%w: "+format, append([]any{errMalformed}, args...)...)
 	}
 	p.at = len(p.frame)
 }

@@ -104,7 +104,7 @@ func compareWords(t *testing.T, frame []byte) {
 		switch {
 		case ok && (err != nil || got != want || left != wantLeft):
 			t.Fatalf("%s of %x: %v with %d bytes left (%v); the library reads %v with %d left", sort, frame, got, left, err, want, wantLeft)
-		case !ok && (!errors.Is(err, ErrMalformed) || left != 0 || got != zeros[sort]):
+		case !ok && (!errors.Is(err, errMalformed) || left != 0 || got != zeros[sort]):
 			t.Fatalf("%s of %x: %v with %d bytes left, error %v; it isn't one", sort, frame, got, left, err)
 		}
 	}

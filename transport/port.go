@@ -75,7 +75,7 @@ type Handler interface {
 	Received(c vote.Conn, peer vote.SessionID, b *Batch)
 	// Closed : the connection has ended, and no more calls follow for c. Closed is called exactly
 	// once for each Linked. err is the reason: ErrClosed when this side closed the connection,
-	// io.EOF when the peer did, ErrQueueFull, ErrStalled, ErrMalformed, or a network error.
+	// io.EOF when the peer did, ErrQueueFull, errStalled, errMalformed, or a network error.
 	Closed(c vote.Conn, peer vote.SessionID, err error)
 }
 
@@ -213,8 +213,8 @@ func (c *Config) validate() error {
 	}
 	complain(c.Handler == nil, "transport: no Handler")
 	complain(!validName(c.Self.Node), "transport: the node's name must be UTF-8 of 1 to %d bytes", vote.MaxNameLen)
-	complain(len(c.Terms.Mesh) == 0 || len(c.Terms.Mesh) > MaxMeshLen || !utf8.ValidString(c.Terms.Mesh),
-		"transport: the mesh's name must be UTF-8 of 1 to %d bytes", MaxMeshLen)
+	complain(len(c.Terms.Mesh) == 0 || len(c.Terms.Mesh) > maxMeshLen || !utf8.ValidString(c.Terms.Mesh),
+		"transport: the mesh's name must be UTF-8 of 1 to %d bytes", maxMeshLen)
 	complain(c.Terms.MaxTTL <= 0, "transport: MaxTTL is %v; it must be above zero", c.Terms.MaxTTL)
 	complain(len(c.Terms.normal().Voters) > vote.MaxVoters, "transport: more than %d voters", vote.MaxVoters)
 	for _, v := range c.Terms.Voters {
@@ -247,7 +247,7 @@ func (p *Port) Know(a netip.Addr) { p.admission.noteMember(a) }
 
 // Send encodes m, queues it for the connection and flushes the queue. m belongs to the caller again
 // when Send returns. Send never blocks. A message that can't be queued breaks the connection:
-// Closed is called with ErrQueueFull, or with ErrMalformed for a message beyond the limits.
+// Closed is called with ErrQueueFull, or with errMalformed for a message beyond the limits.
 // Messages to a connection that has ended are discarded.
 func (p *Port) Send(c vote.Conn, m *vote.Message) {
 	p.Queue(c, m)

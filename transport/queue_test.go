@@ -154,7 +154,7 @@ func TestAnEndedQueueGivesWhatWaitsAndTakesNothingIn(t *testing.T) {
 
 func TestAMessageThatCannotBeSentIsAnError(t *testing.T) {
 	q := newSendQueue(WireVersion)
-	if err := q.push(&vote.Message{Kind: vote.KindRequest}); !errors.Is(err, ErrMalformed) {
+	if err := q.push(&vote.Message{Kind: vote.KindRequest}); !errors.Is(err, errMalformed) {
 		t.Fatalf("error %v", err)
 	}
 }

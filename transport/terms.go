@@ -32,9 +32,9 @@ type Terms struct {
 	Birth vote.Birth
 }
 
-// MaxMeshLen is the longest name of a mesh in bytes: memberlist's label, which carries the name,
+// maxMeshLen is the longest name of a mesh in bytes: memberlist's label, which carries the name,
 // has a length of one byte.
-const MaxMeshLen = 128
+const maxMeshLen = 128
 
 // WireVersion is the newest version of the protocol supported by this code, and OldestVersion the
 // oldest. Version 0 marks the frames of the handshake itself; their form never changes.

@@ -459,7 +459,7 @@ func TestGoodMessagesBeforeABadOneAreDelivered(t *testing.T) {
 		for _, k := range sizes {
 			n += k
 		}
-		if cut := strings.HasPrefix(name, "what is cut"); n != 3 || cut != errors.Is(err, io.ErrUnexpectedEOF) || cut == errors.Is(err, ErrMalformed) {
+		if cut := strings.HasPrefix(name, "what is cut"); n != 3 || cut != errors.Is(err, io.ErrUnexpectedEOF) || cut == errors.Is(err, errMalformed) {
 			t.Errorf("%s: batches of %v, error %v", name, sizes, err)
 		}
 	}
