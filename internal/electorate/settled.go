@@ -21,9 +21,11 @@ func (m *Machine) Unsettled(now vote.Now) string {
 	for _, o := range m.sorted() {
 		ends := o.report.leaving && m.recent(o)
 		switch {
-		case ends && e.Has(vote.Elector{Name: o.name, Dir: o.report.dir}) && len(e.Voters) <= 2:
-			return fmt.Sprintf("the voter %s is leaving, or is restarted with NonVoting, and stays one of %d voters until another node takes its place: start another that votes", o.name, len(e.Voters))
 		case ends && e.Has(vote.Elector{Name: o.name, Dir: o.report.dir}):
+			if n := len(e.Voters); n <= 2 {
+				return fmt.Sprintf("the voter %s is leaving, or is restarted with NonVoting, and stays one of %d voters "+
+					"until another node takes its place: start another that votes", o.name, n)
+			}
 			return "the voter " + string(o.name) + " is leaving"
 		case ends && m.isBounded() && o.report.dir != 0:
 			// Without a register only so many processes may run at once, and the ending process
