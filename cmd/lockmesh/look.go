@@ -21,8 +21,8 @@ type lsVerb struct {
 // Help implements [kong.HelpProvider].
 func (*lsVerb) Help() string {
 	return `A line for each holder of each key in use: since when the key is held, for how long at most the voters
-would wait if they heard nothing more, and the holder's value. With -o json a line has a key, as
-GET /v1/locks/{key} answers.
+would wait if they heard nothing more, and the holder's value. On a terminal lines end at its width.
+With -o json a line has a key, as GET /v1/locks/{key} answers.
 
 Examples:
   lockmesh ls jobs/
@@ -35,7 +35,7 @@ func (v *lsVerb) Run(ctx context.Context, g *globals) error {
 		return usage("--limit %d is negative", v.Limit)
 	}
 	return g.ask(ctx, func(ctx context.Context, c *admin.Client) error {
-		t, out := newTable(g.out, "KEY", "HOLDER", "MODE", "TOKEN", "SINCE", "LEFT", "WAITING", "VALUE"), json.NewEncoder(g.out)
+		t, out := newTable(cutToTerminal(g.out), "KEY", "HOLDER", "MODE", "TOKEN", "SINCE", "LEFT", "WAITING", "VALUE"), json.NewEncoder(g.out)
 		n := 0
 		for l, err := range c.Locks(ctx, v.Prefix) {
 			if err != nil {
@@ -146,7 +146,7 @@ Examples:
 
 // Run runs the verb.
 func (v *watchVerb) Run(ctx context.Context, g *globals) error {
-	return g.act(ctx, 0, func(ctx context.Context, c *admin.Client) error {
+	return g.follow(ctx, func(ctx context.Context, c *admin.Client) error {
 		events := c.WatchPrefix(ctx, v.Prefix)
 		if v.Key {
 			events = c.Watch(ctx, v.Prefix)

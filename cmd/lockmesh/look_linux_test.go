@@ -3,8 +3,32 @@ package main
 import (
 	"os"
 	"strings"
+	"syscall"
 	"testing"
 )
+
+// TestTheReaderOfEventsIsGone : "lockmesh watch | head -1" ends with head, and not with the next
+// event.
+func TestTheReaderOfEventsIsGone(t *testing.T) {
+	b := newBench(t)
+	for _, args := range [][]string{{"watch"}, {"watch", "-o", "json"}, {"electorate", "--watch"}} {
+		read, write, err := os.Pipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		p := b.command(args...)
+		p.Stdout = write
+		p.start()
+		write.Close()
+		if _, err := read.Read(make([]byte, 1)); err != nil {
+			t.Fatal(err)
+		}
+		read.Close()
+		if code := p.waitInTime(); code != exitSignal+int(syscall.SIGPIPE) || p.err.String() != "" {
+			t.Errorf("%q ends with %d, and says %q", args, code, p.err.String())
+		}
+	}
+}
 
 // TestOutputThatCannotBeWritten : a verb fails if its output is lost.
 func TestOutputThatCannotBeWritten(t *testing.T) {

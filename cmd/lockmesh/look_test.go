@@ -204,3 +204,22 @@ func TestHelp(t *testing.T) {
 		}
 	}
 }
+
+// TestLsOnATerminal : long lines of a table can't be read once they are wrapped; elsewhere nothing is
+// cut.
+func TestLsOnATerminal(t *testing.T) {
+	b := newBench(t)
+	value := strings.Repeat("long ", 60) + "end"
+	lock, _ := b.startPiped("lock", "--value", value, "jobs/1")
+	lock.prints("jobs/1")
+	if text := b.wants(0, "ls").out.String(); !strings.Contains(text, value) {
+		t.Errorf("ls cuts lines without a terminal: %s", text)
+	}
+	s := b.newScreen()
+	s.types("lockmesh ls\n")
+	s.shows("jobs/1", 1)
+	s.shows("…", 1)
+	if strings.Contains(s.text(), "end") {
+		t.Errorf("a line isn't cut:\n%s", s.text())
+	}
+}

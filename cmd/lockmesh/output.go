@@ -45,6 +45,18 @@ func (g *globals) act(ctx context.Context, limit time.Duration, f func(ctx conte
 	return nil
 }
 
+// follow is act for a verb that writes events until its reader has gone.
+func (g *globals) follow(ctx context.Context, f func(ctx context.Context, c *admin.Client) error) error {
+	return g.act(ctx, 0, func(ctx context.Context, c *admin.Client) error {
+		ctx, stop := whileRead(ctx, g.out)
+		defer stop()
+		if err := f(ctx, c); err != nil {
+			return causeOf(ctx, err)
+		}
+		return nil
+	})
+}
+
 // print prints a value as JSON, or else the output of text.
 func (g *globals) print(v any, text func(w io.Writer)) error {
 	if g.Output == "json" {

@@ -140,7 +140,7 @@ func (v *electorateVerb) Run(ctx context.Context, g *globals) error {
 			return readiness(e.Ready)
 		})
 	}
-	return g.act(ctx, 0, func(ctx context.Context, c *admin.Client) error {
+	return g.follow(ctx, func(ctx context.Context, c *admin.Client) error {
 		for e, err := range c.WatchElectorate(ctx) {
 			if err != nil {
 				return err

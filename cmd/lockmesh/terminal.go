@@ -1,10 +1,13 @@
 package main
 
 import (
+	"bytes"
 	"fmt"
+	"io"
 	"os"
 	"time"
 
+	"github.com/charmbracelet/x/ansi"
 	"golang.org/x/term"
 
 	"github.com/lockmesh/lockmesh/cmd/lockmesh/internal/plain"
@@ -23,6 +26,39 @@ func (g *globals) showLine(text string) {
 		line = line[:width-1] // a wrapped line can't be cleared
 	}
 	_, _ = fmt.Fprint(g.err, clearLine+string(line))
+}
+
+// cutToTerminal returns a writer that cuts each line at the width of the terminal, if out is one: of
+// many rows, wrapped ones can't be read.
+func cutToTerminal(out *os.File) io.Writer {
+	width, _, err := term.GetSize(int(out.Fd()))
+	if err != nil || width < 2 {
+		return out
+	}
+	return &cutLines{to: out, width: width}
+}
+
+// cutLines writes the lines of a text up to a width.
+type cutLines struct {
+	to    io.Writer
+	width int
+	rest  []byte // the beginning of a line
+}
+
+// Write implements [io.Writer].
+func (c *cutLines) Write(p []byte) (int, error) {
+	c.rest = append(c.rest, p...)
+	end := bytes.LastIndexByte(c.rest, '\n') + 1
+	var b bytes.Buffer
+	for line := range bytes.Lines(c.rest[:end]) {
+		text := string(bytes.TrimSuffix(line, []byte("\n")))
+		b.WriteString(ansi.TruncateWc(text, c.width, "…") + "\n")
+	}
+	c.rest = append(c.rest[:0], c.rest[end:]...)
+	if _, err := c.to.Write(b.Bytes()); err != nil {
+		return 0, err
+	}
+	return len(p), nil
 }
 
 // safe returns a text without characters that would change other parts of a terminal's screen.
