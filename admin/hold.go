@@ -48,7 +48,7 @@ func (x *exchange) hold() error {
 		_, c.renewed = x.h.ttls()
 	}
 	err = x.hearts(c, view)
-	if view.closed = x.closedByClient() && !errors.Is(err, os.ErrDeadlineExceeded); view.closed {
+	if view.closed = x.closedByClient() && !errors.Is(err, os.ErrDeadlineExceeded); view.closed && !view.ended {
 		x.lastLine(c)
 	}
 	return err
@@ -71,6 +71,7 @@ func (x *exchange) lastLine(c *clientLease) {
 type clientView struct {
 	deadline time.Time // in the last line; until then the client counts on the key
 	closed   bool      // the client has closed the connection, and counts on nothing
+	ended    bool      // the last line said so
 }
 
 // closedByClient reports whether the client has closed the connection, and so has ended its work.
@@ -169,7 +170,7 @@ func (x *exchange) line(c *clientLease, view *clientView, event string, r *Revoc
 	if err := x.send(append(data, '\n')); err != nil {
 		return err
 	}
-	view.deadline = deadline
+	view.deadline, view.ended = deadline, event == "end"
 	return nil
 }
 

@@ -292,6 +292,37 @@ func TestAHoldThatIsHalfClosedEndsBeforeItsRelease(t *testing.T) {
 	})
 }
 
+// TestAHoldEndsOnce : a client that is told of the server's stop, and then closes its own side, gets
+// no second end.
+func TestAHoldEndsOnce(t *testing.T) {
+	run(t, func(t *testing.T, m *meshtest.Mesh) {
+		s := newSite(t, m, "a")
+		here, there := net.Pipe()
+		s.l.Offer(&halfClosing{there})
+		_, err := io.WriteString(here, strings.ReplaceAll(request("PUT /v1/hold/job")+"\n", "\n", "\r\n"))
+		must(t, err)
+		ends := make(chan int, 1)
+		go func() {
+			n := 0
+			for read := bufio.NewScanner(here); read.Scan(); {
+				if strings.Contains(read.Text(), `"end"`) {
+					n++
+					_, _ = here.Write([]byte{endOfText})
+				}
+			}
+			ends <- n
+		}()
+		s.becomes("job", 1, 0)
+		s.stop()
+		<-s.stopped
+		if n := <-ends; n != 1 {
+			t.Errorf("%d ends", n)
+		}
+		must(t, here.Close())
+		s.becomes("job", 0, 0)
+	})
+}
+
 // halfClosing is a connection that its client closes for writing by a byte.
 type halfClosing struct{ net.Conn }
 
