@@ -23,9 +23,8 @@ type longestTTL struct {
 	newest time.Duration // of the newest electorate
 }
 
-// note takes in the maximum TTL of an electorate that the process has learned of.
+// note takes in the maximum TTL of an electorate that the process has learned of, after pass.
 func (l *longestTTL) note(now vote.Instant, ttl time.Duration) {
-	l.pass(now)
 	l.newest = ttl
 	switch {
 	case ttl >= l.value:
