@@ -71,6 +71,9 @@ func TestAProcessThatWasCutOffIsRefusedUnderItsName(t *testing.T) {
 				t.Fatal("both processes of the name lock")
 			}
 		}
+		if n := w.logs.count("level=ERROR", "refuses this process: another live process is called"); n < 2 {
+			t.Errorf("%d alarms by the voters that refuse the process", n)
+		}
 		const most = 60 // a few for each identity, of which the process has one a minute
 		for _, level := range []string{"level=ERROR", "level=WARN"} {
 			if lines := w.logs.all(level); len(lines) > most {

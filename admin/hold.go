@@ -57,7 +57,7 @@ func (x *exchange) hold() error {
 // lastLine tells a client that has closed only its own side of the connection that the key is about
 // to be released. It waits for no client.
 func (x *exchange) lastLine(c *clientLease) {
-	end := errorOf(failure(lockmesh.ErrReleased, "the client has closed its side of the connection, which releases the key"))
+	end := errorOf(failure(lockmesh.ErrReleased, "the request has ended, as by a client that closes its side of the connection, which releases the key"))
 	data, err := json.Marshal(x.lineOf(c, time.Now(), "end", nil, end))
 	if err != nil || x.rc.SetWriteDeadline(time.Now().Add(lastLineTime)) != nil {
 		return

@@ -282,7 +282,7 @@ func TestAHoldThatIsHalfClosedEndsBeforeItsRelease(t *testing.T) {
 			if reads {
 				for read.Scan() && !strings.Contains(read.Text(), `"end"`) {
 				}
-				if text := read.Text(); !strings.Contains(text, `"released"`) || !strings.Contains(text, "closed its side") {
+				if text := read.Text(); !strings.Contains(text, `"released"`) || !strings.Contains(text, "closes its side") {
 					t.Errorf("the last line is %q", text)
 				}
 			}
@@ -292,8 +292,8 @@ func TestAHoldThatIsHalfClosedEndsBeforeItsRelease(t *testing.T) {
 	})
 }
 
-// TestAHoldEndsOnce : a client that is told of the server's stop, and then closes its own side, gets
-// no second end.
+// TestAHoldEndsOnce : a client that is told of the server's stop, and then closes its own side,
+// gets no second end.
 func TestAHoldEndsOnce(t *testing.T) {
 	run(t, func(t *testing.T, m *meshtest.Mesh) {
 		s := newSite(t, m, "a")

@@ -147,7 +147,7 @@ func (q *Requester) receiveAnswer(p *peer, m *vote.Message) {
 		q.spend(t.listing.size)
 		t.listing.sort()
 	}
-	p.refused, p.text, p.ackEpoch = vote.ReasonNone, "", m.Epoch
+	p.refused, p.text, p.nameAlarmed, p.ackEpoch = vote.ReasonNone, "", false, m.Epoch
 	p.acked = p.syncSent
 	t.again = p.gen != m.Generation
 	t.awaitsRefresh = !q.cfg.NoReceipts && p.receipts.syncAnswered(m)

@@ -37,6 +37,7 @@ type peer struct {
 	conn        vote.Conn
 	text        string           // the reason why the voter isn't reachable
 	refused     vote.Reason      // the reason why the voter refuses this node, until an answer comes
+	nameAlarmed bool             // an alarm has said that the name is taken, until an answer comes
 	incarnation vote.Incarnation // the voter's incarnation, from the handshake
 	stream      vote.Stream
 	reborn      bool   // the sync of the incarnation's first stream isn't complete

@@ -175,14 +175,14 @@ func (q *Requester) receiveRefusal(p *peer, reason vote.Reason) {
 		q.evaluatePending()
 		return
 	}
-	again := p.refused == reason // since the voter last accepted the session
 	p.refused = reason
 	if reason == vote.ReasonDeposed {
 		q.revoked(p)
 	}
 	if reason == vote.ReasonNameTaken {
 		q.nameTaken = true
-		if q.cfg.Self.Node != p.name && !again {
+		if q.cfg.Self.Node != p.name && !p.nameAlarmed {
+			p.nameAlarmed = true
 			q.Alarm(fmt.Sprintf(
 				"%s refuses this process: another live process is called %q too; give one of them another name", p.name, q.cfg.Self.Node))
 		}

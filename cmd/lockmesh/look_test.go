@@ -205,8 +205,8 @@ func TestHelp(t *testing.T) {
 	}
 }
 
-// TestLsOnATerminal : long lines of a table can't be read once they are wrapped; elsewhere nothing is
-// cut.
+// TestLsOnATerminal : long lines of a table can't be read once they are wrapped; elsewhere nothing
+// is cut.
 func TestLsOnATerminal(t *testing.T) {
 	b := newBench(t)
 	value := strings.Repeat("long ", 60) + "end"

@@ -28,8 +28,8 @@ func (g *globals) showLine(text string) {
 	_, _ = fmt.Fprint(g.err, clearLine+string(line))
 }
 
-// cutToTerminal returns a writer that cuts each line at the width of the terminal, if out is one: of
-// many rows, wrapped ones can't be read.
+// cutToTerminal returns a writer that cuts each line at the width of the terminal, if out is one:
+// of many rows, wrapped ones can't be read.
 func cutToTerminal(out *os.File) io.Writer {
 	width, _, err := term.GetSize(int(out.Fd()))
 	if err != nil || width < 2 {

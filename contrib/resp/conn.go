@@ -139,7 +139,7 @@ func (c *conn) whileConnected(ctx context.Context, f func(context.Context)) {
 	watched := make(chan struct{})
 	go func() {
 		defer close(watched)
-		for c.reader.w-c.reader.r < MaxRequest {
+		for c.reader.w-c.reader.r <= MaxRequest {
 			if err := c.reader.more(); err != nil {
 				if !errors.Is(err, os.ErrDeadlineExceeded) {
 					cancel()

@@ -39,10 +39,28 @@ func TestALongerMaxTTLWearsOff(t *testing.T) {
 	} {
 		now = now.Add(step.after)
 		if l.pass(now); step.ttl != 0 {
-			l.note(now, step.ttl)
+			l.note(now, uint64(i+1), step.ttl)
 		}
 		if l.value != step.want {
 			t.Fatalf("step %d: %v, want %v", i, l.value, step.want)
 		}
+	}
+}
+
+// TestAnEarlierVersionLowersNothing : a process that has given up its electorate learns of an
+// earlier version from a process that is behind.
+func TestAnEarlierVersionLowersNothing(t *testing.T) {
+	const short, long = time.Second, time.Hour
+	var l longestTTL
+	l.note(1, 1, short)
+	l.note(2, 3, long)
+	l.note(3, 2, short)
+	now := vote.Instant(3).Add(10 * Drain(long))
+	if l.pass(now); l.value != long {
+		t.Errorf("it is %v", l.value)
+	}
+	l.note(now, 5, short)
+	if l.pass(now.Add(Drain(long))); l.value != short {
+		t.Errorf("after a later version it is %v", l.value)
 	}
 }

@@ -325,7 +325,7 @@ func (m *Machine) adopt(e *vote.Electorate) {
 		m.noMajoritySince = 0 // an earlier absence doesn't matter
 	}
 	m.state.Electorate = *e
-	m.longest.note(m.now.Slow, e.QuietTime(m.cfg.MaxTTL))
+	m.longest.note(m.now.Slow, e.Version, e.QuietTime(m.cfg.MaxTTL))
 	// The election of the next version begins anew: this node has promised nothing in that
 	// election.
 	m.state.Promised, m.state.Accepted, m.state.Value, m.state.Pledge, m.state.PledgeMost, m.state.PledgeMaxTTL = vote.Ballot{}, vote.Ballot{}, vote.Electorate{}, nil, 0, 0

@@ -54,8 +54,8 @@ func (m *Machine) pledgedMaxTTL(founders []vote.Elector) time.Duration {
 	return longest
 }
 
-// longestReported returns the longest maximum TTL known to this node, of all decided values and all
-// values reported as configured; zero without a decided value.
+// longestReported returns the longest maximum TTL known to this node, of the decided values that
+// may still matter and all values reported as configured; zero without a decided value.
 func (m *Machine) longestReported() time.Duration {
 	e := &m.state.Electorate
 	if e.MaxTTL == 0 {
