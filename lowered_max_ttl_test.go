@@ -9,7 +9,7 @@ import (
 // ago. A total loss heals in 7 of the lowered value, although one process that had known the longer
 // one outlives the loss.
 func TestALoweredMaxTTLCountsAfterALoss(t *testing.T) {
-	const long, short = 10 * time.Minute, 2 * time.Second
+	const long, short = 2 * time.Minute, 2 * time.Second
 	inCountedBubble(t, func(t *testing.T, w *living) {
 		with := func(d time.Duration) func(*Config) {
 			return expect(3, func(c *Config) { c.MaxTTL, c.Peers = d, addrsOf("a", "b", "c", "d", "e", "f", "g", "h") })
