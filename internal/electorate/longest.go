@@ -26,10 +26,9 @@ type longestTTL struct {
 
 // note takes in the maximum TTL of an electorate that the process has learned of, after pass. A
 // process that has given up its electorate may learn of an earlier version from a process that is
-// behind: a smaller value of an earlier version says nothing.
+// behind: the value of an earlier version says nothing.
 func (l *longestTTL) note(now vote.Instant, version uint64, ttl time.Duration) {
 	if vote.SameBirth(version, l.version) && version < l.version {
-		l.value = max(l.value, ttl)
 		return
 	}
 	l.newest, l.version = ttl, version
