@@ -55,15 +55,11 @@ func (x *exchange) hold() error {
 }
 
 // lastLine tells a client that has closed only its own side of the connection that the key is about
-// to be released. It waits for no client.
+// to be released. A client that reads nothing delays the release by lastLineTime at most.
 func (x *exchange) lastLine(c *clientLease) {
 	end := errorOf(failure(lockmesh.ErrReleased, "the request has ended, as by a client that closes its side of the connection, which releases the key"))
-	data, err := json.Marshal(x.lineOf(c, time.Now(), "end", nil, end))
-	if err != nil || x.rc.SetWriteDeadline(time.Now().Add(lastLineTime)) != nil {
-		return
-	}
-	if _, err := x.w.Write(append(data, '\n')); err == nil {
-		_ = x.rc.Flush()
+	if data, err := json.Marshal(x.lineOf(c, time.Now(), "end", nil, end)); err == nil {
+		_ = x.sendWithin(append(data, '\n'), lastLineTime) // most such clients are gone
 	}
 }
 
@@ -71,7 +67,7 @@ func (x *exchange) lastLine(c *clientLease) {
 type clientView struct {
 	deadline time.Time // in the last line; until then the client counts on the key
 	closed   bool      // the client has closed the connection, and counts on nothing
-	ended    bool      // the last line said so
+	ended    bool      // the last line was an end
 }
 
 // closedByClient reports whether the client has closed the connection, and so has ended its work.

@@ -33,8 +33,10 @@ func (x *exchange) stream(contentType string) error {
 }
 
 // send writes a piece of the stream, within writeTime.
-func (x *exchange) send(piece []byte) error {
-	if err := x.rc.SetWriteDeadline(time.Now().Add(writeTime)); err != nil {
+func (x *exchange) send(piece []byte) error { return x.sendWithin(piece, writeTime) }
+
+func (x *exchange) sendWithin(piece []byte, limit time.Duration) error {
+	if err := x.rc.SetWriteDeadline(time.Now().Add(limit)); err != nil {
 		return err
 	}
 	if _, err := x.w.Write(piece); err != nil {
