@@ -114,6 +114,43 @@ func TestOptionsGoByTheDecidedMaxTTL(t *testing.T) {
 	})
 }
 
+// MaxTTL is lowered in a mesh with dynamic membership. While the voters still wait for the longer
+// leases, the mesh is restarted with a fixed list and the lower value. The new voters wait for the
+// longer leases too: a node that is cut off holds one.
+func TestAFixedListWaitsForLeasesFromBeforeMaxTTLWasLowered(t *testing.T) {
+	const long, short = 4 * DefaultMaxTTL, DefaultMaxTTL / 2
+	inLivingBubble(t, func(t *testing.T, w *living) {
+		for _, name := range w.founders {
+			w.start(name, func(c *Config) { found(c); c.MaxTTL = long })
+		}
+		w.start("d", func(c *Config) { c.MaxTTL = long })
+		w.ready("d")
+		w.restart("a", short)
+		held := w.lock("d", "k")
+		w.crash("b")
+		w.stall("d", true)
+		cut := time.Now()
+		w.start("b", func(c *Config) { c.MaxTTL = short })
+		w.until("a", "a change of MaxTTL", func(s ElectorateStatus) bool { return s.MaxTTL == short && s.Joint })
+		w.crash("c")
+		w.start("c", func(c *Config) { c.MaxTTL = short })
+		time.Sleep(time.Second)
+		for _, name := range w.founders {
+			w.crash(name)
+			w.start(name, func(c *Config) { asFixed(c); c.MaxTTL = short })
+			time.Sleep(time.Second)
+		}
+		l, err := w.nodes["a"].Lock(within(t, time.Hour), "k")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if held.Err() == nil {
+			t.Errorf("a has the lock of d %v after d was cut off", time.Since(cut))
+		}
+		w.unlock(l)
+	})
+}
+
 // A mesh with a fixed list refuses a node with another MaxTTL.
 func TestAFixedMeshRefusesAnotherMaxTTL(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *wire) {

@@ -47,7 +47,7 @@ func TestTheBytesOnTheWireStayTheSame(t *testing.T) {
 		fmt.Fprintf(&b, "%d empty %x\n", k, empty)
 	}
 	h := hello{offer: offerOf("a"), role: roleProbe, want: "b", account: vote.Account{
-		Standing: vote.StandingLeaving, Counted: 5 * time.Second, Up: time.Hour, Addr: "host:7950",
+		Standing: vote.StandingLeaving, Counted: 5 * time.Second, Up: time.Hour, Addr: "host:7950", LongestTTL: time.Minute,
 	}}
 	h.low, h.high = 1, 2
 	h.terms.Dynamic, h.terms.Converting = true, true

@@ -627,7 +627,7 @@ func TestBothSidesLearnTheOthersStanding(t *testing.T) {
 		start := func(name string, standing vote.Standing, voters ...vote.NodeID) *side {
 			cfg := config(name, secretA)
 			cfg.Terms.Voters = voters
-			cfg.Account = func() vote.Account { return vote.Account{Standing: standing, Counted: 3, Up: 5} }
+			cfg.Account = func() vote.Account { return vote.Account{Standing: standing, Counted: 3, Up: 5, LongestTTL: 7} }
 			cfg.Met = func(s *vote.Sighting) { met[vote.NodeID(name)] <- *s }
 			return open(t, cfg)
 		}
@@ -642,8 +642,8 @@ func TestBothSidesLearnTheOthersStanding(t *testing.T) {
 			t.Fatalf("differ %v: error %v", differ, err)
 		}
 		want := map[vote.NodeID]vote.Sighting{
-			"a": {Peer: b.own.self, Terms: b.own.terms.common(), Account: vote.Account{Standing: vote.StandingCounting, Counted: 3, Up: 5, Addr: b.AdvertiseAddr()}},
-			"b": {Peer: a.own.self, Terms: a.own.terms.common(), Account: vote.Account{Standing: vote.StandingQuiet, Counted: 3, Up: 5, Addr: a.AdvertiseAddr()}},
+			"a": {Peer: b.own.self, Terms: b.own.terms.common(), Account: vote.Account{Standing: vote.StandingCounting, Counted: 3, Up: 5, LongestTTL: 7, Addr: b.AdvertiseAddr()}},
+			"b": {Peer: a.own.self, Terms: a.own.terms.common(), Account: vote.Account{Standing: vote.StandingQuiet, Counted: 3, Up: 5, LongestTTL: 7, Addr: a.AdvertiseAddr()}},
 		}
 		for name, c := range met {
 			if got := get(t, c, "what "+string(name)+" learns"); !reflect.DeepEqual(got, want[name]) {

@@ -93,7 +93,7 @@ func appendWelcome(b []byte, w *welcome) []byte {
 func appendRefusal(b []byte, r *refusal) []byte {
 	words := refusalFields
 	if r.hasTerms() {
-		words += termsFields + accountFields + birthFields
+		words += termsFields + accountFields + birthFields + longestFields
 	}
 	b = appendArray(b, words)
 	b = appendUint(b, tagRefusal)
@@ -111,6 +111,7 @@ func appendRefusal(b []byte, r *refusal) []byte {
 		b = appendTerms(b, &terms)
 		b = appendAccount(b, &r.account)
 		b = appendBirth(b, terms.Birth)
+		b = appendLongest(b, &r.account)
 	}
 	return b
 }
@@ -119,8 +120,9 @@ func appendRefusal(b []byte, r *refusal) []byte {
 func (r *refusal) hasTerms() bool { return len(r.terms.Voters) > 0 || r.terms.Birth.Expect > 0 }
 
 // The number of elements of each part of a handshake. Accounts and a refusal's terms were added
-// later, so they follow all other parts, then births, and whether a node is converting. A refusal
-// doesn't tell whether its sender is converting: it tells what the receiver differs from.
+// later, so they follow all other parts, then births, whether a node is converting, and the longest
+// TTL of the account. A refusal doesn't tell whether its sender is converting: it tells what the
+// receiver differs from.
 const (
 	offerFields   = 9
 	refusalFields = 5
@@ -129,15 +131,19 @@ const (
 	birthFields   = 3
 
 	convertingFields = 1
+	longestFields    = 1
 
-	laterFields = accountFields + birthFields + convertingFields
+	// awareFields are the later elements of a build that knows converting nodes.
+	awareFields = accountFields + birthFields + convertingFields
+	laterFields = awareFields + longestFields
 )
 
 // appendLater appends what later versions have added to a hello or a welcome.
 func appendLater(b []byte, a *vote.Account, t *Terms) []byte {
 	b = appendAccount(b, a)
 	b = appendBirth(b, t.Birth)
-	return appendBool(b, t.Converting)
+	b = appendBool(b, t.Converting)
+	return appendLongest(b, a)
 }
 
 func appendTerms(b []byte, t *vote.Terms) []byte {
@@ -153,6 +159,10 @@ func appendBirth(b []byte, birth vote.Birth) []byte {
 	b = appendUint(b, uint64(birth.Expect))
 	b = appendUint(b, uint64(birth.MinVoters))
 	return appendBool(b, birth.Register)
+}
+
+func appendLongest(b []byte, a *vote.Account) []byte {
+	return appendUint(b, uint64(max(a.LongestTTL, 0)))
 }
 
 func appendAccount(b []byte, a *vote.Account) []byte {
@@ -208,7 +218,7 @@ func decodeHello(frame []byte) (h hello, err error) {
 	}
 	h.want = vote.NodeID(p.string(0, vote.MaxNameLen, "node name"))
 	know := p.later(n, 3+offerFields, &h.account, &h.terms.Birth, &h.terms.Converting)
-	h.unaware = know < 3+offerFields+laterFields
+	h.unaware = know < 3+offerFields+awareFields
 	if err := p.tail(n, know); err != nil {
 		return hello{}, err
 	}
@@ -228,7 +238,7 @@ func decodeAnswer(frame []byte) (*welcome, *refusal, error) {
 		p.offer(&w.offer)
 		w.version = uint8(p.upTo(math.MaxUint8, "wire version"))
 		know := p.later(n, 2+offerFields, &w.account, &w.terms.Birth, &w.terms.Converting)
-		w.unaware = know < 2+offerFields+laterFields
+		w.unaware = know < 2+offerFields+awareFields
 		if err := p.tail(n, know); err != nil {
 			return nil, nil, err
 		}
@@ -276,8 +286,9 @@ func (p *parser) account(n, first int, a *vote.Account) int {
 	return first + accountFields
 }
 
-// later reads what later versions have added: an account, a birth after it, and, unless converting
-// is nil, whether the sender is converting. It returns how many elements are read in all.
+// later reads what later versions have added: an account, a birth after it, unless converting is
+// nil whether the sender is converting, and the account's longest TTL. It returns how many elements
+// are read in all.
 func (p *parser) later(n, first int, a *vote.Account, b *vote.Birth, converting *bool) int {
 	know := p.account(n, first, a)
 	const withoutRegister = birthFields - 1 // as the first version with births has it
@@ -289,11 +300,16 @@ func (p *parser) later(n, first int, a *vote.Account, b *vote.Birth, converting 
 		return know + withoutRegister
 	}
 	b.Register = p.bool()
-	if converting == nil || n < first+laterFields {
-		return know + birthFields
+	know += birthFields
+	if converting != nil && n > know {
+		*converting = p.bool()
+		know += convertingFields
 	}
-	*converting = p.bool()
-	return know + birthFields + convertingFields
+	if n > know {
+		a.LongestTTL = p.duration()
+		know += longestFields
+	}
+	return know
 }
 
 // handshake reads the header of the array, which needs at least least elements.

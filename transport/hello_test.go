@@ -25,7 +25,7 @@ func largest() hello {
 		return vote.NodeID(fmt.Sprintf("%0*d", vote.MaxNameLen, i))
 	}
 	h := hello{role: roleProbe, want: long(1), account: vote.Account{
-		Standing: vote.StandingLeaving, Counted: math.MaxInt64, Up: math.MaxInt64, Addr: strings.Repeat("h", maxAddr),
+		Standing: vote.StandingLeaving, Counted: math.MaxInt64, Up: math.MaxInt64, Addr: strings.Repeat("h", maxAddr), LongestTTL: math.MaxInt64,
 	}, offer: offer{
 		self: vote.SessionID{Node: long(2), Incarnation: math.MaxUint64}, low: 255, high: 255, rhoPerMille: 1000,
 		terms: Terms{Mesh: strings.Repeat("m", maxMeshLen), MaxTTL: math.MaxInt64, Dynamic: true, Converting: true, Birth: vote.Birth{Expect: vote.MaxVoters, MinVoters: vote.MaxVoters}},
@@ -92,7 +92,7 @@ func TestAnAccountIsNotNeeded(t *testing.T) {
 			t.Errorf("%v is taken for an account", bad)
 		}
 	}
-	for _, bad := range [][]any{{3, 1, 2, "h:1", -1, 3}, {3, 1, 2, "h:1", 3, "x"}, {3, 1, 2, "h:1", vote.MaxVoters + 1, 3}, {3, 1, 2, "h:1", 3, 3, 1}, {3, 1, 2, "h:1", 3, 3, true, 1}} {
+	for _, bad := range [][]any{{3, 1, 2, "h:1", -1, 3}, {3, 1, 2, "h:1", 3, "x"}, {3, 1, 2, "h:1", vote.MaxVoters + 1, 3}, {3, 1, 2, "h:1", 3, 3, 1}, {3, 1, 2, "h:1", 3, 3, true, 1}, {3, 1, 2, "h:1", 3, 3, true, true, -1}} {
 		if _, err := decodeHello(pack(t, append(helloWords(), bad...)...)); err == nil {
 			t.Errorf("%v is taken for an account and a birth", bad)
 		}
@@ -129,8 +129,12 @@ func TestLaterVersionsMayAddElements(t *testing.T) {
 	if err != nil || h.self.Node != "a" || h.want != "b" || len(h.terms.Voters) != 2 || !h.terms.Dynamic {
 		t.Fatalf("got %+v, error %v", h, err)
 	}
-	h, err = decodeHello(pack(t, append(helloWords(), 3, 1, 2, "h:1", 5, 3, true, true, []any{"later"}, "words")...))
-	if err != nil || h.terms.Birth != (vote.Birth{Expect: 5, MinVoters: 3, Register: true}) || h.account.Addr != "h:1" || !h.terms.Converting || h.unaware {
+	h, err = decodeHello(pack(t, append(helloWords(), 3, 1, 2, "h:1", 5, 3, true, true, 7, []any{"later"}, "words")...))
+	if err != nil || h.terms.Birth != (vote.Birth{Expect: 5, MinVoters: 3, Register: true}) || h.account.Addr != "h:1" || !h.terms.Converting || h.unaware || h.account.LongestTTL != 7 {
+		t.Fatalf("got %+v, error %v", h, err)
+	}
+	h, err = decodeHello(pack(t, append(helloWords(), 3, 1, 2, "h:1", 5, 3, true, true)...)) // before the longest TTL was told
+	if err != nil || !h.terms.Converting || h.unaware || h.account.LongestTTL != 0 {
 		t.Fatalf("got %+v, error %v", h, err)
 	}
 	h, err = decodeHello(pack(t, append(helloWords(), 3, 1, 2, "h:1", 5, 3, true)...)) // before nodes were converted
@@ -138,7 +142,7 @@ func TestLaterVersionsMayAddElements(t *testing.T) {
 		t.Fatalf("got %+v, error %v", h, err)
 	}
 	// a build with converting nodes, and the build before
-	for _, later := range [][]any{{true, false}, {true}} {
+	for _, later := range [][]any{{true, false, 7}, {true, false}, {true}} {
 		words := append(append([]any{tagWelcome}, helloWords()[1:10]...), 1, 3, 1, 2, "h:1", 5, 3)
 		if w, _, err := decodeAnswer(pack(t, append(words, later...)...)); err != nil || w.unaware != (len(later) < 2) {
 			t.Fatalf("got %+v, error %v", w, err)

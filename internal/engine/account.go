@@ -100,7 +100,7 @@ func (eng *Engine) account() vote.Account {
 		return vote.Account{Standing: vote.StandingQuiet}
 	}
 	now := eng.clocks.Now().Slow
-	told := vote.Account{Standing: a.standing, Up: max(now.Sub(a.started), 0)}
+	told := vote.Account{Standing: a.standing, Up: max(now.Sub(a.started), 0), LongestTTL: a.quietTime}
 	if a.counted != vote.Never {
 		told.Counted = max(now.Sub(a.counted), 0)
 	}

@@ -83,8 +83,10 @@ type Machine struct {
 	own     Own
 	peers   map[vote.NodeID]*peer
 	others  map[string]*vote.Terms // the configurations under which a voter was met; see forgetIdle
-	longest time.Duration          // the largest MaxTTL of the forgotten configurations
-	lost    lost                   // the forgotten voters of other configurations
+	// longest is the largest MaxTTL that others doesn't have: that of a forgotten configuration, or
+	// one that the voters of another configuration had decided, and not configured.
+	longest time.Duration
+	lost    lost // the forgotten voters of other configurations
 	// since is since when votes have counted under our terms, as far as is known; Never if none
 	// have.
 	since  vote.Instant
@@ -257,10 +259,14 @@ func (m *Machine) See(now vote.Now, s *vote.Sighting) {
 			m.pause.votersEnd = 0 // the promises under the new configuration aren't known yet
 			m.forgetIdle()
 		}
+		if s.LongestTTL > max(m.longest, m.terms.MaxTTL, s.Terms.MaxTTL) {
+			// Never forgotten, since a shorter value may come from a voter that knows less.
+			m.longest, m.pause.votersEnd = s.LongestTTL, 0
+		}
 		if m.phase == PhaseCounting && p.counts() {
 			m.clash(now, p)
 		}
-	} else if ttl := s.Terms.MaxTTL; ttl > max(m.terms.MaxTTL, m.pause.longest) {
+	} else if ttl := max(s.Terms.MaxTTL, s.LongestTTL); ttl > max(m.terms.MaxTTL, m.pause.longest) {
 		by := *p // p may be forgotten during the wait
 		m.pause.longest, m.pause.leasesEnd, m.pause.by, m.pause.warned = ttl, now.Slow.Add(ttl), &by, false
 	}

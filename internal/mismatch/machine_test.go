@@ -47,8 +47,13 @@ func (w *world) sees(name, voters string, s vote.Standing, up time.Duration) {
 }
 
 func (w *world) seesTerms(name string, terms vote.Terms, s vote.Standing, up time.Duration) {
+	w.seesDecided(name, terms, 0, s, up)
+}
+
+// seesDecided lets the voter meet a node whose voters have decided the maximum TTL.
+func (w *world) seesDecided(name string, terms vote.Terms, longest time.Duration, s vote.Standing, up time.Duration) {
 	sighting := vote.Sighting{Peer: vote.SessionID{Node: vote.NodeID(name), Incarnation: vote.Incarnation(w.now.Add(-up))}, Terms: terms}
-	sighting.Account = vote.Account{Standing: s, Counted: up, Up: up, Addr: name + ":7950"}
+	sighting.Account = vote.Account{Standing: s, Counted: up, Up: up, Addr: name + ":7950", LongestTTL: longest}
 	w.m.See(w.at(), &sighting)
 }
 
@@ -126,6 +131,52 @@ func TestTheLongerMaxTTLIsWaitedFor(t *testing.T) {
 	w.pass(3*maxTTL - 1)
 	w.want(PhaseSettling)
 	w.pass(1)
+	w.want(PhaseFree)
+}
+
+// The processes of a mesh with dynamic membership are configured with a MaxTTL that their voters
+// have not decided yet, or decided a moment ago. So their leases may be longer than their
+// configuration says.
+func TestADecidedMaxTTLIsWaitedFor(t *testing.T) {
+	dynamic := list("a b c")
+	dynamic.Dynamic = true
+	const long = 3 * maxTTL
+
+	w := start(t, "a", "a b c")
+	w.seesDecided("b", dynamic, long, counts, time.Hour)
+	w.seesDecided("c", dynamic, maxTTL, counts, time.Hour) // c may know an older electorate
+	w.want(PhaseWaiting)
+	w.seesDecided("b", dynamic, maxTTL, leaves, time.Hour)
+	w.sees("c", "a b c", silent, time.Second)
+	w.want(PhaseSettling)
+	w.pass(long - 1)
+	w.want(PhaseSettling)
+	w.pass(1)
+	w.want(PhaseFree)
+
+	w = start(t, "a", "a b c") // told during the wait, by a voter that leaves
+	w.seesDecided("b", dynamic, 0, leaves, time.Hour)
+	w.want(PhaseSettling)
+	w.pass(maxTTL - 1)
+	w.seesDecided("c", dynamic, long, leaves, time.Hour)
+	w.pass(long - 1)
+	w.want(PhaseSettling)
+	w.pass(1)
+	w.want(PhaseFree)
+
+	w = start(t, "a", "a b c") // a node without a vote
+	w.seesDecided("x", dynamic, long, none, time.Hour)
+	w.seesDecided("b", dynamic, 0, leaves, time.Hour)
+	w.pass(long - 1)
+	w.want(PhaseSettling)
+	w.pass(1)
+	w.want(PhaseFree)
+
+	w = start(t, "a", "a b c") // a decided value that isn't longer changes no wait
+	w.seesDecided("b", dynamic, maxTTL/2, leaves, time.Hour)
+	w.pass(maxTTL / 2)
+	w.seesDecided("b", dynamic, maxTTL, leaves, time.Hour)
+	w.pass(maxTTL / 2)
 	w.want(PhaseFree)
 }
 

@@ -36,10 +36,13 @@ func (n *Node) Retire(now vote.Now) {
 
 // Account returns this node's report about itself to other nodes.
 func (n *Node) Account(now vote.Now) vote.Account {
-	if n.guard == nil {
-		return vote.Account{Standing: vote.StandingNone, Up: now.Slow.Sub(n.started)}
+	a := vote.Account{Standing: vote.StandingNone, Up: now.Slow.Sub(n.started)}
+	if n.guard != nil {
+		a = n.guard.Account(now)
 	}
-	a := n.guard.Account(now)
+	if e := n.Known(); e != nil {
+		a.LongestTTL = e.QuietTime(0)
+	}
 	if n.elect != nil && !n.elect.Votes() && (a.Standing == vote.StandingQuiet || a.Standing == vote.StandingCounting && n.birth.Expect > 0) {
 		a.Standing = vote.StandingNone
 	}

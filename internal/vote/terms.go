@@ -141,6 +141,11 @@ type Account struct {
 	Counted time.Duration
 	Up      time.Duration // since the node's start
 	Addr    string        // host:port at which the node can be reached
+	// LongestTTL is the longest time for which voters may have extended a session, if the voters
+	// decide the maximum TTL: after a lowering it is longer than the configured MaxTTL for a while.
+	// Zero if the configured MaxTTL is the longest, or if the node's version is older than this
+	// element.
+	LongestTTL time.Duration
 }
 
 // Sighting is a live node that has proved its knowledge of the mesh's secret, with the node's
