@@ -17,7 +17,7 @@ import (
 	"time"
 
 	"github.com/lockmesh/lockmesh"
-	"github.com/lockmesh/lockmesh/internal/adaptertest"
+	"github.com/lockmesh/lockmesh/internal/pipes"
 	"github.com/lockmesh/lockmesh/meshtest"
 )
 
@@ -227,7 +227,7 @@ func TestTokensThatCantBeUsed(t *testing.T) {
 func TestServeRefusesToBeOpen(t *testing.T) {
 	run(t, func(t *testing.T, m *meshtest.Mesh) {
 		for _, opts := range [][]Option{nil, {AllowActions()}, {AllowActions(), AllowReads()}, {AllowLocks(time.Second)}} {
-			wantError(t, Serve(t.Context(), adaptertest.NewPipes(), New(m.Node("a"), opts...)), ErrForbidden)
+			wantError(t, Serve(t.Context(), pipes.New(), New(m.Node("a"), opts...)), ErrForbidden)
 		}
 	})
 }

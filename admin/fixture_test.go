@@ -15,7 +15,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/lockmesh/lockmesh"
-	"github.com/lockmesh/lockmesh/internal/adaptertest"
+	"github.com/lockmesh/lockmesh/internal/pipes"
 	"github.com/lockmesh/lockmesh/meshtest"
 )
 
@@ -33,7 +33,7 @@ type site struct {
 	m       *meshtest.Mesh
 	mesh    *lockmesh.Mesh
 	h       *Handler
-	l       *adaptertest.Pipes
+	l       *pipes.Listener
 	c       *Client // with the token
 	stopped chan struct{}
 	stop    context.CancelFunc
@@ -54,7 +54,7 @@ func newOwnerSite(t *testing.T, m *meshtest.Mesh, node string, opts ...Option) *
 
 func startSite(t *testing.T, m *meshtest.Mesh, node string, owner bool, opts ...Option) *site {
 	t.Helper()
-	s := &site{t: t, m: m, owner: owner, mesh: m.Node(node), l: adaptertest.NewPipes(), stopped: make(chan struct{})}
+	s := &site{t: t, m: m, owner: owner, mesh: m.Node(node), l: pipes.New(), stopped: make(chan struct{})}
 	quiet := slog.New(slog.DiscardHandler)
 	s.h = New(s.mesh, append([]Option{Token(testToken), AllowLocks(lockmesh.DefaultMaxTTL), Logger(quiet)}, opts...)...)
 	ctx, cancel := context.WithCancel(context.Background())

@@ -216,7 +216,7 @@ func TestAHoldOfALostMachineIsKeptToItsDeadline(t *testing.T) {
 		s := newSite(t, m, "a")
 		here, there := net.Pipe()
 		defer here.Close()
-		s.l.Offer(&lostConn{there})
+		must(t, s.l.Offer(t.Context(), &lostConn{there}))
 		_, err := io.WriteString(here, strings.ReplaceAll(request("PUT /v1/hold/job")+"\n", "\n", "\r\n"))
 		must(t, err)
 		var last HoldLine
@@ -266,7 +266,7 @@ func TestAHoldThatIsHalfClosedEndsBeforeItsRelease(t *testing.T) {
 		s := newSite(t, m, "a")
 		for _, reads := range []bool{true, false} {
 			here, there := net.Pipe()
-			s.l.Offer(&halfClosing{there})
+			must(t, s.l.Offer(t.Context(), &halfClosing{there}))
 			_, err := io.WriteString(here, strings.ReplaceAll(request("PUT /v1/hold/job")+"\n", "\n", "\r\n"))
 			must(t, err)
 			read := bufio.NewScanner(here)
@@ -298,7 +298,7 @@ func TestAHoldEndsOnce(t *testing.T) {
 	run(t, func(t *testing.T, m *meshtest.Mesh) {
 		s := newSite(t, m, "a")
 		here, there := net.Pipe()
-		s.l.Offer(&halfClosing{there})
+		must(t, s.l.Offer(t.Context(), &halfClosing{there}))
 		_, err := io.WriteString(here, strings.ReplaceAll(request("PUT /v1/hold/job")+"\n", "\n", "\r\n"))
 		must(t, err)
 		ends := make(chan int, 1)

@@ -19,7 +19,7 @@ import (
 	"time"
 
 	"github.com/lockmesh/lockmesh"
-	"github.com/lockmesh/lockmesh/internal/adaptertest"
+	"github.com/lockmesh/lockmesh/internal/pipes"
 	"github.com/lockmesh/lockmesh/meshtest"
 )
 
@@ -131,7 +131,7 @@ func (f readerFunc) Read(p []byte) (int, error) { return f(p) }
 
 func TestConnectionsAreBounded(t *testing.T) {
 	run(t, func(t *testing.T, m *meshtest.Mesh) {
-		l := adaptertest.NewPipes()
+		l := pipes.New()
 		log := new(bytes.Buffer)
 		bounded := newBoundedListener(l, 1, slog.New(slog.NewTextHandler(log, nil)))
 		server := &http.Server{Handler: New(m.Node("a"), AllowReads()), ReadHeaderTimeout: time.Minute}
@@ -204,7 +204,7 @@ func TestConnectionsAreBounded(t *testing.T) {
 // once, and clients are served afterwards.
 func TestAListenerThatFailsForAMoment(t *testing.T) {
 	run(t, func(t *testing.T, m *meshtest.Mesh) {
-		l := &failing{Pipes: adaptertest.NewPipes()}
+		l := &failing{Listener: pipes.New()}
 		l.failures.Store(5)
 		log := new(bytes.Buffer)
 		ctx, cancel := context.WithCancel(t.Context())
@@ -227,7 +227,7 @@ func TestAListenerThatFailsForAMoment(t *testing.T) {
 
 // failing is a listener that fails for some calls, as without file descriptors.
 type failing struct {
-	*adaptertest.Pipes
+	*pipes.Listener
 	failures atomic.Int32
 }
 
@@ -235,7 +235,7 @@ func (f *failing) Accept() (net.Conn, error) {
 	if f.failures.Add(-1) >= 0 {
 		return nil, &net.OpError{Op: "accept", Net: "unix", Err: os.NewSyscallError("accept4", syscall.EMFILE)}
 	}
-	return f.Pipes.Accept()
+	return f.Listener.Accept()
 }
 
 func TestTheStopIsntDelayed(t *testing.T) {
@@ -356,7 +356,7 @@ func TestKeysInPaths(t *testing.T) {
 // TestInAnApplicationsServer : behind a ServeMux with a prefix, and wrappers of the writer.
 func TestInAnApplicationsServer(t *testing.T) {
 	run(t, func(t *testing.T, m *meshtest.Mesh) {
-		l := adaptertest.NewPipes()
+		l := pipes.New()
 		h := New(m.Node("a"), Token(testToken), AllowLocks(10*time.Second))
 		mux := http.NewServeMux()
 		mux.Handle("/lockmesh/", http.StripPrefix("/lockmesh", h))
@@ -392,7 +392,7 @@ func TestInAnApplicationsServer(t *testing.T) {
 
 func TestAnswersThatArentOurs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		l := adaptertest.NewPipes()
+		l := pipes.New()
 		server := &http.Server{ReadHeaderTimeout: time.Minute, Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			switch r.URL.Path {
 			case "/v1/status":

@@ -15,13 +15,14 @@ import (
 	"github.com/lockmesh/lockmesh"
 	"github.com/lockmesh/lockmesh/admin"
 	promlock "github.com/lockmesh/lockmesh/contrib/prometheus"
+	"github.com/lockmesh/lockmesh/internal/pipes"
 	"github.com/lockmesh/lockmesh/meshtest"
 )
 
 // put sends a request to a listener, and waits for the answer 200. The connection stays open.
-func put(ctx context.Context, t *testing.T, l *pipes, line string) {
+func put(ctx context.Context, t *testing.T, l *pipes.Listener, line string) {
 	t.Helper()
-	here, err := l.dial(ctx, "", "")
+	here, err := l.Dial(ctx)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -41,7 +42,7 @@ func put(ctx context.Context, t *testing.T, l *pipes, line string) {
 func TestTheGraceBeginsWithTheSignal(t *testing.T) {
 	meshtest.Run(t, 3, func(t *testing.T, m *meshtest.Mesh) {
 		const grace = 5 * time.Second
-		log, l := slog.New(slog.DiscardHandler), newPipes()
+		log, l := slog.New(slog.DiscardHandler), pipes.New()
 		h := admin.New(m.Node("a"), admin.Token(openToken), admin.AllowLocks(lockmesh.DefaultMaxTTL), admin.Logger(log))
 		a := &agent{mesh: m.Node("a"), log: log, grace: grace, socket: noSocket}
 		ctx, signal := context.WithCancel(t.Context())
@@ -71,7 +72,7 @@ func TestTheGraceBeginsWithTheSignal(t *testing.T) {
 func TestAnAgentWithOthersWaitsForItsClients(t *testing.T) {
 	meshtest.Run(t, 3, func(t *testing.T, m *meshtest.Mesh) {
 		const ttl = 3 * time.Second
-		log, l := slog.New(slog.DiscardHandler), newPipes()
+		log, l := slog.New(slog.DiscardHandler), pipes.New()
 		h := admin.New(m.Node("a"), admin.Token(openToken), admin.AllowLocks(lockmesh.DefaultMaxTTL), admin.Logger(log))
 		a := &agent{mesh: m.Node("a"), log: log, grace: time.Minute, socket: noSocket, follows: true}
 		ctx, signal := context.WithCancel(t.Context())

@@ -18,6 +18,7 @@ import (
 
 	"github.com/lockmesh/lockmesh"
 	"github.com/lockmesh/lockmesh/admin"
+	"github.com/lockmesh/lockmesh/internal/pipes"
 )
 
 // goodbyeTime is the longest time for the goodbye of a node of --join. Gossip passes news on every
@@ -84,7 +85,7 @@ func (l *link) client(wrap func(dialer) dialer) (*admin.Client, error) {
 	t := c.HTTP.Transport.(*http.Transport)
 	dial := t.DialContext
 	if l.own != nil {
-		dial = l.own.pipes.dial
+		dial = func(ctx context.Context, _, _ string) (net.Conn, error) { return l.own.pipes.Dial(ctx) }
 	}
 	if dial == nil {
 		dial = new(net.Dialer).DialContext
@@ -150,7 +151,7 @@ func isStarting(err error) bool {
 // ownNode is a node in this process, served to the clients of this process alone.
 type ownNode struct {
 	mesh  *lockmesh.Mesh
-	pipes *pipes
+	pipes *pipes.Listener
 	token string
 	stop  context.CancelFunc
 	ended chan error // of Serve
@@ -175,7 +176,7 @@ func (g *globals) join(ctx context.Context) (*ownNode, error) {
 	if g.Verbose {
 		cfg.Logger = slog.New(slog.NewTextHandler(g.err, nil))
 	}
-	n := &ownNode{token: rand.Text(), pipes: newPipes(), ended: make(chan error, 1)}
+	n := &ownNode{token: rand.Text(), pipes: pipes.New(), ended: make(chan error, 1)}
 	if g.Mesh.Dynamic {
 		// A node that never votes promises nothing, and has nothing to remember.
 		if n.dir, err = os.MkdirTemp("", "lockmesh-join-"); err != nil {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/lockmesh/lockmesh"
 	"github.com/lockmesh/lockmesh/admin"
+	"github.com/lockmesh/lockmesh/internal/pipes"
 	"github.com/lockmesh/lockmesh/meshtest"
 )
 
@@ -19,7 +20,7 @@ import (
 func linkTo(t *testing.T, node *lockmesh.Mesh) *link {
 	t.Helper()
 	const token = "kQ7vXw2-token-hB9zLm4TgY8s"
-	in := newPipes()
+	in := pipes.New()
 	h := admin.New(node, admin.Token(token), admin.AllowLocks(lockmesh.DefaultMaxTTL), admin.Logger(slog.New(slog.DiscardHandler)))
 	serving, stop := context.WithCancel(context.Background())
 	ended := make(chan error)

@@ -13,7 +13,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/lockmesh/lockmesh/internal/adaptertest"
+	"github.com/lockmesh/lockmesh/internal/pipes"
 	"github.com/lockmesh/lockmesh/meshtest"
 )
 
@@ -24,7 +24,7 @@ type site struct {
 	t      *testing.T
 	m      *meshtest.Mesh
 	server *Server
-	l      *adaptertest.Pipes
+	l      *pipes.Listener
 	stop   func()
 }
 
@@ -39,8 +39,8 @@ func newSite(t *testing.T, m *meshtest.Mesh, node string, opts ...Option) *site 
 }
 
 // listen serves a further listener.
-func (s *site) listen() (l *adaptertest.Pipes, stop func()) {
-	l = adaptertest.NewPipes()
+func (s *site) listen() (l *pipes.Listener, stop func()) {
+	l = pipes.New()
 	ctx, cancel := context.WithCancel(context.Background())
 	stopped := make(chan struct{})
 	go func() {
@@ -63,7 +63,7 @@ type client struct {
 
 func (s *site) client() *client { return dialed(s.t, s.l) }
 
-func dialed(t *testing.T, l *adaptertest.Pipes) *client {
+func dialed(t *testing.T, l *pipes.Listener) *client {
 	t.Helper()
 	nc, err := l.Dial(context.Background())
 	if err != nil {

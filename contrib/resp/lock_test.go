@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/lockmesh/lockmesh"
-	"github.com/lockmesh/lockmesh/internal/adaptertest"
+	"github.com/lockmesh/lockmesh/internal/pipes"
 	"github.com/lockmesh/lockmesh/meshtest"
 )
 
@@ -475,7 +475,7 @@ func TestTheNumberOfKeysIsBounded(t *testing.T) {
 
 func TestServeNeedsAPassword(t *testing.T) {
 	meshtest.Run(t, 3, func(t *testing.T, m *meshtest.Mesh) {
-		err := New(m.Node("a")).Serve(context.Background(), adaptertest.NewPipes())
+		err := New(m.Node("a")).Serve(context.Background(), pipes.New())
 		if err == nil || !strings.Contains(err.Error(), "Password") {
 			t.Errorf("Serve: %v", err)
 		}

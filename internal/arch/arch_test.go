@@ -123,7 +123,7 @@ func TestTheShellKnowsOnlyTheTypes(t *testing.T) {
 }
 
 // shipped are the packages compiled into a program that imports lockmesh.
-var shipped = []string{".", "admin", "lockmeshhttp", "internal/vote", "internal/backoff", "internal/clock", "internal/discovery", "internal/electorate", "internal/engine", "internal/errs", "internal/eventqueue", "internal/logqueue", "internal/mismatch", "internal/netaddr", "internal/node", "internal/peers", "internal/realworld", "internal/record", "internal/registerhttp", "internal/statedir", "internal/wakeup", "internal/world", "lease", "quorum", "member", "register", "register/kuberegister", "register/objectregister", "register/registerflag", "transport"}
+var shipped = []string{".", "admin", "lockmeshhttp", "internal/vote", "internal/backoff", "internal/clock", "internal/discovery", "internal/electorate", "internal/engine", "internal/errs", "internal/eventqueue", "internal/logqueue", "internal/mismatch", "internal/netaddr", "internal/node", "internal/peers", "internal/pipes", "internal/realworld", "internal/record", "internal/registerhttp", "internal/statedir", "internal/wakeup", "internal/world", "lease", "quorum", "member", "register", "register/kuberegister", "register/objectregister", "register/registerflag", "transport"}
 
 func TestNothingShippedImportsWhatIsForTests(t *testing.T) {
 	for _, dir := range shipped {
