@@ -21,21 +21,32 @@ func isTerminal(f *os.File) bool { return term.IsTerminal(int(f.Fd())) }
 
 // showLine replaces the line of the terminal on standard error.
 func (g *globals) showLine(text string) {
-	line := []rune(text)
-	if width, _, err := term.GetSize(int(g.err.Fd())); err == nil && width > 0 && len(line) >= width {
-		line = line[:width-1] // a wrapped line can't be cleared
+	if width := widthOf(g.err); width > 0 {
+		text = cut(text, width-1) // a wrapped line can't be cleared
 	}
-	_, _ = fmt.Fprint(g.err, clearLine+string(line))
+	_, _ = fmt.Fprint(g.err, clearLine+text)
 }
+
+// widthOf returns how many cells a line of the terminal has; zero if the file is no terminal, or
+// one too narrow for any text.
+func widthOf(f *os.File) int {
+	width, _, err := term.GetSize(int(f.Fd()))
+	if err != nil || width < 2 {
+		return 0
+	}
+	return width
+}
+
+// cut shortens a text to so many cells of a terminal, with an ellipsis at the end.
+func cut(text string, width int) string { return ansi.TruncateWc(text, width, "…") }
 
 // cutToTerminal returns a writer that cuts each line at the width of the terminal, if out is one:
 // of many rows, wrapped ones can't be read.
 func cutToTerminal(out *os.File) io.Writer {
-	width, _, err := term.GetSize(int(out.Fd()))
-	if err != nil || width < 2 {
-		return out
+	if width := widthOf(out); width > 0 {
+		return &cutLines{to: out, width: width}
 	}
-	return &cutLines{to: out, width: width}
+	return out
 }
 
 // cutLines writes the lines of a text up to a width.
@@ -52,7 +63,7 @@ func (c *cutLines) Write(p []byte) (int, error) {
 	var b bytes.Buffer
 	for line := range bytes.Lines(c.rest[:end]) {
 		text := string(bytes.TrimSuffix(line, []byte("\n")))
-		b.WriteString(ansi.TruncateWc(text, c.width, "…") + "\n")
+		b.WriteString(cut(text, c.width) + "\n")
 	}
 	c.rest = append(c.rest[:0], c.rest[end:]...)
 	if _, err := c.to.Write(b.Bytes()); err != nil {

@@ -209,3 +209,29 @@ func TestWaitOnATerminal(t *testing.T) {
 		t.Errorf("the screen: %q", s.text())
 	}
 }
+
+// TestAWaitingLineFitsTheTerminal : a line that wraps can't be cleared, and a wide character takes
+// two cells.
+func TestAWaitingLineFitsTheTerminal(t *testing.T) {
+	master, tty, err := pty.Open()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer master.Close()
+	defer tty.Close()
+	if err := pty.Setsize(tty, &pty.Winsize{Rows: 5, Cols: 20}); err != nil {
+		t.Fatal(err)
+	}
+	g := &globals{streams: &streams{err: tty}}
+	for text, want := range map[string]string{
+		"waiting for k":          "waiting for k",
+		"waiting for a long key": "waiting for a long…",
+		"待っています、キーはジョブです。": "待っています、キー…",
+	} {
+		g.showLine(text)
+		got := make([]byte, len(clearLine)+len(want))
+		if _, err := io.ReadFull(master, got); err != nil || string(got) != clearLine+want {
+			t.Errorf("%q is shown as %q, error %v", text, got, err)
+		}
+	}
+}
