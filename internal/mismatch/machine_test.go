@@ -50,7 +50,7 @@ func (w *world) seesTerms(name string, terms vote.Terms, s vote.Standing, up tim
 	w.seesDecided(name, terms, 0, s, up)
 }
 
-// seesDecided lets the voter meet a node whose voters have decided the maximum TTL.
+// seesDecided lets the voter meet a node with a decided maximum TTL.
 func (w *world) seesDecided(name string, terms vote.Terms, longest time.Duration, s vote.Standing, up time.Duration) {
 	sighting := vote.Sighting{Peer: vote.SessionID{Node: vote.NodeID(name), Incarnation: vote.Incarnation(w.now.Add(-up))}, Terms: terms}
 	sighting.Account = vote.Account{Standing: s, Counted: up, Up: up, Addr: name + ":7950", LongestTTL: longest}
