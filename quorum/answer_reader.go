@@ -115,9 +115,6 @@ func (l *listing) of(n vote.Number) (v listedVote, ok bool) {
 	return v, ok
 }
 
-// isBornByCount reports whether the electorate is of a mesh without state directories.
-func (q *Requester) isBornByCount() bool { return vote.BornByCount(q.decided.Version) }
-
 // receiveAnswer collects the answer to the sync, and takes in the complete answer.
 func (q *Requester) receiveAnswer(p *peer, m *vote.Message) {
 	if p.answered || p.answerReader != nil || p.syncAnswer.size+len(m.Entries) > MaxRequests {
@@ -176,18 +173,10 @@ func (q *Requester) readAnswer(p *peer, t *answerReader) {
 	for _, r := range all {
 		q.readVote(p, t, r)
 	}
-	q.resendWatches(p)
-	q.resendQueries(p)
+	q.querier().resendWatches(p)
+	q.querier().resendQueries(p)
 	q.evaluateAll(all) // first, so that this answer extends no vote outside its list
 	q.endAnswer(p, t)
-}
-
-// beginPeerValidity begins the validity of the session at the voter, and learns whether its votes
-// count.
-func (q *Requester) beginPeerValidity(p *peer, t *answerReader) {
-	p.gen = t.end.Generation
-	q.extendPeerValidity(p, &t.end)
-	q.setQuiet(p, &t.end)
 }
 
 // endAnswer puts the validity of the answer into effect for the leases.
@@ -283,8 +272,8 @@ func (q *Requester) finishAnswer(p *peer, t *answerReader) {
 	t.done, p.answered = true, true
 	p.lastReceived = q.now.Fast // so long this node didn't listen
 	q.beginPeerValidity(p, t)
-	q.resendWatches(p)
-	q.resendQueries(p)
+	q.querier().resendWatches(p)
+	q.querier().resendQueries(p)
 	if !p.counting {
 		q.evaluatePending() // the voter is known to give no vote for now
 	}

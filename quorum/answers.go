@@ -22,14 +22,6 @@ import (
 // answer. Leases under the voter's validity aren't affected.
 func silentAfter(ttl time.Duration) time.Duration { return ttl * 3 / (2 * vote.RefreshesPerTTL) }
 
-// silent reports whether a voter that seems connected has stopped answering.
-func (q *Requester) silent(p *peer) bool {
-	return p.reachable() && p.conn != vote.LocalConn && q.now.Fast.Sub(p.lastReceived) > silentAfter(q.ttl())
-}
-
-// answers reports whether the voter answers this node and its votes count.
-func (q *Requester) answers(p *peer) bool { return p.counts() && !q.isBehind(p) && !q.silent(p) }
-
 // noteSent records that a request was sent to a voter.
 func (q *Requester) noteSent(r *request) {
 	r.sentAt, q.ackSchedule.lastSent = q.now.Fast, q.now.Fast
@@ -37,10 +29,6 @@ func (q *Requester) noteSent(r *request) {
 		q.scheduleAcks(q.ackDelay(), ackEvery)
 	}
 }
-
-// ackDelay returns how long a request waits before the voters are asked whether they have
-// processed the request.
-func (q *Requester) ackDelay() time.Duration { return max(ackDelayLeast, ackDelayTrips*q.far) }
 
 // hurryAcks asks the voters in time for a caller with limited patience; zero means that the
 // patience is unknown.
@@ -164,3 +152,15 @@ func roughly(d time.Duration) time.Duration {
 	}
 	return d.Round(time.Millisecond)
 }
+
+// silent reports whether a voter that seems connected has stopped answering.
+func (l *sessionLayer) silent(p *peer) bool {
+	return p.reachable() && p.conn != vote.LocalConn && l.now.Fast.Sub(p.lastReceived) > silentAfter(l.ttl())
+}
+
+// answers reports whether the voter answers this node and its votes count.
+func (l *sessionLayer) answers(p *peer) bool { return p.counts() && !l.isBehind(p) && !l.silent(p) }
+
+// ackDelay returns how long a request waits before the voters are asked whether they have
+// processed the request.
+func (l *sessionLayer) ackDelay() time.Duration { return max(ackDelayLeast, ackDelayTrips*l.far) }

@@ -52,33 +52,33 @@ func (q *Requester) isKept(r *request, set Set) bool {
 
 // freshen refreshes the sessions at the voters of a set, except where a refresh sent since a given
 // instant is under way.
-func (q *Requester) freshen(set Set, since vote.Instant) {
-	for _, p := range q.peers {
+func (l *sessionLayer) freshen(set Set, since vote.Instant) {
+	for _, p := range l.peers {
 		if set.Has(p.place) && p.refreshed < since {
-			q.refresh(p)
+			l.refresh(p)
 		}
 	}
 }
 
 // quietBeyond returns for how much longer a voter that restarts under an electorate is quiet, at
 // least, than it has extended the session.
-func (q *Requester) quietBeyond(e *Electorate) time.Duration {
-	return vote.Validity(q.quietUnder(e)) - vote.Validity(e.granted(q.cfg.TTL))
+func (l *sessionLayer) quietBeyond(e *Electorate) time.Duration {
+	return vote.Validity(l.quietUnder(e)) - vote.Validity(e.granted(l.cfg.TTL))
 }
 
 // quietUnder returns how long a voter that restarts under an electorate is quiet, at least.
-func (q *Requester) quietUnder(e *Electorate) time.Duration {
+func (l *sessionLayer) quietUnder(e *Electorate) time.Duration {
 	if e.grants > 0 {
 		return e.grants
 	}
-	return max(q.cfg.MaxTTL, q.cfg.TTL)
+	return max(l.cfg.MaxTTL, l.cfg.TTL)
 }
 
 // maxTTL returns how long a restarted voter is quiet, at least.
-func (q *Requester) maxTTL() time.Duration {
-	least := q.quietUnder(&q.newest)
-	if q.before.Known() {
-		least = min(least, q.quietUnder(&q.before))
+func (l *sessionLayer) maxTTL() time.Duration {
+	least := l.quietUnder(&l.newest)
+	if l.before.Known() {
+		least = min(least, l.quietUnder(&l.before))
 	}
 	return least
 }

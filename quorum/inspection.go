@@ -160,7 +160,7 @@ func (qu *query) simultaneous() (s Set) {
 // An inspection for a watch waits for such a voter. Its node may yet give up a request that has the
 // votes of a majority, and then a watch would tell of a lease that was never granted. (Found by
 // seed 2 of watches of a busy mesh.)
-func (q *Requester) judge(in *inspection, simultaneous Set, v *evidence) settled {
+func (q querier) judge(in *inspection, simultaneous Set, v *evidence) settled {
 	if !q.newest.mayHold(v.possible() | ^simultaneous) {
 		return settled{verdict: verdictOver}
 	}
@@ -184,7 +184,7 @@ func (q *Requester) judge(in *inspection, simultaneous Set, v *evidence) settled
 // mayBeOver reports whether a voter about to answer may say that a waiting request is over: a
 // majority may have confirmed its end. The inspection doesn't wait for silent voters, since a
 // finished request shown as waiting does little harm.
-func (q *Requester) mayBeOver(qu *query, v *evidence) bool {
+func (q querier) mayBeOver(qu *query, v *evidence) bool {
 	return v != nil && v.known != 0 && !q.newest.mayHold(v.known) && q.newest.mayHold(v.known|^qu.complete) && slices.ContainsFunc(q.voters(), func(p *peer) bool {
 		return !qu.complete.Has(p.place) && q.answers(p)
 	})
@@ -192,7 +192,7 @@ func (q *Requester) mayBeOver(qu *query, v *evidence) bool {
 
 // beginPass prepares an inspection for a pass over the answers of a majority, with at most about so
 // many requests each.
-func (q *Requester) beginPass(in *inspection, simultaneous Set, most int) {
+func (q querier) beginPass(in *inspection, simultaneous Set, most int) {
 	if in.first == nil {
 		in.until, in.first = q.now.Fast.Add(q.ttl()/2), make(map[requestID]settled, most)
 		in.countUntil = min(in.until, q.now.Fast.Add(HandOffsWait+4*q.far))
@@ -205,7 +205,7 @@ func (q *Requester) beginPass(in *inspection, simultaneous Set, most int) {
 
 // examine returns the verdict on a request in a pass, the last settled verdict on a request seen
 // at first, and whether this request leaves open who holds the key.
-func (q *Requester) examine(
+func (q querier) examine(
 	qu *query, simultaneous Set, id requestID, v *evidence,
 ) (is, last settled, seen, open bool) {
 	in := qu.inspection
@@ -226,7 +226,7 @@ func (q *Requester) examine(
 
 // retryInspection schedules the repetition of an inspection whose answers contain so many requests.
 // It returns false if there is no time left for one.
-func (q *Requester) retryInspection(in *inspection, requests int) bool {
+func (q querier) retryInspection(in *inspection, requests int) bool {
 	if q.now.Fast >= in.until {
 		return false
 	}
@@ -239,7 +239,7 @@ func (q *Requester) retryInspection(in *inspection, requests int) bool {
 }
 
 // retryInspections repeats the query of each inspection that is due, at all voters.
-func (q *Requester) retryInspections() {
+func (q querier) retryInspections() {
 	var over []*query
 	for _, qu := range q.queries {
 		in := qu.inspection

@@ -15,7 +15,7 @@ import (
 // lease older than an exclusive lease is over, and so is an exclusive lease older than any other
 // lease.
 type merging struct {
-	q            *Requester
+	q            querier
 	qu           *query
 	result       *QueryResult
 	simultaneous Set
@@ -29,7 +29,7 @@ type merging struct {
 // merge combines the answers to a query. open says that the query is an inspection, and that the
 // answers leave open who holds the key. For a single key, all of this node's own callers are shown,
 // but only the front of another node's local queue: voters know of no other request in the queue.
-func (q *Requester) merge(qu *query) (result *QueryResult, open bool) {
+func (q querier) merge(qu *query) (result *QueryResult, open bool) {
 	m := &merging{
 		q: q, qu: qu, result: &QueryResult{}, simultaneous: qu.simultaneous(), byID: make(map[requestID]int),
 	}
@@ -137,7 +137,7 @@ func (m *merging) addKey(answers [][]vote.View) {
 		unsure = m.conclude(from)
 	}
 	m.supersede(from)
-	if line := m.q.queues[m.qu.question.Key]; line != nil && !m.qu.question.Prefix {
+	if line := m.q.own.queues[m.qu.question.Key]; line != nil && !m.qu.question.Prefix {
 		m.addLocalQueue(line)
 	}
 	key := m.result.Views[from:]

@@ -60,17 +60,23 @@ func (d *distances) setOrder(peers []*peer) {
 	}
 }
 
+// isUncontended reports whether no other request for the key is known, neither on another node nor
+// on this node.
+func (q *Requester) isUncontended(r *request) bool {
+	return !r.contended && q.queues[r.key] == nil
+}
+
 // nearestMajority returns the voters, out of a set, to which messages go first: the fewest that
 // decide, the nearest preferred. The result is all voters if the set doesn't decide, if a voter
 // needed for the majority is far away, or if the electorate has just changed.
-func (q *Requester) nearestMajority(out Set) Set {
-	if q.before.Known() {
+func (l *sessionLayer) nearestMajority(out Set) Set {
+	if l.before.Known() {
 		return ^Set(0)
 	}
 	var few Set
-	for _, place := range q.order {
+	for _, place := range l.order {
 		if out.Has(place) {
-			if few = few.With(place); q.newest.Decides(few) && q.peers[place].rtt <= maxNearestRTT {
+			if few = few.With(place); l.newest.Decides(few) && l.peers[place].rtt <= maxNearestRTT {
 				return few
 			}
 		}
@@ -81,17 +87,11 @@ func (q *Requester) nearestMajority(out Set) Set {
 // counting returns the voters with votes that count and with timely answers, as far as known. A
 // voter behind the config epoch is left out: its answers are timely, but its vote is of no use, and
 // every lock would wait for the deferred requests.
-func (q *Requester) counting() (s Set) {
-	for i, p := range q.peers {
-		if p.counts() && !p.slow && !q.isBehind(p) {
+func (l *sessionLayer) counting() (s Set) {
+	for i, p := range l.peers {
+		if p.counts() && !p.slow && !l.isBehind(p) {
 			s = s.With(i)
 		}
 	}
 	return s
-}
-
-// isUncontended reports whether no other request for the key is known, neither on another node nor
-// on this node.
-func (q *Requester) isUncontended(r *request) bool {
-	return !r.contended && q.queues[r.key] == nil
 }

@@ -63,19 +63,33 @@ type query struct {
 // continuing lease. A vote missing from the voter's answer was missing throughout that time.
 type span struct{ from, to vote.Instant }
 
-// Electorate returns the newest electorate known to this node.
-func (q *Requester) Electorate() Electorate { return q.newest }
+// querier is the part of a requester that asks the voters about keys. It knows the sessions, the
+// queries, and the requests of this node that the voters don't know, and no more. It is made for a
+// call, and keeps no state of its own.
+type querier struct {
+	*sessionLayer
+	*queryTable
+	own *localQueues
+}
+
+func (q *Requester) querier() querier { return querier{&q.sessionLayer, &q.queryTable, &q.localQueues} }
+
+// ask begins a query.
+func (q *Requester) ask(now vote.Now, kind EventKind, m vote.Message, in *inspection) uint64 {
+	q.begin(now)
+	return q.querier().add(kind, m, in)
+}
 
 // Query asks the voters who holds a key and who waits for it. EventQueryDone has the answer within
 // a TTL, under the returned number.
 func (q *Requester) Query(now vote.Now, key vote.Key) uint64 {
-	return q.addQuery(now, EventQueryDone, vote.Message{Kind: vote.KindQuery, Spec: vote.Spec{Key: key}}, nil)
+	return q.ask(now, EventQueryDone, vote.Message{Kind: vote.KindQuery, Spec: vote.Spec{Key: key}}, nil)
 }
 
 // Inspect does the same as Query, and repeats the query while the answers leave open who holds the
 // key: see inspection.
 func (q *Requester) Inspect(now vote.Now, key vote.Key) uint64 {
-	return q.addQuery(now, EventQueryDone, vote.Message{Kind: vote.KindQuery, Spec: vote.Spec{Key: key}}, &inspection{pause: inspectPause})
+	return q.ask(now, EventQueryDone, vote.Message{Kind: vote.KindQuery, Spec: vote.Spec{Key: key}}, &inspection{pause: inspectPause})
 }
 
 // Page does the same as Inspect for about as many keys as most, with the given prefix and with
@@ -83,7 +97,7 @@ func (q *Requester) Inspect(now vote.Now, key vote.Key) uint64 {
 // QueryResult.Last.
 func (q *Requester) Page(now vote.Now, prefix, after vote.Key, most int) uint64 {
 	ask := vote.Message{Kind: vote.KindQuery, Spec: vote.Spec{Key: prefix}, Prefix: true, Value: []byte(after), Count: uint64(most)}
-	return q.addQuery(now, EventQueryDone, ask, &inspection{pause: inspectPause})
+	return q.ask(now, EventQueryDone, ask, &inspection{pause: inspectPause})
 }
 
 // InspectForWatch does the same as Inspect for a key, or for all keys with a prefix, and shows a
@@ -91,19 +105,19 @@ func (q *Requester) Page(now vote.Now, prefix, after vote.Key, most int) uint64 
 // all events from before the query to the watch of that key or prefix, EventNews says so by AsOf.
 func (q *Requester) InspectForWatch(now vote.Now, key vote.Key, prefix bool) uint64 {
 	ask := vote.Message{Kind: vote.KindQuery, Spec: vote.Spec{Key: key}, Prefix: prefix}
-	return q.addQuery(now, EventQueryDone, ask, &inspection{pause: inspectPause, heard: true})
+	return q.ask(now, EventQueryDone, ask, &inspection{pause: inspectPause, heard: true})
 }
 
 // Revoke asks the holders of a key to give it back. EventRevokeForwarded reports within a TTL that
 // a majority of the voters has passed the revoke request on.
 func (q *Requester) Revoke(now vote.Now, key vote.Key, reason string) uint64 {
-	return q.addQuery(now, EventRevokeForwarded, vote.Message{Kind: vote.KindRevoke, Spec: vote.Spec{Key: key}, Text: reason}, nil)
+	return q.ask(now, EventRevokeForwarded, vote.Message{Kind: vote.KindRevoke, Spec: vote.Spec{Key: key}, Text: reason}, nil)
 }
 
 // Evict makes the node with a key's lease of the given token end the lease. EventRevokeForwarded
 // reports within a TTL that a majority of the voters has passed the demand on.
 func (q *Requester) Evict(now vote.Now, key vote.Key, token vote.Token, reason string) uint64 {
-	return q.addQuery(now, EventRevokeForwarded, vote.Message{Kind: vote.KindRevoke, Spec: vote.Spec{Key: key}, Token: token, Text: reason}, nil)
+	return q.ask(now, EventRevokeForwarded, vote.Message{Kind: vote.KindRevoke, Spec: vote.Spec{Key: key}, Token: token, Text: reason}, nil)
 }
 
 // maxPrefixQueries is how many prefix queries are sent to the voters at once. Each may have an
@@ -143,8 +157,30 @@ func (t *queryTable) watchByNonce(nonce uint64) *watch {
 	return t.watches[at]
 }
 
-func (q *Requester) addQuery(now vote.Now, kind EventKind, m vote.Message, in *inspection) uint64 {
-	q.begin(now)
+// move moves what the queries and the watches know of each voter to the voters' new places, of which
+// there are n.
+func (t *queryTable) move(n int, to []int) {
+	for _, qu := range t.queries {
+		shown, nonces, spans := make([]vote.Message, n), make([]uint64, n), make([]span, n)
+		movePlaces(shown, qu.answers, to)
+		movePlaces(nonces, qu.nonces, to)
+		movePlaces(spans, qu.spans, to)
+		qu.nonces, qu.spans = nonces, spans
+		qu.answers, qu.asked, qu.complete = shown, qu.asked.Moved(to), qu.complete.Moved(to)
+		if qu.watch != nil {
+			reports := make([]uint64, n)
+			movePlaces(reports, qu.reports, to)
+			qu.reports = reports
+		}
+	}
+	for _, w := range t.watches {
+		at := make([]watchPosition, n)
+		movePlaces(at, w.positions, to)
+		w.positions, w.last = at, nil
+	}
+}
+
+func (q querier) add(kind EventKind, m vote.Message, in *inspection) uint64 {
 	qu := &query{nonce: q.nextNonce(), question: m, kind: kind, deadline: vote.Never, queued: true, inspection: in, began: q.now.Fast}
 	qu.answers, qu.nonces, qu.spans = make([]vote.Message, len(q.peers)), make([]uint64, len(q.peers)), make([]span, len(q.peers))
 	if in != nil && in.heard {
@@ -156,7 +192,7 @@ func (q *Requester) addQuery(now vote.Now, kind EventKind, m vote.Message, in *i
 }
 
 // startQueries sends the waiting queries to the voters, as far as maxPrefixQueries allows.
-func (q *Requester) startQueries() {
+func (q querier) startQueries() {
 	prefixes := 0
 	for _, qu := range q.queries {
 		if qu.question.Prefix && !qu.queued {
@@ -180,7 +216,7 @@ func (q *Requester) startQueries() {
 	}
 }
 
-func (q *Requester) sendQuery(qu *query, p *peer) {
+func (q querier) sendQuery(qu *query, p *peer) {
 	nonce := qu.nonce
 	// Parts of the earlier answer may still arrive, or have arrived already, so a new nonce is
 	// needed.
@@ -201,7 +237,7 @@ func (q *Requester) sendQuery(qu *query, p *peer) {
 // resendQueries repeats the queries that a voter hasn't answered: the voter wasn't reachable, was
 // quiet, or may have lost the question with its connection. Revoke requests aren't repeated: a
 // voter notifies holders only once.
-func (q *Requester) resendQueries(p *peer) {
+func (q querier) resendQueries(p *peer) {
 	for _, qu := range q.queries {
 		if !qu.queued && (qu.question.Kind == vote.KindQuery || !qu.asked.Has(p.place)) && !qu.complete.Has(p.place) && q.newest.all.Has(p.place) {
 			q.sendQuery(qu, p)
@@ -211,7 +247,7 @@ func (q *Requester) resendQueries(p *peer) {
 
 // receiveResult takes in a voter's answer to a query or a revoke request. A quiet voter may have
 // forgotten its promises, so its answer doesn't count.
-func (q *Requester) receiveResult(p *peer, m *vote.Message) {
+func (q querier) receiveResult(p *peer, m *vote.Message) {
 	qu := q.queryOf(p, m.Nonce)
 	if qu == nil {
 		q.receiveLateResult(p, m)
@@ -241,7 +277,7 @@ func (q *Requester) receiveResult(p *peer, m *vote.Message) {
 // all events from before the query to the watch. The voter handled the watch's question before the
 // query: either the voter answered the question, and this report would have come before the answer
 // to the query, or the question waits, and there was nothing left to report.
-func (q *Requester) noteDelivered(qu *query, p *peer) {
+func (q querier) noteDelivered(qu *query, p *peer) {
 	if qu.watch == nil {
 		return
 	}
@@ -253,7 +289,7 @@ func (q *Requester) noteDelivered(qu *query, p *peer) {
 
 // receiveLateResult takes in the answer of a voter to a watch's last query, which a majority has
 // answered before.
-func (q *Requester) receiveLateResult(p *peer, m *vote.Message) {
+func (q querier) receiveLateResult(p *peer, m *vote.Message) {
 	if m.Kind != vote.KindQueryResult || !m.End || !p.counts() {
 		return
 	}
@@ -270,6 +306,10 @@ func (q *Requester) receiveLateResult(p *peer, m *vote.Message) {
 // that, but not for want of voters.
 func (q *Requester) Unanswered(now vote.Now, nonce uint64) string {
 	q.begin(now)
+	return q.querier().unanswered(nonce)
+}
+
+func (q querier) unanswered(nonce uint64) string {
 	qu := q.queryByNonce(nonce)
 	if qu == nil || qu.decided {
 		return ""
@@ -286,7 +326,7 @@ func (q *Requester) Unanswered(now vote.Now, nonce uint64) string {
 
 // queryOf returns the query by the nonce of its newest question to a voter; nil if the query is
 // over.
-func (q *Requester) queryOf(p *peer, nonce uint64) *query {
+func (q querier) queryOf(p *peer, nonce uint64) *query {
 	if qu := q.queryByNonce(nonce); qu != nil && qu.nonces[p.place] == nonce {
 		return qu
 	}
@@ -299,7 +339,7 @@ func (q *Requester) queryOf(p *peer, nonce uint64) *query {
 }
 
 // settleQuery ends a query or a revoke request once a majority has answered.
-func (q *Requester) settleQuery(qu *query) {
+func (q querier) settleQuery(qu *query) {
 	if !q.newest.Decides(qu.complete) {
 		return
 	}
@@ -324,9 +364,17 @@ func (q *Requester) settleQuery(qu *query) {
 	e.Nonce, e.Count, e.Result = qu.nonce, qu.notified, result
 }
 
+// settleAll ends the queries with answers from a majority: of a smaller electorate, these may be
+// enough.
+func (q querier) settleAll() {
+	for _, qu := range slices.Clone(q.queries) {
+		q.settleQuery(qu)
+	}
+}
+
 // endQueries ends the queries without timely answers from a majority, and repeats the inspections
 // due now.
-func (q *Requester) endQueries() {
+func (q querier) endQueries() {
 	if q.queriesDue > q.now.Fast {
 		return
 	}

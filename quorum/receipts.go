@@ -58,16 +58,11 @@ func (r *receipts) ackReceived(m *vote.Message, refreshed, now vote.Instant) (ag
 // counts reports whether an answer extends the session.
 func (r *receipts) counts(m *vote.Message) bool { return !m.Void && (r.void == 0 || m.Sent > r.void) }
 
-// answerTimeout returns how long an answer may take before it is considered lost. Regular refreshes
-// are as far apart, so the next refresh tells the voter of a lost answer; where round trips are
-// long, a later refresh does.
-func (q *Requester) answerTimeout(p *peer) time.Duration { return max(q.every(), 3*p.rtt) }
-
 // sendFinalRefresh sends the last message on a stream before a silent voter's stream is closed: the
 // voter may still receive this node's messages.
-func (q *Requester) sendFinalRefresh(p *peer) {
+func (l *sessionLayer) sendFinalRefresh(p *peer) {
 	if p.answered && p.receipts.awaitingSince != 0 {
-		p.receipts.awaitingSince = min(p.receipts.awaitingSince, q.now.Fast.Add(-q.answerTimeout(p)))
-		q.refresh(p)
+		p.receipts.awaitingSince = min(p.receipts.awaitingSince, l.now.Fast.Add(-l.answerTimeout(p)))
+		l.refresh(p)
 	}
 }

@@ -7,97 +7,10 @@ import (
 	"github.com/lockmesh/lockmesh/internal/vote"
 )
 
-// electorates are the electorates in use by a requester. With dynamic membership, voters hear of a
-// new version one after the other, and each acknowledgement counts under the config epoch of its
-// voter. So a lease may rest on the newest version known here, or on the version before.
-//
-// Why this is safe: two consecutive versions have a half in common, so any two of their majorities
-// share a voter. And a version is decided only once no lease can rest any more on the last version
-// but one: a majority of the common half has used the version in between for longer than any
-// earlier acknowledgement lasts.
-type electorates struct {
-	decided        vote.Electorate
-	newest, before Electorate
-	lapsesAt       vote.Instant // when the electorate before is of no use any more
-	// The least and the most time for which a voter of either extends this node's session.
-	leastTTL, mostTTL time.Duration
-	// The most that was granted before these electorates, and until when that may support a lease.
-	wasMost      time.Duration
-	wasMostUntil vote.Instant
-}
-
-// validity is until when a voter upholds its votes: under the newest electorate, and under the
-// electorate before. Zero means not at all.
-type validity struct {
-	newest, before vote.Instant
-}
-
-// last returns the later of the two instants.
-func (c validity) last() vote.Instant { return max(c.newest, c.before) }
-
-// add returns both instants, later by d.
-func (c validity) add(d time.Duration) validity { return validity{c.newest.Add(d), c.before.Add(d)} }
-
-// extendValidity records that a voter with a config epoch upholds its votes until an instant. An
-// acknowledgement is of no use under any config epoch but the two in use here.
-//
-// The voter was asked at an instant for a TTL, and grants at most what its voters have decided
-// under its version. So until is computed here, by the version.
-func (q *Requester) extendValidity(c *validity, elected uint64, asked vote.Instant, ttl time.Duration) {
-	switch elected {
-	case q.newest.version:
-		c.newest = max(c.newest, asked.Add(vote.Validity(q.newest.granted(ttl))))
-	case q.before.version:
-		c.before = max(c.before, asked.Add(vote.Validity(q.before.granted(ttl))))
-	}
-}
-
-// granted returns for how long the voters extend a session or a vote, if asked for a TTL.
-func (e *Electorate) granted(ttl time.Duration) time.Duration {
-	if e.grants > 0 {
-		return min(ttl, e.grants)
-	}
-	return ttl
-}
-
-// granted returns the least and the most time for which a voter extends a session or a vote, if
-// asked for a TTL: under the newest electorate, or under the electorate before.
-func (q *Requester) granted(ttl time.Duration) (least, most time.Duration) {
-	least = q.newest.granted(ttl)
-	most = least
-	if q.before.Known() {
-		d := q.before.granted(ttl)
-		least, most = min(least, d), max(most, d)
-	}
-	return least, most
-}
-
-// ttl returns how long a session lasts at least without a refresh: the configured TTL, unless the
-// voters grant less.
-func (q *Requester) ttl() time.Duration { return q.leastTTL }
-
-// longestGrant returns the longest time for which an acknowledgement that may support a lease yet
-// has extended this node's session.
-func (q *Requester) longestGrant() time.Duration {
-	if q.now.Fast < q.wasMostUntil {
-		return max(q.mostTTL, q.wasMost)
-	}
-	return q.mostTTL
-}
-
 // lengthOf returns how long a vote of a request with a length lasts at least without an extension.
 func (q *Requester) lengthOf(r *request) time.Duration {
 	least, _ := q.granted(r.length())
 	return least
-}
-
-// decides reports whether the voters of s are a majority under one of the electorates.
-func (q *Requester) decides(s Set) bool { return q.newest.Decides(s) || q.before.Decides(s) }
-
-// knowsHeld reports whether a lease is known to be held if all voters of s report the lease: under
-// each electorate, one of these voters would have heard of its end.
-func (q *Requester) knowsHeld(s Set) bool {
-	return q.newest.meetsEveryMajority(s) && (!q.before.Known() || q.before.meetsEveryMajority(s))
 }
 
 // validUntil returns the latest instants at which a majority out of s is still valid, one for
@@ -116,14 +29,6 @@ func (q *Requester) validityAt(own *request, place int) *validity {
 		return &q.peers[place].validity
 	}
 	return &own.cold.votes[place].validity
-}
-
-// voters returns the peers that vote in the newest electorate.
-func (q *Requester) voters() []*peer {
-	if q.newest.all.Len() == len(q.peers) {
-		return q.peers
-	}
-	return slices.DeleteFunc(slices.Clone(q.peers), func(p *peer) bool { return !q.newest.all.Has(p.place) })
 }
 
 // Reconfigure applies a newer electorate, which must be decided. Leases and requests go on: votes
@@ -190,14 +95,6 @@ func (q *Requester) forgetBefore() {
 	}
 }
 
-// beforeEnds returns when the electorate before the newest lapses.
-func (q *Requester) beforeEnds() vote.Instant {
-	if q.before.Known() {
-		return q.lapsesAt
-	}
-	return vote.Never
-}
-
 // setConfig applies both electorates: their voters get places, and all state indexed by place
 // moves.
 func (q *Requester) setConfig(e, before vote.Electorate) {
@@ -233,32 +130,13 @@ func (q *Requester) settleAll() {
 			q.settleNoted(r)
 		}
 	}
-	for _, qu := range slices.Clone(q.queries) {
-		q.settleQuery(qu)
-	}
+	q.querier().settleAll()
 }
 
 func (q *Requester) moveVotes(to []int) {
 	q.spend(len(q.requests))
 	q.requestTable.moveTallies(len(q.peers), to)
-	for _, qu := range q.queries {
-		shown, nonces, spans := make([]vote.Message, len(q.peers)), make([]uint64, len(q.peers)), make([]span, len(q.peers))
-		movePlaces(shown, qu.answers, to)
-		movePlaces(nonces, qu.nonces, to)
-		movePlaces(spans, qu.spans, to)
-		qu.nonces, qu.spans = nonces, spans
-		qu.answers, qu.asked, qu.complete = shown, qu.asked.Moved(to), qu.complete.Moved(to)
-		if qu.watch != nil {
-			reports := make([]uint64, len(q.peers))
-			movePlaces(reports, qu.reports, to)
-			qu.reports = reports
-		}
-	}
-	for _, w := range q.watches {
-		at := make([]watchPosition, len(q.peers))
-		movePlaces(at, w.positions, to)
-		w.positions, w.last = at, nil
-	}
+	q.queryTable.move(len(q.peers), to)
 }
 
 func movePlaces[T any](dst, src []T, to []int) {

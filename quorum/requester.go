@@ -39,27 +39,23 @@ type Config struct {
 
 // Requester requests keys from the voters. Its zero value is not usable; see New.
 type Requester struct {
-	cfg Config
-	now vote.Now
-	effects
-	electorates
-	peerList
+	sessionLayer
 	requestTable
 	localQueues
-	stamps      stamps
 	ackSchedule ackSchedule
 	leaseGroups
 	timeLimits
 	hedges
 	queryTable
-	meter
 }
 
 // New returns a requester without a connection to any voter yet.
 func New(cfg Config, now vote.Now) *Requester {
 	q := &Requester{
-		cfg: cfg, now: now, meter: meter{perTick: cfg.TickBudget},
-		peerList:     peerList{self: cfg.Self.Node, distances: distances{keepsOrder: cfg.BroadcastAll}},
+		sessionLayer: sessionLayer{
+			cfg: cfg, now: now, meter: meter{perTick: cfg.TickBudget},
+			peerList: peerList{self: cfg.Self.Node, distances: distances{keepsOrder: cfg.BroadcastAll}},
+		},
 		requestTable: newRequestTable(),
 		localQueues:  localQueues{fronts: make(map[vote.Key]*request), queues: make(map[vote.Key]*localQueue)},
 		leaseGroups: leaseGroups{
@@ -73,9 +69,6 @@ func New(cfg Config, now vote.Now) *Requester {
 	q.ackSchedule.reset()
 	return q
 }
-
-// every returns the time from one refresh to the next.
-func (q *Requester) every() time.Duration { return q.ttl() / vote.RefreshesPerTTL }
 
 // Lock requests a key. The outcome is an event: granted, or failed (a TryLock, or voters refuse).
 func (q *Requester) Lock(now vote.Now, ask RequestOptions) (vote.Number, error) {
@@ -281,12 +274,12 @@ func (q *Requester) Tick(now vote.Now) {
 		q.raiseTokenAlarms()
 		q.unbar()
 		q.retryRejected()
-		q.retryWatches()
+		q.querier().retryWatches()
 	}
 	q.sendDueHedges()
 	q.requestAcks()
 	q.extendDue()
-	q.endQueries()
+	q.querier().endQueries()
 	q.forgetBefore()
 	for _, p := range q.peers {
 		if p.refreshAt <= q.now.Fast {
@@ -325,15 +318,6 @@ func (q *Requester) Tick(now vote.Now) {
 	if q.Busy() {
 		q.continueWork()
 	}
-}
-
-// patience returns how long a voter may be silent. A long sync takes a while to arrive, and a voter
-// that must first find out which of two processes has this node's name takes a while to answer.
-func (q *Requester) patience(p *peer) time.Duration {
-	if !p.answered {
-		return q.ttl()
-	}
-	return silence(q.ttl())
 }
 
 // Next returns the instant of the fast clock at which Tick has something to do next.
@@ -421,84 +405,4 @@ func (q *Requester) waitReason(r *request) WaitReason {
 	default:
 		return WaitNoQuorum
 	}
-}
-
-// describeVoters says how many voters count, and describes the state of the others.
-func (q *Requester) describeVoters() string {
-	if !q.newest.Known() {
-		return "no electorate is known: this node has not been voted into one, and has reached " +
-			"no node that knows one"
-	}
-	var b strings.Builder
-	counting := 0
-	for _, p := range q.voters() {
-		if q.answers(p) {
-			counting++
-		}
-	}
-	verb := "count"
-	if counting == 1 {
-		verb = "counts"
-	}
-	fmt.Fprintf(&b, "%d of %d voters %s", counting, q.newest.Size(), verb)
-	sep := ": "
-	for _, p := range q.voters() {
-		if !q.answers(p) {
-			b.WriteString(sep)
-			b.WriteString(q.stateOf(p, q.now).String())
-			sep = ", "
-		}
-	}
-	return b.String()
-}
-
-// Voters returns the state of every voter as seen from this node, in order of names.
-func (q *Requester) Voters(now vote.Now) []VoterState {
-	all := make([]VoterState, 0, len(q.peers))
-	for _, p := range q.voters() {
-		all = append(all, q.stateOf(p, now))
-	}
-	return all
-}
-
-// Ready reports whether a majority of the voters answers and counts, so that locks can be granted.
-func (q *Requester) Ready() bool { return q.decides(q.answering()) }
-
-// Spare returns how many of the voters that answer and count may fail, whichever they are, with a
-// majority left.
-func (q *Requester) Spare() int { return q.newest.spare(q.answering()) }
-
-// answering returns the voters that answer this node and count.
-func (q *Requester) answering() (s Set) {
-	for _, p := range q.peers {
-		if q.answers(p) {
-			s = s.With(p.place)
-		}
-	}
-	return s
-}
-
-// linked reports whether a majority of the voters counts, as far as known: a silent voter may yet
-// answer.
-func (q *Requester) linked() bool {
-	var s Set
-	for _, p := range q.peers {
-		if p.counts() && !q.isBehind(p) {
-			s = s.With(p.place)
-		}
-	}
-	return q.decides(s)
-}
-
-// stateOf returns the state of a voter, including an outdated config epoch and silence.
-func (q *Requester) stateOf(p *peer, now vote.Now) VoterState {
-	s := p.state(now, q.isBornByCount())
-	switch {
-	case s.State != Reachable:
-	case q.isBehind(p):
-		s.State, s.Text = Behind, fmt.Sprintf("it votes under electorate %d", vote.VersionNumber(p.ackEpoch))
-	case q.silent(p):
-		s.State, s.Text = Silent, fmt.Sprintf("no answer for %v", roughly(now.Fast.Sub(p.lastReceived)))
-	}
-	return s
 }

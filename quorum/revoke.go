@@ -47,20 +47,3 @@ func (q *Requester) lose(numbers []vote.Number) {
 		q.end(r, true)
 	}
 }
-
-// Present returns how many other voters answer this node and how many of these voters count, and
-// reports whether the latter are a majority.
-func (q *Requester) Present() (alive, counting int, decides bool) {
-	var s Set
-	for _, p := range q.voters() {
-		if p.name == q.cfg.Self.Node || !p.reachable() {
-			continue
-		}
-		alive++
-		if p.counting && !q.isBehind(p) {
-			counting++
-			s = s.With(p.place)
-		}
-	}
-	return alive, counting, q.decides(s)
-}

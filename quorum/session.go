@@ -84,13 +84,6 @@ func (p *peer) reachable() bool { return p.up() && p.answered && p.refused == vo
 // counts reports whether the voter answers this node and its votes count.
 func (p *peer) counts() bool { return p.reachable() && p.counting }
 
-// isBehind reports whether the voter's config epoch is so old that nothing counts under it here any
-// more. The voter was told of a newer electorate; if the voter stays behind, its state directory
-// can't be written. Messages under the previous electorate count for a TTL.
-func (q *Requester) isBehind(p *peer) bool {
-	return q.cfg.Dynamic && p.ackEpoch < q.newest.version && !(q.before.Known() && p.ackEpoch == q.before.version)
-}
-
 // hopeless reports whether the voter is known to give no vote for now.
 func (p *peer) hopeless() bool {
 	return p.refused != vote.ReasonNone || p.link == linkUnreachable || p.reachable() && !p.counting
@@ -201,4 +194,11 @@ func (p *peer) clock(now vote.Now, sent vote.Instant, wall vote.Micros, ttl time
 		p.rtt += (trip - p.rtt) / 8 // smoothed as TCP does it (Jacobson 1988)
 	}
 	p.offset, p.clocked = wall+vote.Micros(trip.Microseconds()/2)-now.Wall, true
+}
+
+// isBehind reports whether the voter's config epoch is so old that nothing counts under it here any
+// more. The voter was told of a newer electorate; if the voter stays behind, its state directory
+// can't be written. Messages under the previous electorate count for a TTL.
+func (l *sessionLayer) isBehind(p *peer) bool {
+	return l.cfg.Dynamic && p.ackEpoch < l.newest.version && !(l.before.Known() && p.ackEpoch == l.before.version)
 }

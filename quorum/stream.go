@@ -2,7 +2,6 @@ package quorum
 
 import (
 	"fmt"
-	"time"
 
 	"github.com/lockmesh/lockmesh/internal/vote"
 )
@@ -117,10 +116,10 @@ func (q *Requester) Deliver(now vote.Now, conn vote.Conn, from vote.SessionID, m
 	p.slow = false
 	switch m.Kind {
 	case vote.KindQueryResult, vote.KindPassed:
-		q.receiveResult(p, m)
+		q.querier().receiveResult(p, m)
 		return
 	case vote.KindNews:
-		q.receiveNews(p, m)
+		q.querier().receiveNews(p, m)
 		return
 	}
 	if p.stream != m.Stream {
@@ -190,48 +189,6 @@ func (q *Requester) receiveRefusal(p *peer, reason vote.Reason) {
 	q.hangUp(p, reason.String())
 }
 
-// setQuiet records whether the voter's votes count, and schedules a refresh for the end of the
-// quiet time. If the votes counted before as well, the next refresh stays as scheduled: it may have
-// another reason.
-func (q *Requester) setQuiet(p *peer, m *vote.Message) {
-	was := p.counting
-	p.counting = m.Quiet <= 0
-	switch {
-	case !p.counting:
-		p.quiet = q.now.Fast.Add(m.Quiet)
-		p.refreshAt = q.now.Fast.Add(max(m.Quiet, quietPoll))
-	case !was:
-		p.refreshAt = vote.Never
-	}
-}
-
-// refresh extends the session at a voter.
-func (q *Requester) refresh(p *peer) {
-	p.refreshAt = vote.Never
-	if !p.up() || !p.answered {
-		return
-	}
-	p.refreshed = q.now.Fast
-	p.ackMark.set(p)
-	m := q.send(p.conn)
-	m.Kind, m.Stream, m.Sent, m.Received, m.RTT, m.Epoch = vote.KindRefresh, p.stream, q.now.Fast, p.received, q.trip(), q.newest.version
-	if !q.cfg.NoReceipts {
-		p.receipts.fillRefresh(m, q.now.Fast, q.answerTimeout(p))
-	}
-}
-
-// trip returns the round trip to the slowest voter, the time to collect a majority at worst; zero
-// while no majority answers and counts.
-func (q *Requester) trip() (rtt time.Duration) {
-	if !q.linked() {
-		return 0
-	}
-	for _, p := range q.peers {
-		rtt = max(rtt, p.rtt)
-	}
-	return rtt
-}
-
 // receiveAck takes in the answer to a refresh. An acknowledgement that overtook the messages it
 // counts waits for them, but shows at once that the voter is alive.
 func (q *Requester) receiveAck(p *peer, m *vote.Message) {
@@ -256,25 +213,6 @@ func (q *Requester) receiveAck(p *peer, m *vote.Message) {
 	}
 }
 
-// renew extends the validity of a session after the answer to a sync or a refresh, and learns the
-// voter's clock offset and round trip from the answer.
-func (q *Requester) renew(p *peer, m *vote.Message) {
-	q.extendPeerValidity(p, m)
-	q.learnClock(p, m)
-}
-
-func (q *Requester) extendPeerValidity(p *peer, m *vote.Message) {
-	if p.receipts.counts(m) {
-		q.extendValidity(&p.validity, m.Epoch, m.Sent, q.cfg.TTL)
-	}
-}
-
-func (q *Requester) learnClock(p *peer, m *vote.Message) {
-	p.clock(q.now, m.Sent, m.Wall, q.ttl())
-	q.stamps.setMedian(q.peers)
-	q.sortByDistance()
-}
-
 // settle extends the session by an acknowledgement, but only if both sides agree on the digest.
 func (q *Requester) settle(p *peer, m *vote.Message) {
 	if m.Incarnation != p.incarnation || m.Generation != p.gen || p.digest.settle(m.Processed, m.Pushed) != (vote.Digest{Count: m.Count, Hash: m.Hash}) {
@@ -292,7 +230,7 @@ func (q *Requester) settle(p *peer, m *vote.Message) {
 	if was != p.counting {
 		q.evaluatePending()
 		if p.counting {
-			q.resendQueries(p) // answers given while quiet didn't count
+			q.querier().resendQueries(p) // answers given while quiet didn't count
 		}
 	}
 }

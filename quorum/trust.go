@@ -34,36 +34,36 @@ type suspectTokens struct {
 // tokens won or accepted before, from the voters' clocks (or else this node's clock), and from the
 // tokens named by so many voters that they can't all be wrong: as many as share a voter with every
 // majority, and never a single voter out of several.
-func (q *Requester) tokenLimit() vote.Token {
-	clock := q.LatestClock()
+func (l *sessionLayer) tokenLimit() vote.Token {
+	clock := l.LatestClock()
 	if clock == 0 {
-		clock = q.now.Wall
+		clock = l.now.Wall
 	}
-	return vote.MaxFrom(max(q.stamps.seen, vote.TokenAt(clock), q.backedToken()))
+	return vote.MaxFrom(max(l.stamps.seen, vote.TokenAt(clock), l.backedToken()))
 }
 
 // LatestClock returns the latest time on the clocks of the voters, from answers of voters that this
 // requester has accepted; zero if none is known.
-func (q *Requester) LatestClock() (latest vote.Micros) {
-	for _, p := range q.peers {
+func (l *sessionLayer) LatestClock() (latest vote.Micros) {
+	for _, p := range l.peers {
 		if p.clocked {
-			latest = max(latest, q.now.Wall+p.offset)
+			latest = max(latest, l.now.Wall+p.offset)
 		}
 	}
 	return latest
 }
 
-func (q *Requester) backedToken() (top vote.Token) {
-	for _, h := range q.newest.halves {
+func (l *sessionLayer) backedToken() (top vote.Token) {
+	for _, h := range l.newest.halves {
 		var all []vote.Token
-		for i, p := range q.peers {
+		for i, p := range l.peers {
 			if h.voters.Has(i) {
 				all = append(all, p.suspect.top)
 			}
 		}
 		slices.SortFunc(all, func(a, b vote.Token) int { return cmp.Compare(b, a) })
 		need := max(len(all)-h.majority+1, min(len(all), 2))
-		if len(q.newest.halves) > 1 {
+		if len(l.newest.halves) > 1 {
 			need = max(need, 2)
 		}
 		if need >= 1 && len(all) >= need {
@@ -74,36 +74,36 @@ func (q *Requester) backedToken() (top vote.Token) {
 }
 
 // accepts reports whether a token named by a voter may be right, and prepares an alarm otherwise.
-func (q *Requester) accepts(p *peer, t vote.Token) bool {
-	if t <= vote.MaxFrom(max(vote.TokenAt(q.now.Wall), q.stamps.seen)) && t <= vote.MaxFrom(vote.TokenAt(q.now.Wall+p.offset)) {
+func (l *sessionLayer) accepts(p *peer, t vote.Token) bool {
+	if t <= vote.MaxFrom(max(vote.TokenAt(l.now.Wall), l.stamps.seen)) && t <= vote.MaxFrom(vote.TokenAt(l.now.Wall+p.offset)) {
 		return true // the usual case
 	}
 	p.suspect.top = max(p.suspect.top, t)
-	limit := q.tokenLimit()
+	limit := l.tokenLimit()
 	if t <= limit {
 		return true
 	}
-	q.count.Distrusted++
+	l.count.Distrusted++
 	p.suspect.named = t
-	if p.suspect.since == 0 && (p.suspect.alarmedAt == 0 || q.now.Fast.Sub(p.suspect.alarmedAt) >= tokenAlarmEvery) {
-		p.suspect.since = q.now.Fast
+	if p.suspect.since == 0 && (p.suspect.alarmedAt == 0 || l.now.Fast.Sub(p.suspect.alarmedAt) >= tokenAlarmEvery) {
+		p.suspect.since = l.now.Fast
 	}
 	return false
 }
 
 // raiseTokenAlarms raises alarms about implausible tokens, after a delay: a token named first by
 // one voter may be named by the others a moment later.
-func (q *Requester) raiseTokenAlarms() {
-	for _, p := range q.peers {
-		if p.suspect.since == 0 || q.now.Fast.Sub(p.suspect.since) < vote.TokenQueryTimeout {
+func (l *sessionLayer) raiseTokenAlarms() {
+	for _, p := range l.peers {
+		if p.suspect.since == 0 || l.now.Fast.Sub(p.suspect.since) < vote.TokenQueryTimeout {
 			continue
 		}
 		p.suspect.since = 0
-		if limit := q.tokenLimit(); p.suspect.named > limit {
-			p.suspect.alarmedAt = q.now.Fast
+		if limit := l.tokenLimit(); p.suspect.named > limit {
+			p.suspect.alarmedAt = l.now.Fast
 			p.suspect.text = fmt.Sprintf("it named the token %d, and this node accepts none above "+
 				"%d", p.suspect.named, limit)
-			q.Alarm(fmt.Sprintf("voter %q named the token %d, which is refused: the token is more "+
+			l.Alarm(fmt.Sprintf("voter %q named the token %d, which is refused: the token is more "+
 				"than a day above the clocks of the voters, and above what enough other voters "+
 				"name (%d). Check the clock of %q, and restart that node", p.name, p.suspect.named,
 				limit, p.name))
@@ -112,17 +112,17 @@ func (q *Requester) raiseTokenAlarms() {
 }
 
 // implausible reports whether a vote's token can't be right.
-func (q *Requester) implausible(t vote.Token) bool {
-	return t > vote.MaxFrom(q.stamps.seen) && t > q.tokenLimit()
+func (l *sessionLayer) implausible(t vote.Token) bool {
+	return t > vote.MaxFrom(l.stamps.seen) && t > l.tokenLimit()
 }
 
 // filterViews removes view entries with implausible tokens from a list, and reports whether there
 // were any. The voter has checked the tokens from the owner of a lease; so a voter with another
 // token is broken.
-func (q *Requester) filterViews(p *peer, views []vote.View) (tamed []vote.View, wild bool) {
+func (l *sessionLayer) filterViews(p *peer, views []vote.View) (tamed []vote.View, wild bool) {
 	for i := range views {
-		if !q.accepts(p, views[i].Token) {
-			bad := func(s vote.View) bool { return q.implausible(s.Token) }
+		if !l.accepts(p, views[i].Token) {
+			bad := func(s vote.View) bool { return l.implausible(s.Token) }
 			return slices.DeleteFunc(slices.Clone(views), bad), true
 		}
 	}
@@ -130,9 +130,9 @@ func (q *Requester) filterViews(p *peer, views []vote.View) (tamed []vote.View, 
 }
 
 // noteToken records a token proposed or confirmed by a voter, for the next token hint.
-func (q *Requester) noteToken(p *peer, t vote.Token) {
-	if q.accepts(p, t) {
-		q.stamps.note(t)
+func (l *sessionLayer) noteToken(p *peer, t vote.Token) {
+	if l.accepts(p, t) {
+		l.stamps.note(t)
 	}
 }
 

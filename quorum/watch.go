@@ -30,7 +30,7 @@ type watchPosition struct {
 const unclearReports = 2
 
 // watchOf returns the watch of a key or a prefix; nil if there is none.
-func (q *Requester) watchOf(key vote.Key, prefix bool) *watch {
+func (q querier) watchOf(key vote.Key, prefix bool) *watch {
 	if i := slices.IndexFunc(q.watches, func(w *watch) bool { return w.key == key && w.prefix == prefix }); i >= 0 {
 		return q.watches[i]
 	}
@@ -42,6 +42,10 @@ func (q *Requester) watchOf(key vote.Key, prefix bool) *watch {
 // voter that reported nothing before, or forgot the events in between.
 func (q *Requester) Watch(now vote.Now, key vote.Key, prefix bool) uint64 {
 	q.begin(now)
+	return q.querier().watch(key, prefix)
+}
+
+func (q querier) watch(key vote.Key, prefix bool) uint64 {
 	w := &watch{nonce: q.nextNonce(), key: key, prefix: prefix, positions: make([]watchPosition, len(q.peers))}
 	q.watches = append(q.watches, w)
 	for _, p := range q.peers {
@@ -53,6 +57,10 @@ func (q *Requester) Watch(now vote.Now, key vote.Key, prefix bool) uint64 {
 // Unwatch ends a watch. A voter that misses the end sends one more event, for no watch.
 func (q *Requester) Unwatch(now vote.Now, nonce uint64) {
 	q.begin(now)
+	q.querier().unwatch(nonce)
+}
+
+func (q querier) unwatch(nonce uint64) {
 	w := q.watchByNonce(nonce)
 	if w == nil {
 		return
@@ -70,7 +78,7 @@ func (q *Requester) Unwatch(now vote.Now, nonce uint64) {
 	}
 }
 
-func (q *Requester) sendWatch(w *watch, p *peer) {
+func (q querier) sendWatch(w *watch, p *peer) {
 	q.spend(1)
 	if p.reachable() { // otherwise the voter is asked once reachable
 		at := &w.positions[p.place]
@@ -83,7 +91,7 @@ func (q *Requester) sendWatch(w *watch, p *peer) {
 }
 
 // resendWatches repeats all watches to a voter that may have lost some with its connection.
-func (q *Requester) resendWatches(p *peer) {
+func (q querier) resendWatches(p *peer) {
 	for _, w := range q.watches {
 		w.positions[p.place].unclear = unclearReports
 		q.sendWatch(w, p)
@@ -91,7 +99,7 @@ func (q *Requester) resendWatches(p *peer) {
 }
 
 // receiveNews takes in a voter's events, and asks for the next events.
-func (q *Requester) receiveNews(p *peer, m *vote.Message) {
+func (q querier) receiveNews(p *peer, m *vote.Message) {
 	w := q.watchByNonce(m.Nonce)
 	if w == nil {
 		return
@@ -132,7 +140,7 @@ func isFull(views []vote.View) bool {
 }
 
 // retryWatches repeats the watches to voters that had no room for them.
-func (q *Requester) retryWatches() {
+func (q querier) retryWatches() {
 	q.spend(len(q.watches) / scanned)
 	for _, w := range q.watches {
 		for _, p := range q.peers {

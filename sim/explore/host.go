@@ -127,7 +127,7 @@ func evenTrips(m Machine) {
 	for v.Type() != reflect.TypeFor[node.Node]() {
 		v = reflect.Indirect(reflect.ValueOf(v.Field(0).Interface())) // a wrapper begins with the node
 	}
-	peers := get(get(get(v, "req").Elem(), "peerList"), "peers")
+	peers := get(get(get(get(v, "req").Elem(), "sessionLayer"), "peerList"), "peers")
 	for i := range peers.Len() {
 		rtt := (*time.Duration)(get(peers.Index(i).Elem(), "rtt").Addr().UnsafePointer())
 		if *rtt > 0 {

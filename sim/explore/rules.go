@@ -23,14 +23,14 @@ func init() {
 	rules = map[string]rule{
 		// Never changes, or is empty between calls, or is a figure on which no decision depends.
 		"node.Node.self": skip, "node.Node.out": skip, "node.Node.local": skip, "node.Node.batch": skip, "node.Node.delivered": skip, "node.Node.began": skip, "node.Node.spare": skip, "node.Node.spareEvents": skip, "node.Node.spareLocal": skip,
-		"quorum.Requester.cfg": skip, "quorum.effects.out": skip, "quorum.effects.events": skip, "quorum.effects.count": skip,
+		"quorum.sessionLayer.cfg": skip, "quorum.effects.out": skip, "quorum.effects.events": skip, "quorum.effects.count": skip,
 		"quorum.peerList.self": skip, "quorum.peerList.places": skip,
 		"lease.Voter.cfg": skip, "lease.Voter.electorate": skip, "lease.outbox.out": skip, "lease.outbox.alarms": skip, "lease.Voter.count": skip,
-		"quorum.peer.place": skip, "quorum.peer.name": skip, "quorum.peer.dir": skip, "quorum.peer.ackEpoch": skip, "quorum.Requester.electorates": skip,
+		"quorum.peer.place": skip, "quorum.peer.name": skip, "quorum.peer.dir": skip, "quorum.peer.ackEpoch": skip, "quorum.sessionLayer.electorates": skip,
 
 		// All nodes have one configuration and one process for each name, so no voter is kept from
 		// counting. The figures of work decide when a task is cut, and no task is long enough here.
-		"node.Node.guarded": skip, "node.Node.work": skip, "quorum.Requester.meter": skip,
+		"node.Node.guarded": skip, "node.Node.work": skip, "quorum.sessionLayer.meter": skip,
 		"quorum.peer.syncBuilder": none, "quorum.peer.answerReader": none, "quorum.peer.ahead": none, "quorum.requestTable.review": none,
 		"lease.Voter.work": noTasks,
 		// Each token is near a clock here, and none is refused.
