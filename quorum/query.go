@@ -157,8 +157,8 @@ func (t *queryTable) watchByNonce(nonce uint64) *watch {
 	return t.watches[at]
 }
 
-// move moves what the queries and the watches know of each voter to the voters' new places, of which
-// there are n.
+// move moves what the queries and the watches know of each voter to the voters' new places, of
+// which there are n.
 func (t *queryTable) move(n int, to []int) {
 	for _, qu := range t.queries {
 		shown, nonces, spans := make([]vote.Message, n), make([]uint64, n), make([]span, n)

@@ -7,9 +7,9 @@ import (
 	"github.com/lockmesh/lockmesh/internal/vote"
 )
 
-// sessionLayer is the part of a requester below its requests, queries and watches, and knows none of
-// them: the electorates in use, the session with each voter, the instant of the call under way, and
-// what the call brings about.
+// sessionLayer is the part of a requester below its requests, queries and watches, and knows none
+// of them: the electorates in use, the session with each voter, the instant of the call under way,
+// and what the call brings about.
 type sessionLayer struct {
 	cfg Config
 	now vote.Now
