@@ -190,7 +190,7 @@ func (q *Requester) endAnswer(p *peer, t *answerReader) {
 }
 
 // readVote takes in the vote of a request, or that there is none.
-func (q *Requester) readVote(p *peer, t *answerReader, r *request) {
+func (l *requestLayer) readVote(p *peer, t *answerReader, r *request) {
 	v := &r.votes[p.place]
 	if t.again {
 		if x := r.coldOf(p.place); x != nil {
@@ -211,7 +211,7 @@ func (q *Requester) readVote(p *peer, t *answerReader, r *request) {
 		// is left of the request.
 		if !r.releasedOn(p.place, p.stream) {
 			v.released = true
-			q.settleEnd(r)
+			l.settleEnd(r)
 		} else if ok {
 			x := r.coldOf(p.place)
 			x.relSerial = e.serial
@@ -222,18 +222,18 @@ func (q *Requester) readVote(p *peer, t *answerReader, r *request) {
 		// earlier round of the tally has reached the voter since. (A voter that has restarted may
 		// give the vote's number to a vote for another slot.)
 	case ok && e.serial == v.serial:
-		q.noteToken(p, e.token)
+		l.noteToken(p, e.token)
 		v.slot, v.token, v.confirming = e.slot, e.token, 0
 	case ok && e.serial > r.yielded(p.place):
 		r.drop(p.place)
-		q.noteToken(p, e.token)
+		l.noteToken(p, e.token)
 		v.serial, v.slot, v.token = e.serial, e.slot, e.token
-		q.settleWantedSlot(r, p.place)
+		l.settleWantedSlot(r, p.place)
 	default:
 		r.drop(p.place)
 	}
 	if r.state != stateEnding && v.sent {
-		q.sendValueAndRevoke(p, r)
+		l.sendValueAndRevoke(p, r)
 	}
 }
 

@@ -23,40 +23,40 @@ import (
 func silentAfter(ttl time.Duration) time.Duration { return ttl * 3 / (2 * vote.RefreshesPerTTL) }
 
 // noteSent records that a request was sent to a voter.
-func (q *Requester) noteSent(r *request) {
-	r.sentAt, q.ackSchedule.lastSent = q.now.Fast, q.now.Fast
+func (d deliverer) noteSent(r *request) {
+	r.sentAt, d.acks.lastSent = d.now.Fast, d.now.Fast
 	if r.state == statePending {
-		q.scheduleAcks(q.ackDelay(), ackEvery)
+		d.scheduleAcks(d.ackDelay(), ackEvery)
 	}
 }
 
 // hurryAcks asks the voters in time for a caller with limited patience; zero means that the
 // patience is unknown.
-func (q *Requester) hurryAcks(patience time.Duration) {
-	if patience > 0 && patience < 4*q.ackDelay() {
-		q.scheduleAcks(patience/4, max(min(patience/4, ackEvery), ackEveryLeast))
+func (d deliverer) hurryAcks(patience time.Duration) {
+	if patience > 0 && patience < 4*d.ackDelay() {
+		d.scheduleAcks(patience/4, max(min(patience/4, ackEvery), ackEveryLeast))
 	}
 }
 
 // scheduleAcks schedules the question to the voters after a delay.
-func (q *Requester) scheduleAcks(after, every time.Duration) {
-	if !q.cfg.NoReceipts {
-		q.ackSchedule.schedule(q.now.Fast, after, every, len(q.pending) == 1)
+func (d deliverer) scheduleAcks(after, every time.Duration) {
+	if !d.cfg.NoReceipts {
+		d.acks.schedule(d.now.Fast, after, every, len(d.pending) == 1)
 	}
 }
 
 // requestAcks makes the voters acknowledge the newest requests, if any request is pending.
-func (q *Requester) requestAcks() {
-	if len(q.pending) == 0 || q.now.Fast < q.ackSchedule.at {
+func (d deliverer) requestAcks() {
+	if len(d.pending) == 0 || d.now.Fast < d.acks.at {
 		return
 	}
-	every := q.ackSchedule.take()
-	if !q.linked() {
+	every := d.acks.take()
+	if !d.linked() {
 		return // no request can be granted in any case
 	}
-	for _, p := range q.voters() {
-		if p.counts() && p.refreshed <= q.ackSchedule.lastSent { // else the acknowledgement is under way
-			p.refreshAt = min(p.refreshAt, max(q.now.Fast, p.refreshed.Add(every)))
+	for _, p := range d.voters() {
+		if p.counts() && p.refreshed <= d.acks.lastSent { // else the acknowledgement is under way
+			p.refreshAt = min(p.refreshAt, max(d.now.Fast, p.refreshed.Add(every)))
 		}
 	}
 }
@@ -80,21 +80,21 @@ func (k *ackMark) set(p *peer) {
 
 // reachMark records a voter's progress from an acknowledgement. All of the voter's messages before
 // the acknowledgement have arrived.
-func (q *Requester) reachMark(p *peer, m *vote.Message) {
+func (d deliverer) reachMark(p *peer, m *vote.Message) {
 	if !p.ackMark.pending || m.Processed < p.ackMark.sent {
 		return
 	}
 	p.acked, p.ackMark = p.ackMark.at, ackMark{}
-	if p.acked <= q.ackSchedule.lastSent && len(q.pending) > 0 {
-		q.scheduleAcks(q.ackDelay(), ackEvery) // another request was sent while the mark was ahead
+	if p.acked <= d.acks.lastSent && len(d.pending) > 0 {
+		d.scheduleAcks(d.ackDelay(), ackEvery) // another request was sent while the mark was ahead
 	}
 }
 
 // hasProcessed reports whether the voter answers and has processed a request.
-func (q *Requester) hasProcessed(p *peer, r *request) bool {
+func (l *requestLayer) hasProcessed(p *peer, r *request) bool {
 	v, x := &r.votes[p.place], r.coldOf(p.place)
 	named := x != nil && x.taken != 0 // a lease that keeps the request from the key
-	return q.answers(p) && (v.stands() || named || v.sent && (p.conn == vote.LocalConn || p.acked > r.sentAt))
+	return l.answers(p) && (v.stands() || named || v.sent && (p.conn == vote.LocalConn || p.acked > r.sentAt))
 }
 
 // heldByOthers reports whether others are known to hold the key of a request, or to be queued

@@ -25,11 +25,11 @@ func (q *Requester) receive(p *peer, m *vote.Message) {
 			break
 		}
 		q.coldVote(r, p.place).taken = m.Token
-		q.sendDeferred(r)
+		q.deliverer().sendDeferred(r)
 		q.evaluate(r)
 	case vote.KindReleased:
 		if r.state == stateEnding {
-			q.receiveReleased(p, r)
+			q.deliverer().receiveReleased(p, r)
 		}
 	case vote.KindBusy, vote.KindUnfit:
 		q.receiveRejection(p, r, m.Permits)
@@ -59,7 +59,7 @@ func (q *Requester) receiveRejection(p *peer, r *request, permits uint16) {
 	q.rejected = true
 	p.digest.addReceived(p.received, vote.Digest{}.Minus(vote.DigestOfRequest(r.number)))
 	if r.state != stateEnding {
-		q.sendDeferred(r)
+		q.deliverer().sendDeferred(r)
 		q.evaluate(r)
 		return
 	}
@@ -111,16 +111,16 @@ func (q *Requester) reconfirmed(p *peer, r *request, m *vote.Message) {
 
 // inquired answers a voter's inquiry whether its vote has won: a pending request yields the vote,
 // and a lease is reported.
-func (q *Requester) inquired(p *peer, r *request, m *vote.Message) {
+func (l *requestLayer) inquired(p *peer, r *request, m *vote.Message) {
 	v := &r.votes[p.place]
 	if !v.stands() || v.serial != m.Serial {
 		return
 	}
 	switch r.state {
 	case stateWon:
-		q.report(p, r)
+		l.report(p, r)
 	case statePending:
-		q.yield(p, r, 0)
+		l.yield(p, r, 0)
 	}
 }
 
@@ -133,16 +133,16 @@ const yieldEvery = 50 * time.Millisecond
 
 // yield gives back a voter's vote. If wanted isn't zero, it names the only slot of use to the
 // request.
-func (q *Requester) yield(p *peer, r *request, wanted vote.Slot) {
+func (l *requestLayer) yield(p *peer, r *request, wanted vote.Slot) {
 	v := &r.votes[p.place]
-	q.count.Yields++
+	l.count.Yields++
 	serial := v.serial
 	r.drop(p.place) // before the voter may give the vote to another request
-	m := q.sendOrdered(p, vote.Digest{}.Minus(vote.DigestOfVote(serial)), vote.KindYield, r.number)
+	m := l.sendOrdered(p, vote.Digest{}.Minus(vote.DigestOfVote(serial)), vote.KindYield, r.number)
 	m.Serial, m.Slot = serial, wanted
-	x := q.coldVote(r, p.place)
+	x := l.coldVote(r, p.place)
 	x.yielded, x.wantedSlot, x.yieldStream, x.yieldAt = serial, wanted, p.stream, p.sent
-	if q.linked() {
+	if l.linked() {
 		p.refreshAt = min(p.refreshAt, p.refreshed.Add(yieldEvery))
 	}
 }
@@ -209,7 +209,7 @@ func (q *Requester) evaluate(r *request) {
 			}
 			// A majority in agreement is of no use while it isn't valid: one of its voters may be
 			// gone for good. So the other voters are asked to confirm in any case.
-			largest := q.largest(r, slot)
+			largest := q.deliverer().largest(r, slot)
 			q.confirm(r, largest)
 			if q.winsWith(r, largest, slot) {
 				return
@@ -237,7 +237,7 @@ func (q *Requester) winsWith(r *request, t vote.Token, slot vote.Slot) bool {
 // this majority was asked meanwhile to confirm a larger token: the next lease of the key gets a
 // larger token still. Shared leases and permits need distinct tokens, so there the largest proposal
 // decides.
-func (q *Requester) agreedToken(r *request) (vote.Token, bool) {
+func (l *requestLayer) agreedToken(r *request) (vote.Token, bool) {
 	if r.mode != vote.Exclusive {
 		return 0, false
 	}
@@ -252,7 +252,7 @@ func (q *Requester) agreedToken(r *request) (vote.Token, bool) {
 				same = same.With(j)
 			}
 		}
-		if q.decides(same) {
+		if l.decides(same) {
 			return t, true
 		}
 	}
@@ -261,15 +261,15 @@ func (q *Requester) agreedToken(r *request) (vote.Token, bool) {
 
 // ensureValid reports whether a majority of a set's voters is valid and will keep the key for the
 // minimum hold. If not, ensureValid takes the steps to get there.
-func (q *Requester) ensureValid(r *request, set Set) bool {
-	if q.isValid(r, set) && q.isKept(r, set) {
+func (l *leaseLayer) ensureValid(r *request, set Set) bool {
+	if l.isValid(r, set) && l.isKept(r, set) {
 		return true
 	}
 	if r.length() > 0 {
-		q.extendNew(r, set)
-		q.startExtending(r)
+		l.extendNew(r, set)
+		l.startExtending(r)
 	}
-	q.awaitValidity(r)
+	l.awaitValidity(r)
 	return false
 }
 
@@ -278,31 +278,31 @@ func (q *Requester) ensureValid(r *request, set Set) bool {
 // counts only for a while, and in its last moment a lease would be lost as soon as granted. The
 // votes for a lease under the newest electorate are on their way then; while they aren't, the lease
 // would be of no use.
-func (q *Requester) isValid(r *request, set Set) bool {
-	every := q.every()
+func (l *requestLayer) isValid(r *request, set Set) bool {
+	every := l.every()
 	if r.length() > 0 {
-		every = q.extendEvery(r)
+		every = l.extendEvery(r)
 	}
-	until := q.deadlines(r, set)
-	return until.newest > q.now.Fast || until.before > q.now.Fast.Add(every)
+	until := l.deadlines(r, set)
+	return until.newest > l.now.Fast || until.before > l.now.Fast.Add(every)
 }
 
 // confirm asks the voters with votes for another token to confirm the given token. A voter whose
 // answer to the sync of its stream is under way is asked after the answer, which has the vote's
 // former token, and from which the requester takes the vote.
-func (q *Requester) confirm(r *request, t vote.Token) {
-	for _, p := range q.peers {
+func (l *requestLayer) confirm(r *request, t vote.Token) {
+	for _, p := range l.peers {
 		v := &r.votes[p.place]
 		if v.stands() && v.token != t && v.confirming != t && p.up() && (r.state == stateWon || p.answeredAbout(r)) {
 			v.confirming = t
 			r.confirmed = true
-			q.count.Confirmations++
+			l.count.Confirmations++
 			slot := v.slot
 			if r.state == stateWon {
 				// A voter is told the slot of the lease, whatever slot its vote is for.
 				slot = r.slot
 			}
-			m := q.sendOrdered(p, vote.Digest{}, vote.KindConfirm, r.number)
+			m := l.sendOrdered(p, vote.Digest{}, vote.KindConfirm, r.number)
 			m.Serial, m.Token, m.Slot, m.Won = v.serial, t, slot, r.state == stateWon
 		}
 	}
@@ -351,12 +351,12 @@ func (q *Requester) win(r *request, t vote.Token, slot vote.Slot) {
 
 // report tells a voter that the request has won. A voter without a vote for the request puts it
 // first in its queue.
-func (q *Requester) report(p *peer, r *request) {
+func (l *requestLayer) report(p *peer, r *request) {
 	v := &r.votes[p.place]
 	if v.stands() {
 		v.confirming = r.token
 	}
-	m := q.sendOrdered(p, vote.Digest{}, vote.KindConfirm, r.number)
+	m := l.sendOrdered(p, vote.Digest{}, vote.KindConfirm, r.number)
 	m.Serial, m.Token, m.Slot, m.Won = v.serial, r.token, r.slot, true
 }
 
@@ -389,8 +389,8 @@ func (q *Requester) failHopeless(r *request) {
 // against returns the voters against a request: the voters that never vote for it, in their present
 // state; the voters that vote for no request for now; and, among the former, the voters that know
 // the key with another number of permits.
-func (q *Requester) against(r *request) (never, notNow, unfit Set) {
-	for _, p := range q.peers {
+func (l *requestLayer) against(r *request) (never, notNow, unfit Set) {
+	for _, p := range l.peers {
 		v := &r.votes[p.place]
 		if v.stands() {
 			continue

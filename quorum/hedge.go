@@ -46,10 +46,10 @@ type hedges struct {
 
 // hedge defers a request to voters that may be needed later. They are asked after a while, unless
 // the request is over by then.
-func (q *Requester) hedge(r *request) {
+func (d deliverer) hedge(r *request) {
 	r.hedging = true
-	q.firstHedged() // makes room: drops finished requests
-	q.hedged.push(hedgedRequest{at: q.now.Fast.Add(q.hedgeDelay()), number: r.number, r: r})
+	d.firstHedged() // makes room: drops finished requests
+	d.hedged.push(hedgedRequest{at: d.now.Fast.Add(d.hedgeDelay()), number: r.number, r: r})
 }
 
 // firstHedged returns the first deferred request; nil for none.
@@ -65,8 +65,8 @@ func (h *hedges) firstHedged() *hedgedRequest {
 
 // hedgeDelay returns how long requests are deferred: as long as a round trip takes. A lease won by
 // then gets as much time again for its release and the confirmation.
-func (q *Requester) hedgeDelay() time.Duration {
-	return min(max(q.releaseRTT.upper(), minHedgeDelay), maxHedgeDelay, q.every()/4)
+func (d deliverer) hedgeDelay() time.Duration {
+	return min(max(d.releaseRTT.upper(), minHedgeDelay), maxHedgeDelay, d.every()/4)
 }
 
 // rttEstimator estimates the round trip as TCP does (Jacobson, "Congestion avoidance and control",
@@ -85,17 +85,17 @@ func (r *rttEstimator) add(trip time.Duration) {
 func (r *rttEstimator) upper() time.Duration { return 2*r.mean + 4*r.deviation }
 
 // noteRelease records when a request was released.
-func (q *Requester) noteRelease(r *request) {
-	if !q.cfg.BroadcastAll {
-		r.since = q.now.Fast
+func (l *requestLayer) noteRelease(r *request) {
+	if !l.cfg.BroadcastAll {
+		r.since = l.now.Fast
 	}
 }
 
 // measureRelease measures the round trip of a release, once confirmed by a majority. No voter makes
 // a release wait, unlike a request, so this round trip shows how long messages take now; under load
 // the time is long.
-func (q *Requester) measureRelease(r *request) {
-	if q.cfg.BroadcastAll || r.since == 0 {
+func (d deliverer) measureRelease(r *request) {
+	if d.cfg.BroadcastAll || r.since == 0 {
 		return
 	}
 	var done Set
@@ -104,66 +104,66 @@ func (q *Requester) measureRelease(r *request) {
 			done = done.With(i)
 		}
 	}
-	if q.newest.Decides(done) {
-		q.releaseRTT.add(min(q.now.Fast.Sub(r.since), maxHedgeDelay))
+	if d.newest.Decides(done) {
+		d.releaseRTT.add(min(d.now.Fast.Sub(r.since), maxHedgeDelay))
 		r.since = 0
 	}
 }
 
 // sendDueHedges sends the deferred requests that are due.
-func (q *Requester) sendDueHedges() {
+func (d deliverer) sendDueHedges() {
 	for range hedgeBatch {
-		s := q.firstHedged()
-		if s == nil || s.at > q.now.Fast {
+		s := d.firstHedged()
+		if s == nil || s.at > d.now.Fast {
 			return
 		}
 		r, again := s.r, s.won
-		q.hedged.pop()
-		q.spend(1)
+		d.hedged.pop()
+		d.spend(1)
 		switch r.state {
 		case statePending:
-			for _, p := range q.peers {
+			for _, p := range d.peers {
 				if v := &r.votes[p.place]; v.sent && !v.stands() {
 					p.slow = true
 				}
 			}
 		case stateWon:
 			if !again {
-				q.hedged.push(hedgedRequest{at: q.now.Fast.Add(q.hedgeDelay()), number: r.number, r: r, won: true})
+				d.hedged.push(hedgedRequest{at: d.now.Fast.Add(d.hedgeDelay()), number: r.number, r: r, won: true})
 				continue
 			}
 		case stateEnding:
-			if at := r.since.Add(q.hedgeDelay()); at > q.now.Fast {
-				q.hedged.push(hedgedRequest{at: at, number: r.number, r: r})
+			if at := r.since.Add(d.hedgeDelay()); at > d.now.Fast {
+				d.hedged.push(hedgedRequest{at: at, number: r.number, r: r})
 				continue
 			}
 		}
-		q.sendDeferred(r)
+		d.sendDeferred(r)
 	}
 }
 
 // sendDeferred sends a deferred request to the other voters. If the request has ended, these voters
 // confirm its release, which helps when one of the first voters is slow to confirm.
-func (q *Requester) sendDeferred(r *request) {
+func (d deliverer) sendDeferred(r *request) {
 	if !r.hedging {
 		return
 	}
 	r.hedging = false
-	for _, p := range q.peers {
+	for _, p := range d.peers {
 		v := &r.votes[p.place]
-		if v.sent || v.busy || v.unfit != 0 || !p.up() || !q.newest.all.Has(p.place) {
+		if v.sent || v.busy || v.unfit != 0 || !p.up() || !d.newest.all.Has(p.place) {
 			continue
 		}
 		switch r.state {
 		case statePending:
-			q.sendRequest(p, r)
+			d.sendRequest(p, r)
 		case stateWon:
-			q.sendRequest(p, r)
-			q.report(p, r)
+			d.sendRequest(p, r)
+			d.report(p, r)
 		case stateEnding:
 			if r.reportEnd {
 				v.sent = true
-				q.sendOrdered(p, vote.Digest{}, vote.KindRelease, r.number)
+				d.sendOrdered(p, vote.Digest{}, vote.KindRelease, r.number)
 			}
 		}
 	}

@@ -181,14 +181,14 @@ func TestVotersAreSparedForLongerUnderLoad(t *testing.T) {
 			trip(row.trip - row.swing)
 			trip(row.trip + row.swing)
 		}
-		if got := b.q.hedgeDelay(); got < row.least || got > row.most {
+		if got := b.q.deliverer().hedgeDelay(); got < row.least || got > row.most {
 			t.Errorf("%+v: voters are deferred for %v", row, got)
 		}
 	}
 	trip(time.Second)
 	b.q.cfg.TTL = 20 * vote.RefreshesPerTTL * ms
 	b.q.leastTTL = b.q.cfg.TTL
-	if got := b.q.hedgeDelay(); got != 5*ms {
+	if got := b.q.deliverer().hedgeDelay(); got != 5*ms {
 		t.Errorf("voters are deferred for %v, and sessions are refreshed every %v", got, b.q.every())
 	}
 }
@@ -206,8 +206,8 @@ func TestOnlyTheMajorityThatConfirmsShowsHowLongARoundTripIs(t *testing.T) {
 	b.say("v1", vote.Message{Kind: vote.KindReleased, Number: n})
 	b.now.Fast = b.now.Fast.Add(maxHedgeDelay)
 	b.say("v2", vote.Message{Kind: vote.KindReleased, Number: n})
-	if b.q.Open() != 0 || b.q.hedgeDelay() != minHedgeDelay {
-		t.Errorf("%d requests are left, and voters are deferred for %v", b.q.Open(), b.q.hedgeDelay())
+	if b.q.Open() != 0 || b.q.deliverer().hedgeDelay() != minHedgeDelay {
+		t.Errorf("%d requests are left, and voters are deferred for %v", b.q.Open(), b.q.deliverer().hedgeDelay())
 	}
 }
 
@@ -450,7 +450,7 @@ func TestTheWordOfASparedVoterShowsHowLongARoundTripIs(t *testing.T) {
 	}
 	b.now.Fast = b.now.Fast.Add(10 * time.Millisecond)
 	b.say("v2", vote.Message{Kind: vote.KindReleased, Number: n})
-	if got := b.q.hedgeDelay(); got < 10*time.Millisecond {
+	if got := b.q.deliverer().hedgeDelay(); got < 10*time.Millisecond {
 		t.Errorf("voters are deferred for %v, where a release took more than 10ms", got)
 	}
 }

@@ -20,33 +20,33 @@ import (
 // The voters of either electorate, the newest or the one before, are enough. A hold acknowledged
 // under the earlier electorate is over when the next electorate but one is decided, since the drain
 // between them also lasts for the maximum TTL.
-func (q *Requester) isKept(r *request, set Set) bool {
+func (l *requestLayer) isKept(r *request, set Set) bool {
 	hold := r.minHold()
 	if hold <= 0 {
 		return true
 	}
 	x := r.cold
 	if x.agreed == 0 {
-		x.agreed = q.now.Fast
+		x.agreed = l.now.Fast
 	}
 	// A restarted voter keeps the key for longer than a session lasts.
-	until := q.validUntil(set, nil)
-	until.newest = until.newest.Add(q.quietBeyond(&q.newest))
-	until.before = until.before.Add(q.quietBeyond(&q.before))
+	until := l.validUntil(set, nil)
+	until.newest = until.newest.Add(l.quietBeyond(&l.newest))
+	until.before = until.before.Add(l.quietBeyond(&l.before))
 	kept := until.last()
-	need := q.now.Fast.Add(hold)
+	need := l.now.Fast.Add(hold)
 	if kept >= need {
 		return true
 	}
-	if most := vote.MaxKept(q.maxTTL()); hold > most {
+	if most := vote.MaxKept(l.maxTTL()); hold > most {
 		// No acknowledgement is recent enough. The node's shell keeps up the missing part of the
 		// hold; here this part is made as small as possible.
-		need = max(q.now.Fast.Add(most), x.agreed.Add(vote.Validity(q.maxTTL())))
+		need = max(l.now.Fast.Add(most), x.agreed.Add(vote.Validity(l.maxTTL())))
 		if kept >= need {
 			return true
 		}
 	}
-	q.freshen(set, need.Add(-vote.Validity(q.maxTTL())))
+	l.freshen(set, need.Add(-vote.Validity(l.maxTTL())))
 	return false
 }
 

@@ -21,19 +21,19 @@ type group struct {
 // deadline returns the end of the validity of a lease with the votes of s: the latest instant at
 // which a majority of s is still valid, less the margin in which the holder learns of the loss.
 // The votes of r may have a length of their own; r is nil for most leases.
-func (q *Requester) deadline(r *request, s Set) vote.Instant { return q.deadlines(r, s).last() }
+func (l *requestLayer) deadline(r *request, s Set) vote.Instant { return l.deadlines(r, s).last() }
 
 // deadlines returns the same instant under each of the two electorates.
-func (q *Requester) deadlines(r *request, s Set) validity {
+func (l *requestLayer) deadlines(r *request, s Set) validity {
 	if r == nil || r.length() == 0 {
-		return q.validUntil(s, nil).add(-vote.Margin(q.ttl()))
+		return l.validUntil(s, nil).add(-vote.Margin(l.ttl()))
 	}
-	return q.validUntil(s, r).add(-vote.Margin(q.lengthOf(r)))
+	return l.validUntil(s, r).add(-vote.Margin(l.lengthOf(r)))
 }
 
 // groupEnd returns the end of the validity of a group's leases.
-func (q *Requester) groupEnd(g *group) vote.Instant {
-	return max(q.deadline(g.own, g.set), g.minUntil)
+func (l *requestLayer) groupEnd(g *group) vote.Instant {
+	return max(l.deadline(g.own, g.set), g.minUntil)
 }
 
 // regroup moves a lease to the group of the voters that have voted for the lease under its token.
@@ -41,7 +41,7 @@ func (q *Requester) groupEnd(g *group) vote.Instant {
 // A voter that has restarted has lost the vote, but the promise of its earlier incarnation still
 // holds: the new incarnation stays quiet for longer. So the lease keeps its end of validity, and
 // until then other voters can join the voters that still vote for the lease.
-func (q *Requester) regroup(r *request) {
+func (l *leaseLayer) regroup(r *request) {
 	s := r.tally.confirmed(r.token, r.slot)
 	var minUntil vote.Instant
 	held := r.group != nil
@@ -49,29 +49,29 @@ func (q *Requester) regroup(r *request) {
 		if r.group.set == s {
 			return
 		}
-		if r.group.until > q.deadline(r, s) {
+		if r.group.until > l.deadline(r, s) {
 			minUntil = r.group.until
 		}
 	}
-	q.ungroup(r)
-	r.group = q.groupOf(r, s, minUntil)
+	l.ungroup(r)
+	r.group = l.groupOf(r, s, minUntil)
 	put(&r.group.members, r)
 	if held {
-		q.emit(EventMoved, r.caller).Group = r.group.id
+		l.emit(EventMoved, r.caller).Group = r.group.id
 	}
 }
 
 // groupOf returns the group of a set of voters and an earliest end. A new group is reported to the
 // shell before any of its leases.
-func (q *Requester) groupOf(r *request, s Set, minUntil vote.Instant) *group {
+func (l *leaseLayer) groupOf(r *request, s Set, minUntil vote.Instant) *group {
 	var own *request
 	if r.length() > 0 {
 		own = r
 	}
-	g, isNew := q.group(s, minUntil, own)
+	g, isNew := l.group(s, minUntil, own)
 	if isNew {
-		g.until = q.groupEnd(g)
-		q.emitValidity(g)
+		g.until = l.groupEnd(g)
+		l.emitValidity(g)
 	}
 	return g
 }
@@ -112,9 +112,9 @@ func remove(list *[]*request, r *request) {
 }
 
 // emitValidity reports the validity of a group's leases.
-func (q *Requester) emitValidity(g *group) {
-	q.endsNext.add(g.until)
-	e := q.emit(EventValidity, 0)
+func (l *leaseLayer) emitValidity(g *group) {
+	l.endsNext.add(g.until)
+	e := l.emit(EventValidity, 0)
 	e.Group, e.Until = g.id, g.until
 }
 
@@ -138,12 +138,12 @@ func (q *Requester) updateValidity() {
 	}
 }
 
-func (q *Requester) updateGroupValidity(g *group) {
-	if until := q.groupEnd(g); until != g.until {
-		q.renewals.add(g, until)
-		q.endsNext.remove(g.until)
+func (l *leaseLayer) updateGroupValidity(g *group) {
+	if until := l.groupEnd(g); until != g.until {
+		l.renewals.add(g, until)
+		l.endsNext.remove(g.until)
 		g.until = until
-		q.emitValidity(g)
+		l.emitValidity(g)
 	}
 }
 

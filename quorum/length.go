@@ -13,13 +13,13 @@ import (
 
 // extend asks the voters of a set to extend their votes for a request by its length from now. The
 // request must have a length.
-func (q *Requester) extend(r *request, set Set) {
-	for _, p := range q.peers {
+func (l *requestLayer) extend(r *request, set Set) {
+	for _, p := range l.peers {
 		v, x := &r.votes[p.place], r.coldOf(p.place)
 		if set.Has(p.place) && v.stands() && !x.extending && p.up() && p.answeredAbout(r) {
 			x.extending = true
-			m := q.sendOrdered(p, vote.Digest{}, vote.KindExtend, r.number)
-			m.Serial, m.Sent, m.TTL = v.serial, q.now.Fast, r.endsAfter(q.now.Fast)
+			m := l.sendOrdered(p, vote.Digest{}, vote.KindExtend, r.number)
+			m.Serial, m.Sent, m.TTL = v.serial, l.now.Fast, r.endsAfter(l.now.Fast)
 		}
 	}
 }
@@ -64,25 +64,25 @@ func (q *Requester) Extend(now vote.Now, n vote.Number, d, ends time.Duration) (
 }
 
 // sendEnd tells the voters how much longer a lease lasts. It extends no vote: no serial is named.
-func (q *Requester) sendEnd(r *request) {
-	for _, p := range q.peers {
+func (l *requestLayer) sendEnd(r *request) {
+	for _, p := range l.peers {
 		if p.up() && r.votes[p.place].sent {
-			m := q.sendOrdered(p, vote.Digest{}, vote.KindExtend, r.number)
-			m.Sent, m.TTL = q.now.Fast, r.endsAfter(q.now.Fast)
+			m := l.sendOrdered(p, vote.Digest{}, vote.KindExtend, r.number)
+			m.Sent, m.TTL = l.now.Fast, r.endsAfter(l.now.Fast)
 		}
 	}
 }
 
 // settleExtended reports an extension once a majority has confirmed it.
-func (q *Requester) settleExtended(r *request) {
+func (l *leaseLayer) settleExtended(r *request) {
 	x := r.cold
 	if x.extendTo == 0 || r.state != stateWon || r.group.until < x.extendTo {
 		return
 	}
-	e := q.emit(EventExtended, r.caller)
+	e := l.emit(EventExtended, r.caller)
 	e.Until, x.extendTo = x.extendTo, 0
 	if r.fixed() {
-		q.lengths.stop(r)
+		l.lengths.stop(r)
 	}
 }
 
@@ -116,36 +116,36 @@ func (q *Requester) extended(p *peer, r *request, m *vote.Message) {
 // extendNew extends the votes of a set that were never extended: new votes, and votes never
 // extended under the newest electorate though their voters have reached its config epoch. All other
 // votes wait until they are due; the confirmation of one extension is no reason to extend again.
-func (q *Requester) extendNew(r *request, set Set) {
+func (l *requestLayer) extendNew(r *request, set Set) {
 	var fresh Set
 	for i := range r.votes {
 		x := &r.cold.votes[i]
-		if v := &r.votes[i]; set.Has(i) && v.stands() && (!x.extended || x.validity.newest == 0 && q.peers[i].ackEpoch == q.newest.version) {
+		if v := &r.votes[i]; set.Has(i) && v.stands() && (!x.extended || x.validity.newest == 0 && l.peers[i].ackEpoch == l.newest.version) {
 			fresh = fresh.With(i)
 		}
 	}
-	q.extend(r, fresh)
+	l.extend(r, fresh)
 }
 
 // extendLate extends the votes that came after the win of a lease that isn't renewed, once: a vote
 // that was never extended lasts as long as the session, and would keep the key for longer than the
 // lease's length after a crash of this node, a voter.
-func (q *Requester) extendLate(r *request) {
+func (l *requestLayer) extendLate(r *request) {
 	var late Set
 	for i := range r.votes {
 		if r.votes[i].stands() && !r.cold.votes[i].extended {
 			late = late.With(i)
 		}
 	}
-	q.extend(r, late)
+	l.extend(r, late)
 }
 
 // old returns the voters with votes extended more than the margin (vote.Margin) ago: a lease
 // without renewal would be shorter by as much.
-func (q *Requester) old(r *request) (s Set) {
-	length := q.lengthOf(r)
+func (l *requestLayer) old(r *request) (s Set) {
+	length := l.lengthOf(r)
 	for i := range r.votes {
-		if v := &r.votes[i]; v.stands() && r.cold.votes[i].validity.newest.Add(vote.Margin(length)) < q.now.Fast.Add(vote.Validity(length)) {
+		if v := &r.votes[i]; v.stands() && r.cold.votes[i].validity.newest.Add(vote.Margin(length)) < l.now.Fast.Add(vote.Validity(length)) {
 			s = s.With(i)
 		}
 	}
@@ -154,34 +154,34 @@ func (q *Requester) old(r *request) (s Set) {
 
 // extendEvery returns the time from one extension to the next: a fraction of the length, as for
 // session refreshes, but at least a pause.
-func (q *Requester) extendEvery(r *request) time.Duration {
-	return max(q.lengthOf(r)/vote.RefreshesPerTTL, time.Millisecond)
+func (l *requestLayer) extendEvery(r *request) time.Duration {
+	return max(l.lengthOf(r)/vote.RefreshesPerTTL, time.Millisecond)
 }
 
 // startExtending starts the periodic extension of a request's votes.
-func (q *Requester) startExtending(r *request) {
-	q.lengths.start(r, q.now.Fast.Add(q.extendEvery(r)))
+func (l *leaseLayer) startExtending(r *request) {
+	l.lengths.start(r, l.now.Fast.Add(l.extendEvery(r)))
 }
 
 // extendDue extends the votes that are due.
-func (q *Requester) extendDue() {
-	if q.now.Fast < q.lengths.next.at {
+func (l *leaseLayer) extendDue() {
+	if l.now.Fast < l.lengths.next.at {
 		return
 	}
-	q.spend(len(q.lengths.all) / scanned)
-	for _, r := range q.lengths.all {
-		if r == nil || r.cold.extendAt > q.now.Fast {
+	l.spend(len(l.lengths.all) / scanned)
+	for _, r := range l.lengths.all {
+		if r == nil || r.cold.extendAt > l.now.Fast {
 			continue
 		}
-		q.spend(1)
-		r.cold.extendAt = q.now.Fast.Add(q.extendEvery(r))
+		l.spend(1)
+		r.cold.extendAt = l.now.Fast.Add(l.extendEvery(r))
 		for i := range r.cold.votes {
 			r.cold.votes[i].extending = false // an answer still missing may be lost with its stream
 		}
-		q.extend(r, ^Set(0))
+		l.extend(r, ^Set(0))
 	}
-	q.lengths.next.stale = true
-	q.lengths.first(&q.meter)
+	l.lengths.next.stale = true
+	l.lengths.first(&l.meter)
 }
 
 // lapsed takes in a voter's message that a vote has outlasted its request's length.

@@ -170,8 +170,8 @@ func (q *Requester) handOffs(r *request) vote.Token {
 // the key, since this node was paused without a trace in any of its clocks; the request then needs
 // a larger token. Nor does renewed support help: once a session at a voter has begun anew
 // meanwhile, the lease is no longer handed off. (Found beyond the assumptions.)
-func (q *Requester) supportedAt(r *request) vote.Instant {
-	return r.group.until.Add(vote.Margin(q.leastTTL) - vote.Validity(q.longestGrant()))
+func (l *requestLayer) supportedAt(r *request) vote.Instant {
+	return r.group.until.Add(vote.Margin(l.leastTTL) - vote.Validity(l.longestGrant()))
 }
 
 // leaveLocalQueue removes a request from its local queue, before the request ends. If the request
@@ -204,5 +204,5 @@ func (q *Requester) leaveLocalQueue(r *request) {
 	q.fronts[next.key] = next
 	q.dropLocalQueue(next.key, l)
 	next.moveTo(localFront)
-	q.submit(next)
+	q.deliverer().submit(next)
 }

@@ -63,17 +63,6 @@ type query struct {
 // continuing lease. A vote missing from the voter's answer was missing throughout that time.
 type span struct{ from, to vote.Instant }
 
-// querier is the part of a requester that asks the voters about keys. It knows the sessions, the
-// queries, and the requests of this node that the voters don't know, and no more. It is made for a
-// call, and keeps no state of its own.
-type querier struct {
-	*sessionLayer
-	*queryTable
-	own *localQueues
-}
-
-func (q *Requester) querier() querier { return querier{&q.sessionLayer, &q.queryTable, &q.localQueues} }
-
 // ask begins a query.
 func (q *Requester) ask(now vote.Now, kind EventKind, m vote.Message, in *inspection) uint64 {
 	q.begin(now)

@@ -8,25 +8,25 @@ import (
 )
 
 // lengthOf returns how long a vote of a request with a length lasts at least without an extension.
-func (q *Requester) lengthOf(r *request) time.Duration {
-	least, _ := q.granted(r.length())
+func (l *requestLayer) lengthOf(r *request) time.Duration {
+	least, _ := l.granted(r.length())
 	return least
 }
 
 // validUntil returns the latest instants at which a majority out of s is still valid, one for
 // each electorate: by the sessions or, if own isn't nil, by the votes of a request with a length of
 // its own.
-func (q *Requester) validUntil(s Set, own *request) validity {
-	until := validity{newest: q.newest.Until(s, func(i int) vote.Instant { return q.validityAt(own, i).newest })}
-	if q.before.Known() {
-		until.before = q.before.Until(s, func(i int) vote.Instant { return q.validityAt(own, i).before })
+func (l *requestLayer) validUntil(s Set, own *request) validity {
+	until := validity{newest: l.newest.Until(s, func(i int) vote.Instant { return l.validityAt(own, i).newest })}
+	if l.before.Known() {
+		until.before = l.before.Until(s, func(i int) vote.Instant { return l.validityAt(own, i).before })
 	}
 	return until
 }
 
-func (q *Requester) validityAt(own *request, place int) *validity {
+func (l *requestLayer) validityAt(own *request, place int) *validity {
 	if own == nil {
-		return &q.peers[place].validity
+		return &l.peers[place].validity
 	}
 	return &own.cold.votes[place].validity
 }
@@ -79,10 +79,10 @@ func (q *Requester) Abandon(now vote.Now) {
 // resyncReturned sends a new sync to voters that were voted out, and in again before their
 // connections ended. Requests made meanwhile weren't sent to such a voter, and a voter too slow to
 // hear of either change has no reason to ask.
-func (q *Requester) resyncReturned(away []*peer) {
+func (l *requestLayer) resyncReturned(away []*peer) {
 	for _, p := range away {
-		if slices.Contains(q.peers, p) && p.up() {
-			q.resync(p)
+		if slices.Contains(l.peers, p) && p.up() {
+			l.resync(p)
 		}
 	}
 }

@@ -39,15 +39,15 @@ func (c *renewals) add(g *group, until vote.Instant) {
 
 // reportRenewal reports an answer of a voter to a message sent at an instant, with the leases
 // counted since begin. ttl is how long a vote of these leases lasts.
-func (q *Requester) reportRenewal(p *peer, sent vote.Instant, ttl time.Duration) {
-	c := &q.renewals
+func (l *leaseLayer) reportRenewal(p *peer, sent vote.Instant, ttl time.Duration) {
+	c := &l.renewals
 	if !c.report {
 		return
 	}
-	r := &Renewal{RoundTrip: q.now.Fast.Sub(sent), Leases: c.leases}
+	r := &Renewal{RoundTrip: l.now.Fast.Sub(sent), Leases: c.leases}
 	if c.leases > 0 {
-		r.Left, r.TTL = max(c.until.Sub(q.now.Fast), 0), ttl
+		r.Left, r.TTL = max(c.until.Sub(l.now.Fast), 0), ttl
 	}
-	e := q.emit(EventRenewed, 0)
+	e := l.emit(EventRenewed, 0)
 	e.Who, e.Renewal = p.name, r
 }

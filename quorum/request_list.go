@@ -63,8 +63,8 @@ func (p *pass) without(r *request) {
 }
 
 // removeRequest removes a request, and makes the passes under way go on behind it.
-func (q *Requester) removeRequest(r *request) {
-	for _, p := range q.peers {
+func (l *requestLayer) removeRequest(r *request) {
+	for _, p := range l.peers {
 		if p.syncBuilder != nil {
 			p.syncBuilder.without(r)
 		}
@@ -72,13 +72,13 @@ func (q *Requester) removeRequest(r *request) {
 			p.answerReader.without(r)
 		}
 	}
-	q.review.without(r)
-	q.removeFromTable(r)
+	l.review.without(r)
+	l.removeFromTable(r)
 }
 
 // forgetUnsent forgets a request that is over before any voter has heard of it.
-func (q *Requester) forgetUnsent(r *request) {
-	q.leavePending(r)
-	q.removeRequest(r)
-	q.recycle(r)
+func (l *requestLayer) forgetUnsent(r *request) {
+	l.leavePending(r)
+	l.removeRequest(r)
+	l.recycle(r)
 }

@@ -39,11 +39,9 @@ type Config struct {
 
 // Requester requests keys from the voters. Its zero value is not usable; see New.
 type Requester struct {
-	sessionLayer
-	requestTable
+	leaseLayer
 	localQueues
 	ackSchedule ackSchedule
-	leaseGroups
 	timeLimits
 	hedges
 	queryTable
@@ -52,17 +50,21 @@ type Requester struct {
 // New returns a requester without a connection to any voter yet.
 func New(cfg Config, now vote.Now) *Requester {
 	q := &Requester{
-		sessionLayer: sessionLayer{
-			cfg: cfg, now: now, meter: meter{perTick: cfg.TickBudget},
-			peerList: peerList{self: cfg.Self.Node, distances: distances{keepsOrder: cfg.BroadcastAll}},
+		leaseLayer: leaseLayer{
+			requestLayer: requestLayer{
+				sessionLayer: sessionLayer{
+					cfg: cfg, now: now, meter: meter{perTick: cfg.TickBudget},
+					peerList: peerList{self: cfg.Self.Node, distances: distances{keepsOrder: cfg.BroadcastAll}},
+				},
+				requestTable: newRequestTable(),
+			},
+			leaseGroups: leaseGroups{
+				endsNext: earliest{at: vote.Never}, lengths: lengthList{next: earliest{at: vote.Never}},
+				renewals: renewals{report: cfg.ReportRenewals},
+			},
 		},
-		requestTable: newRequestTable(),
-		localQueues:  localQueues{fronts: make(map[vote.Key]*request), queues: make(map[vote.Key]*localQueue)},
-		leaseGroups: leaseGroups{
-			endsNext: earliest{at: vote.Never}, lengths: lengthList{next: earliest{at: vote.Never}},
-			renewals: renewals{report: cfg.ReportRenewals},
-		},
-		queryTable: queryTable{queriesDue: vote.Never},
+		localQueues: localQueues{fronts: make(map[vote.Key]*request), queues: make(map[vote.Key]*localQueue)},
+		queryTable:  queryTable{queriesDue: vote.Never},
 	}
 	q.setConfig(cfg.Electorate, vote.Electorate{})
 	q.refreshAt = now.Fast.Add(q.every())
@@ -97,15 +99,15 @@ func (q *Requester) Lock(now vote.Now, ask RequestOptions) (vote.Number, error) 
 	}
 	if q.enqueueLocal(r) {
 		q.evaluateQueued(r)
-		q.hurryAcks(ask.Patience)
+		q.deliverer().hurryAcks(ask.Patience)
 		return n, nil
 	}
 	if r.try {
 		q.expect(&q.trying, r, func(n vote.Number) bool { return !q.isPending(n) })
 	}
-	q.submit(r)
+	q.deliverer().submit(r)
 	q.evaluate(r)
-	q.hurryAcks(ask.Patience)
+	q.deliverer().hurryAcks(ask.Patience)
 	return n, nil
 }
 
@@ -117,19 +119,19 @@ func (q *Requester) evaluateQueued(r *request) {
 }
 
 // submit sends a request to the voters, and may defer the request to some of them.
-func (q *Requester) submit(r *request) {
-	r.newestAtSend = q.last
-	r.tokenHint = q.stamps.tokenHint(q.now.Wall)
-	first := q.newest.all
-	if r.queueable() && !q.cfg.BroadcastAll {
-		if few := q.nearestMajority(q.counting()); few != ^Set(0) {
+func (d deliverer) submit(r *request) {
+	r.newestAtSend = d.last
+	r.tokenHint = d.stamps.tokenHint(d.now.Wall)
+	first := d.newest.all
+	if r.queueable() && !d.cfg.BroadcastAll {
+		if few := d.nearestMajority(d.counting()); few != ^Set(0) {
 			first &= few
-			q.hedge(r)
+			d.hedge(r)
 		}
 	}
-	for _, p := range q.peers {
+	for _, p := range d.peers {
 		if first.Has(p.place) && p.up() {
-			q.sendRequest(p, r)
+			d.sendRequest(p, r)
 		}
 	}
 }
@@ -200,51 +202,51 @@ func (q *Requester) end(r *request, lost bool) {
 }
 
 // receiveReleased takes in a voter's confirmation that no trace of a request is left there.
-func (q *Requester) receiveReleased(p *peer, r *request) {
+func (d deliverer) receiveReleased(p *peer, r *request) {
 	r.votes[p.place].released = true
-	q.measureRelease(r)
-	q.settleEnd(r)
+	d.measureRelease(r)
+	d.settleEnd(r)
 }
 
 // settleEnd reports a release once a majority has confirmed, or every voter that was sent the
 // request, and forgets the request once all these voters have confirmed.
-func (q *Requester) settleEnd(r *request) {
+func (l *requestLayer) settleEnd(r *request) {
 	done, all := r.released(), true
 	for i := range r.votes {
 		all = all && (!r.votes[i].sent || done.Has(i))
 	}
-	if r.reportEnd && (all || q.newest.Decides(done)) {
+	if r.reportEnd && (all || l.newest.Decides(done)) {
 		r.reportEnd = false
-		q.emit(EventReleased, r.caller)
+		l.emit(EventReleased, r.caller)
 	}
 	if all {
-		q.forget(r)
+		l.forget(r)
 	}
 }
 
 // forget drops a request that is over.
-func (q *Requester) forget(r *request) {
-	q.removeRequest(r)
-	q.dropAlias(r)
-	q.recycle(r)
+func (l *requestLayer) forget(r *request) {
+	l.removeRequest(r)
+	l.dropAlias(r)
+	l.recycle(r)
 }
 
 // giveUp stops waiting for confirmations. The sessions with the request have ended by now, or will
 // end without a confirmation.
-func (q *Requester) giveUp(r *request) {
-	q.spend(1)
+func (l *requestLayer) giveUp(r *request) {
+	l.spend(1)
 	if r.reportEnd {
 		done := r.released()
 		var missing []string
-		for _, p := range q.voters() {
+		for _, p := range l.voters() {
 			if !done.Has(p.place) {
-				missing = append(missing, p.state(q.now, q.isBornByCount()).String())
+				missing = append(missing, p.state(l.now, l.isBornByCount()).String())
 			}
 		}
-		q.emit(EventReleased, r.caller).Wait = Wait{WaitNoQuorum, fmt.Sprintf(
-			"%d of %d voters confirmed the release; not confirmed: %s", (done & q.newest.All()).Len(), q.newest.Size(), strings.Join(missing, ", "))}
+		l.emit(EventReleased, r.caller).Wait = Wait{WaitNoQuorum, fmt.Sprintf(
+			"%d of %d voters confirmed the release; not confirmed: %s", (done & l.newest.All()).Len(), l.newest.Size(), strings.Join(missing, ", "))}
 	}
-	q.forget(r)
+	l.forget(r)
 }
 
 // fail ends a request that can't be granted.
@@ -273,11 +275,11 @@ func (q *Requester) Tick(now vote.Now) {
 		}
 		q.raiseTokenAlarms()
 		q.unbar()
-		q.retryRejected()
+		q.deliverer().retryRejected()
 		q.querier().retryWatches()
 	}
-	q.sendDueHedges()
-	q.requestAcks()
+	q.deliverer().sendDueHedges()
+	q.deliverer().requestAcks()
 	q.extendDue()
 	q.querier().endQueries()
 	q.forgetBefore()

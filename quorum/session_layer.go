@@ -7,19 +7,6 @@ import (
 	"github.com/lockmesh/lockmesh/internal/vote"
 )
 
-// sessionLayer is the part of a requester below its requests, queries and watches, and knows none
-// of them: the electorates in use, the session with each voter, the instant of the call under way,
-// and what the call brings about.
-type sessionLayer struct {
-	cfg Config
-	now vote.Now
-	effects
-	electorates
-	peerList
-	stamps stamps
-	meter
-}
-
 // longestGrant returns the longest time for which an acknowledgement that may support a lease yet
 // has extended this node's session.
 func (l *sessionLayer) longestGrant() time.Duration {

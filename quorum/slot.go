@@ -12,17 +12,17 @@ import "github.com/lockmesh/lockmesh/internal/vote"
 
 // agreedSlot returns the slot for which a majority has voted (zero for all modes but permits). If
 // no slot has a majority though there are votes enough, elected moves votes.
-func (q *Requester) agreedSlot(r *request) (vote.Slot, bool) {
+func (l *leaseLayer) agreedSlot(r *request) (vote.Slot, bool) {
 	votes := r.voters()
 	if r.mode != vote.Permit {
-		return 0, q.decides(votes)
+		return 0, l.decides(votes)
 	}
-	if living := q.stillValid(r, votes); living != votes {
-		q.awaitValidity(r)
+	if living := l.stillValid(r, votes); living != votes {
+		l.awaitValidity(r)
 		// The votes left out may never be valid again.
 		votes = living
 	}
-	if !q.decides(votes) {
+	if !l.decides(votes) {
 		return 0, false
 	}
 	var best vote.Slot
@@ -33,35 +33,35 @@ func (q *Requester) agreedSlot(r *request) (vote.Slot, bool) {
 			continue
 		}
 		in := r.inSlot(slot) & votes
-		if q.decides(in) {
+		if l.decides(in) {
 			return slot, true
 		}
 		could := in
 		for j := range r.votes {
 			// The votes of such voters can be moved.
-			if votes.Has(j) && q.peers[j].up() && !r.isBarred(j, slot) {
+			if votes.Has(j) && l.peers[j].up() && !r.isBarred(j, slot) {
 				could = could.With(j)
 			}
 		}
-		if n := in.Len(); q.decides(could) && (n > most || n == most && slot < best) {
+		if n := in.Len(); l.decides(could) && (n > most || n == most && slot < best) {
 			best, most = slot, n
 		}
 	}
 	if best != 0 {
-		q.moveTo(r, best)
+		l.moveTo(r, best)
 	}
 	return 0, false
 }
 
 // stillValid returns the voters out of a set with votes for a request that are valid, now or
 // possibly later.
-func (q *Requester) stillValid(r *request, set Set) Set {
+func (l *requestLayer) stillValid(r *request, set Set) Set {
 	var own *request
 	if r.length() > 0 {
 		own = r
 	}
-	for i, p := range q.peers {
-		if q.validityAt(own, i).last() <= q.now.Fast && (!p.up() || q.isBehind(p)) {
+	for i, p := range l.peers {
+		if l.validityAt(own, i).last() <= l.now.Fast && (!p.up() || l.isBehind(p)) {
 			set = set.Without(i)
 		}
 	}
@@ -69,27 +69,27 @@ func (q *Requester) stillValid(r *request, set Set) Set {
 }
 
 // moveTo moves the votes for other slots to a slot, except at voters where the slot is barred.
-func (q *Requester) moveTo(r *request, slot vote.Slot) {
+func (l *requestLayer) moveTo(r *request, slot vote.Slot) {
 	if slot == 0 {
 		return
 	}
-	for _, p := range q.peers {
+	for _, p := range l.peers {
 		v := &r.votes[p.place]
 		if v.stands() && v.slot != slot && p.up() && p.answeredAbout(r) && !r.isBarred(p.place, slot) {
-			q.yield(p, r, slot)
+			l.yield(p, r, slot)
 		}
 	}
 }
 
 // settleWantedSlot records whether a new vote is for the requested slot.
-func (q *Requester) settleWantedSlot(r *request, place int) {
+func (l *requestLayer) settleWantedSlot(r *request, place int) {
 	x := r.coldOf(place)
 	if x == nil {
 		return
 	}
 	if x.wantedSlot != 0 && x.wantedSlot != r.votes[place].slot {
 		x.barred = append(x.barred, x.wantedSlot)
-		q.barred = true
+		l.barred = true
 	}
 	x.wantedSlot = 0
 }

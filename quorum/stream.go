@@ -77,33 +77,33 @@ func (q *Requester) hangUp(p *peer, text string) {
 
 // resync begins a new stream with a sync: a list of everything the session wants and holds at the
 // voter. A long sync is made in pieces.
-func (q *Requester) resync(p *peer) {
-	q.count.Resyncs++
+func (l *requestLayer) resync(p *peer) {
+	l.count.Resyncs++
 	p.stream++
 	p.forgetSync()
 	p.answered, p.earlyAcks, p.refreshAt = false, nil, vote.Never
 	p.sent, p.received = 0, 0
 	p.digest.reset()
-	p.syncSent, p.refreshed = q.now.Fast, q.now.Fast
+	p.syncSent, p.refreshed = l.now.Fast, l.now.Fast
 	p.acked, p.ackMark = 0, ackMark{}
 	p.notVoterYet = false
-	open := vote.Message{Kind: vote.KindOpen, Stream: p.stream, TTL: q.cfg.TTL, RTT: q.trip(), Sent: q.now.Fast, Epoch: q.newest.version}
-	if !q.cfg.NoReceipts {
+	open := vote.Message{Kind: vote.KindOpen, Stream: p.stream, TTL: l.cfg.TTL, RTT: l.trip(), Sent: l.now.Fast, Epoch: l.newest.version}
+	if !l.cfg.NoReceipts {
 		p.receipts.fillOpen(&open)
 	}
-	q.urgent(p, &open)
+	l.urgent(p, &open)
 	m := vote.Message{Kind: vote.KindSync, Stream: p.stream}
-	if len(q.requests) > q.budget() {
-		q.count.MadeInPieces++
-		p.syncBuilder = &syncBuilder{pass: q.pass(), ahead: make(map[vote.Number]struct{}), chunk: m}
+	if len(l.requests) > l.budget() {
+		l.count.MadeInPieces++
+		p.syncBuilder = &syncBuilder{pass: l.pass(), ahead: make(map[vote.Number]struct{}), chunk: m}
 		return
 	}
-	q.spend(costStated * len(q.requests))
-	for r := q.ordered.first; r != nil; r = r.next {
-		q.list(p, r, &m)
+	l.spend(costStated * len(l.requests))
+	for r := l.ordered.first; r != nil; r = r.next {
+		l.list(p, r, &m)
 	}
 	m.End, p.reborn = true, false
-	q.urgent(p, &m)
+	l.urgent(p, &m)
 }
 
 // Deliver takes in a voter's message from conn.
@@ -220,7 +220,7 @@ func (q *Requester) settle(p *peer, m *vote.Message) {
 		q.resync(p)
 		return
 	}
-	q.reachMark(p, m)
+	q.deliverer().reachMark(p, m)
 	q.renew(p, m)
 	was := p.counting
 	q.setQuiet(p, m)

@@ -34,7 +34,7 @@ func (b *syncBuilder) listed(r *request) bool {
 }
 
 // list adds a request to the sync.
-func (q *Requester) list(p *peer, r *request, m *vote.Message) {
+func (l *requestLayer) list(p *peer, r *request, m *vote.Message) {
 	if x := r.coldOf(p.place); x != nil && p.reborn {
 		x.yielded, x.noted, x.revokes, x.barred = 0, 0, 0, nil
 	}
@@ -42,7 +42,7 @@ func (q *Requester) list(p *peer, r *request, m *vote.Message) {
 		return
 	}
 	v := &r.votes[p.place]
-	if !q.newest.all.Has(p.place) {
+	if !l.newest.all.Has(p.place) {
 		v.sent = false // the voter drops unlisted requests
 		return
 	}
@@ -53,73 +53,73 @@ func (q *Requester) list(p *peer, r *request, m *vote.Message) {
 	}
 	p.digest.base = p.digest.base.Plus(vote.DigestOfRequest(r.number))
 	if len(m.Entries) == vote.MaxEntries {
-		q.urgent(p, m)
+		l.urgent(p, m)
 		m.Entries = nil
 	}
 	if m.Entries == nil {
-		m.Entries = make([]vote.Entry, 0, min(vote.MaxEntries, len(q.requests)))
+		m.Entries = make([]vote.Entry, 0, min(vote.MaxEntries, len(l.requests)))
 	}
 	slot := r.slot
 	if slot == 0 {
 		slot = r.wantedSlot(p.place)
 	}
 	m.Entries = append(m.Entries, vote.Entry{
-		Spec: r.spec(q.now.Fast), Number: r.number, Time: r.time, TokenHint: r.tokenHint,
+		Spec: r.spec(l.now.Fast), Number: r.number, Time: r.time, TokenHint: r.tokenHint,
 		Serial: v.serial, Yielded: r.yielded(p.place), Slot: slot, Token: r.token,
 	})
 }
 
 // beforeChange lists a request that is about to change in the syncs that are being made.
-func (q *Requester) beforeChange(r *request) {
-	for _, p := range q.peers {
+func (l *requestLayer) beforeChange(r *request) {
+	for _, p := range l.peers {
 		if p.syncBuilder != nil {
-			q.listAhead(p, r)
+			l.listAhead(p, r)
 		}
 	}
 }
 
 // listAhead lists a request in the sync that is being made for a voter, and reports whether the
 // request had not been listed yet.
-func (q *Requester) listAhead(p *peer, r *request) bool {
+func (l *requestLayer) listAhead(p *peer, r *request) bool {
 	t := p.syncBuilder
 	if t == nil || t.listed(r) {
 		return false
 	}
 	t.ahead[r.number] = struct{}{}
-	q.count.ListedAhead++
-	q.spend(costStated)
-	q.list(p, r, &t.chunk)
+	l.count.ListedAhead++
+	l.spend(costStated)
+	l.list(p, r, &t.chunk)
 	return true
 }
 
 // continueSync continues the making of a sync, until it and the messages behind it are sent.
-func (q *Requester) continueSync(p *peer) {
+func (l *requestLayer) continueSync(p *peer) {
 	t := p.syncBuilder
 	for !t.ended {
-		if q.exhausted() {
+		if l.exhausted() {
 			return
 		}
 		r := t.take()
 		if r == nil {
 			t.ended, t.chunk.End, p.ahead, p.reborn = true, true, t.ahead, false
-			q.urgent(p, &t.chunk)
+			l.urgent(p, &t.chunk)
 			break
 		}
 		if _, ok := t.ahead[r.number]; ok {
 			continue
 		}
-		q.spend(costStated)
-		q.list(p, r, &t.chunk)
+		l.spend(costStated)
+		l.list(p, r, &t.chunk)
 	}
 	for t.sent < len(t.after) {
-		if q.exhausted() {
+		if l.exhausted() {
 			return
 		}
-		q.spend(1)
-		q.out = append(q.out, t.after[t.sent])
+		l.spend(1)
+		l.out = append(l.out, t.after[t.sent])
 		t.after[t.sent] = vote.Outbound{}
 		t.sent++
 	}
 	p.syncBuilder = nil
-	p.lastReceived = q.now.Fast // so long the voter had nothing to answer
+	p.lastReceived = l.now.Fast // so long the voter had nothing to answer
 }

@@ -30,9 +30,9 @@ func (l *timeLimits) firstLimit() vote.Instant {
 // expect adds a request to a list of requests with a time limit. Entries at the front are dropped
 // if over, unless their time limit comes before the next refresh: then the refresh drops them in
 // any case.
-func (q *Requester) expect(list *sliding[timed], r *request, over func(vote.Number) bool) {
-	for list.len() > 0 && list.first().at > q.refreshAt && over(list.first().number) {
+func (l *requestLayer) expect(list *sliding[timed], r *request, over func(vote.Number) bool) {
+	for list.len() > 0 && list.first().at > l.refreshAt && over(list.first().number) {
 		list.pop()
 	}
-	list.push(timed{q.now.Fast.Add(q.cfg.TTL), r.number})
+	list.push(timed{l.now.Fast.Add(l.cfg.TTL), r.number})
 }

@@ -137,14 +137,14 @@ func (l *sessionLayer) noteToken(p *peer, t vote.Token) {
 }
 
 // largest returns the token on which a tally settles.
-func (q *Requester) largest(r *request, slot vote.Slot) vote.Token {
-	t, all := r.tally.token(slot, vote.MaxFrom(q.stamps.seen))
+func (d deliverer) largest(r *request, slot vote.Slot) vote.Token {
+	t, all := r.tally.token(slot, vote.MaxFrom(d.stamps.seen))
 	if all <= t {
 		return t
 	}
-	if t, _ = r.tally.token(slot, q.tokenLimit()); t < all {
+	if t, _ = r.tally.token(slot, d.tokenLimit()); t < all {
 		// Without this vote the request needs the deferred voters to decide.
-		q.sendDeferred(r)
+		d.sendDeferred(r)
 	}
 	return t
 }

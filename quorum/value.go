@@ -4,17 +4,17 @@ import "github.com/lockmesh/lockmesh/internal/vote"
 
 // sendValueAndRevoke sends a voter the value of a request, and its revoke request to the holder of
 // the key. Both follow the request, or the answer to the sync that listed the request.
-func (q *Requester) sendValueAndRevoke(p *peer, r *request) {
+func (l *requestLayer) sendValueAndRevoke(p *peer, r *request) {
 	x := r.cold
 	if x == nil {
 		return
 	}
 	if x.version > x.votes[p.place].noted {
-		m := q.sendOrdered(p, vote.Digest{}, vote.KindSet, r.number)
+		m := l.sendOrdered(p, vote.Digest{}, vote.KindSet, r.number)
 		m.Version, m.Value = x.version, x.opts.Value
 	}
 	if x.opts.Revoke && r.state == statePending {
-		q.sendOrdered(p, vote.Digest{}, vote.KindRevokeForRequest, r.number).Text = x.opts.Reason
+		l.sendOrdered(p, vote.Digest{}, vote.KindRevokeForRequest, r.number).Text = x.opts.Reason
 	}
 }
 
@@ -50,27 +50,27 @@ func (q *Requester) sendHandOffCount(r *request) {
 	}
 }
 
-func (q *Requester) setVersion(r *request, version uint64, value []byte) {
-	x := q.coldOf(r)
+func (l *requestLayer) setVersion(r *request, version uint64, value []byte) {
+	x := l.coldOf(r)
 	x.opts.Value, x.version = value, version
-	for _, p := range q.peers {
+	for _, p := range l.peers {
 		if p.up() && p.answeredAbout(r) && r.votes[p.place].sent {
-			q.sendValueAndRevoke(p, r)
+			l.sendValueAndRevoke(p, r)
 		}
 	}
 }
 
 // noted takes in a voter's confirmation of a value.
-func (q *Requester) noted(p *peer, r *request, m *vote.Message) {
+func (l *requestLayer) noted(p *peer, r *request, m *vote.Message) {
 	if r.cold != nil {
 		x := &r.cold.votes[p.place]
 		x.noted = max(x.noted, min(m.Version, r.cold.version))
-		q.settleNoted(r)
+		l.settleNoted(r)
 	}
 }
 
 // settleNoted reports a value once a majority has confirmed it.
-func (q *Requester) settleNoted(r *request) {
+func (l *requestLayer) settleNoted(r *request) {
 	x := r.cold
 	if x == nil || r.state == stateEnding || x.confirmedVersion >= x.version {
 		return
@@ -81,14 +81,14 @@ func (q *Requester) settleNoted(r *request) {
 			all = all.With(i)
 		}
 	}
-	if q.newest.Decides(all) {
+	if l.newest.Decides(all) {
 		x.confirmedVersion = x.version
 		version := x.version
 		if version < vote.VersionEnded {
 			version, _ = vote.ReadVersion(version)
 		}
 		if version > 0 { // else the version only says how often the lease was handed off
-			q.emit(EventValueSet, r.caller).Version = version
+			l.emit(EventValueSet, r.caller).Version = version
 		}
 	}
 }

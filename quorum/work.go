@@ -56,11 +56,11 @@ func (w *meter) renewBudget() { w.limit = w.work + uint64(w.budget()) }
 func (w *meter) exhausted() bool { return w.work >= w.limit }
 
 // Busy reports whether there is work for Tick to continue at once.
-func (q *Requester) Busy() bool {
-	if q.review.next != nil {
+func (l *requestLayer) Busy() bool {
+	if l.review.next != nil {
 		return true
 	}
-	for _, p := range q.peers {
+	for _, p := range l.peers {
 		if p.syncBuilder != nil || p.answerReader != nil {
 			return true
 		}

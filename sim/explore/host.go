@@ -127,7 +127,10 @@ func evenTrips(m Machine) {
 	for v.Type() != reflect.TypeFor[node.Node]() {
 		v = reflect.Indirect(reflect.ValueOf(v.Field(0).Interface())) // a wrapper begins with the node
 	}
-	peers := get(get(get(get(v, "req").Elem(), "sessionLayer"), "peerList"), "peers")
+	peers := get(v, "req").Elem()
+	for _, layer := range []string{"leaseLayer", "requestLayer", "sessionLayer", "peerList", "peers"} {
+		peers = get(peers, layer)
+	}
 	for i := range peers.Len() {
 		rtt := (*time.Duration)(get(peers.Index(i).Elem(), "rtt").Addr().UnsafePointer())
 		if *rtt > 0 {
