@@ -26,11 +26,11 @@ func (k *key) answeredTries() []*entry {
 }
 
 // setAnswered moves a TryLock out of the queue, since lease t blocks the TryLock.
-func (v *Voter) setAnswered(e *entry, t vote.Token, barred bool) {
+func (l *sessionLayer) setAnswered(e *entry, t vote.Token, barred bool) {
 	k := e.key
-	x := v.spares.coldFor(e)
+	x := l.spares.coldFor(e)
 	if x.taken == 0 {
-		v.dequeue(e)
+		l.dequeue(e)
 		if k.answered == nil {
 			k.answered = new(answeredTries)
 		}
@@ -131,7 +131,7 @@ func (k *key) firstWriter() (first *entry) {
 //
 // It looks at all TryLocks of the key, so it is called where the leases of the key have changed.
 // See notifyWaiting for a request that has come to wait.
-func (v *Voter) notifyTaken(k *key) (first bool) {
+func (l *sessionLayer) notifyTaken(k *key) (first bool) {
 	if k.tries == 0 {
 		return false
 	}
@@ -139,22 +139,22 @@ func (v *Voter) notifyTaken(k *key) (first bool) {
 	if o.any == 0 {
 		return false
 	}
-	v.notifyAnswered(k, &o)
-	v.spend(len(k.queue.all()) / scanned)
-	return v.notifyQueued(k.queue.all(), &o)
+	l.notifyAnswered(k, &o)
+	l.spend(len(k.queue.all()) / scanned)
+	return l.notifyQueued(k.queue.all(), &o)
 }
 
 // notifyAnswered tells the TryLocks again that were told of another lease.
-func (v *Voter) notifyAnswered(k *key, o *obstacle) {
-	v.spend(len(k.answeredTries()) / weighed)
+func (l *sessionLayer) notifyAnswered(k *key, o *obstacle) {
+	l.spend(len(k.answeredTries()) / weighed)
 	for _, e := range k.answeredTries() {
-		v.notify(e, o)
+		l.notify(e, o)
 	}
 }
 
 // notifyWaiting is notifyTaken for a request that has come to wait: it changes nothing for TryLocks
 // ahead of it.
-func (v *Voter) notifyWaiting(e *entry) (first bool) {
+func (l *sessionLayer) notifyWaiting(e *entry) (first bool) {
 	k := e.key
 	if e.serial != 0 || e.held || e.cold().taken != 0 || k.tries == 0 {
 		return false
@@ -166,38 +166,38 @@ func (v *Voter) notifyWaiting(e *entry) (first bool) {
 	queue := k.queue.all()
 	i, found := slices.BinarySearchFunc(queue, e, (*entry).compare)
 	if !found {
-		v.violated("request %d of session %v waits for key %q outside its queue",
+		l.violated("request %d of session %v waits for key %q outside its queue",
 			e.number, e.s.id, k.name)
 		return false
 	}
 	if e.mode == vote.Shared {
-		return v.notifyQueued(queue[i:i+1], &o)
+		return l.notifyQueued(queue[i:i+1], &o)
 	}
-	v.spend((len(queue) - i) / scanned)
+	l.spend((len(queue) - i) / scanned)
 	if k.answered != nil && k.answered.barred > 0 {
-		v.notifyAnswered(k, &o) // the writer that barred them may have its vote
+		l.notifyAnswered(k, &o) // the writer that barred them may have its vote
 	}
-	return v.notifyQueued(queue[i:], &o)
+	return l.notifyQueued(queue[i:], &o)
 }
 
 // notifyQueued tells the TryLocks among some entries of a queue.
-func (v *Voter) notifyQueued(queue []*entry, o *obstacle) (first bool) {
+func (l *sessionLayer) notifyQueued(queue []*entry, o *obstacle) (first bool) {
 	var tries []*entry // a TryLock that is told leaves the queue
 	for _, e := range queue {
 		if e.try && !e.held {
 			tries = append(tries, e)
 		}
 	}
-	v.spend(len(tries) / weighed)
+	l.spend(len(tries) / weighed)
 	for _, e := range tries {
-		first = v.notify(e, o) || first
+		first = l.notify(e, o) || first
 	}
 	return first
 }
 
 // notify tells a TryLock which lease keeps it from the key, unless it knows; and reports whether it
 // was told for the first time.
-func (v *Voter) notify(e *entry, o *obstacle) (first bool) {
+func (l *sessionLayer) notify(e *entry, o *obstacle) (first bool) {
 	t, barred := o.to(e)
 	was := e.cold().taken
 	if t == 0 || was == t || !e.s.isReachable() {
@@ -206,19 +206,19 @@ func (v *Voter) notify(e *entry, o *obstacle) (first bool) {
 		}
 		return false
 	}
-	v.setAnswered(e, t, barred)
-	v.push(e.s, vote.KindTaken, e.number).Token = t
+	l.setAnswered(e, t, barred)
+	l.push(e.s, vote.KindTaken, e.number).Token = t
 	return was == 0
 }
 
 // forgetTaken makes TryLocks wait again that were told of another winner, if no lease keeps them
 // from the key any more. A TryLock that needs this vote still waits; the others are released by
 // their owners.
-func (v *Voter) forgetTaken(k *key) {
+func (l *sessionLayer) forgetTaken(k *key) {
 	if k.answered == nil {
 		return
 	}
-	v.spend(len(k.answered.all) / weighed)
+	l.spend(len(k.answered.all) / weighed)
 	o := k.obstacle()
 	var back []*entry
 	for _, e := range k.answered.all {

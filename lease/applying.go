@@ -262,32 +262,32 @@ func (v *Voter) scheduleReader(e *entry) {
 }
 
 // answer ends the answer to a sync with the last of the session's votes.
-func (v *Voter) answer(s *session, votes []vote.Entry) {
-	m := v.send(s.conn, vote.KindAnswer)
+func (l *sessionLayer) answer(s *session, votes []vote.Entry) {
+	m := l.send(s.conn, vote.KindAnswer)
 	m.Stream, m.Entries = s.stream, votes
-	m.End, m.Sent, m.Incarnation, m.Generation = true, s.syncSent, v.cfg.Self.Incarnation, s.gen
-	m.Quiet, m.Wall = v.Quiet(), v.now.Wall
+	m.End, m.Sent, m.Incarnation, m.Generation = true, s.syncSent, l.cfg.Self.Incarnation, s.gen
+	m.Quiet, m.Wall = l.Quiet(), l.now.Wall
 	s.sentCounting = m.Quiet == 0
-	v.extendByAnswer(s)
-	m.Epoch, m.Dir, m.Void = v.electorate.Version, v.cfg.Dir, !s.extends
+	l.extendByAnswer(s)
+	m.Epoch, m.Dir, m.Void = l.electorate.Version, l.cfg.Dir, !s.extends
 }
 
 // extendByAnswer extends a session by the end of the answer to its sync. The owner takes the
 // session for extended by what is granted under the version in the answer, which may be more than
 // what was granted when the sync was complete.
-func (v *Voter) extendByAnswer(s *session) {
+func (l *sessionLayer) extendByAnswer(s *session) {
 	if s.extends {
-		v.extendSession(s)
+		l.extendSession(s)
 	}
 }
 
 // stateAnew makes the sessions resync that are receiving an answer while tokens of votes change:
 // the answer may have listed a vote with the old token.
-func (v *Voter) stateAnew() {
-	for _, s := range v.sessions.listed {
+func (l *sessionLayer) stateAnew() {
+	for _, s := range l.sessions.listed {
 		if s.phase == streamApplying && s.applying.isSilent() {
 			s.moveTo(streamVoid)
-			v.unknown(s.conn, s.stream)
+			l.unknown(s.conn, s.stream)
 		}
 	}
 }

@@ -10,8 +10,8 @@ import (
 // Audit compares the voter's account of TryLocks with all TryLocks: those with votes are counted,
 // and a TryLock that receives messages has been told of the newest lease that keeps it from the
 // key. Tests call Audit after each step; nothing else does, since Audit looks at every key.
-func (v *Voter) Audit() error {
-	for _, k := range v.keys.every {
+func (l *voteLayer) Audit() error {
+	for _, k := range l.keys.every {
 		if err := k.audit(); err != nil {
 			return fmt.Errorf("key %q: %w", k.name, err)
 		}

@@ -67,34 +67,34 @@ func (v *Voter) dismiss() {
 
 // grantLimit returns the longest time for which this voter extends a session or a vote. A requester
 // computes the same from the version in each acknowledgement.
-func (v *Voter) grantLimit() time.Duration { return v.electorate.GrantLimit(v.cfg.MaxTTL) }
+func (l *sessionLayer) grantLimit() time.Duration { return l.electorate.GrantLimit(l.cfg.MaxTTL) }
 
 // quietTime returns how long this voter is quiet when it may have forgotten promises, or has to let
 // its promises end.
-func (v *Voter) quietTime() time.Duration { return v.electorate.QuietTime(v.cfg.MaxTTL) }
+func (l *sessionLayer) quietTime() time.Duration { return l.electorate.QuietTime(l.cfg.MaxTTL) }
 
 // mayAsk returns the longest TTL or length that a requester may ask for. While the voters decide on
 // the maximum TTL, a requester may be configured for more than they grant; it knows what they
 // grant.
-func (v *Voter) mayAsk() time.Duration {
-	if v.electorate.MaxTTL > 0 {
+func (l *sessionLayer) mayAsk() time.Duration {
+	if l.electorate.MaxTTL > 0 {
 		return vote.LongestTTL
 	}
-	return v.cfg.MaxTTL
+	return l.cfg.MaxTTL
 }
 
-func (v *Voter) setElectorate(e vote.Electorate) {
-	v.electorate = appliedElectorate{Electorate: e, member: e.Has(vote.Elector{Name: v.cfg.Self.Node, Dir: v.cfg.Dir})}
-	for _, s := range v.sessions.listed {
-		s.ttl = min(s.asked, v.grantLimit())
+func (l *voteLayer) setElectorate(e vote.Electorate) {
+	l.electorate = appliedElectorate{Electorate: e, member: e.Has(vote.Elector{Name: l.cfg.Self.Node, Dir: l.cfg.Dir})}
+	for _, s := range l.sessions.listed {
+		s.ttl = min(s.asked, l.grantLimit())
 	}
-	if v.trusted(e.MinToken) {
-		v.tokens.raiseMin(e.MinToken)
+	if l.trusted(e.MinToken) {
+		l.tokens.raiseMin(e.MinToken)
 		return
 	}
-	v.electorate.unraised = true
-	v.tokens.raiseMin(vote.TokenAt(v.now.Wall))
-	v.distrust(v.cfg.Self.Node, e.MinToken, fmt.Sprintf("as the minimum token of electorate %d",
+	l.electorate.unraised = true
+	l.tokens.raiseMin(vote.TokenAt(l.now.Wall))
+	l.distrust(l.cfg.Self.Node, e.MinToken, fmt.Sprintf("as the minimum token of electorate %d",
 		e.Version))
 }
 
@@ -103,24 +103,24 @@ func (v *Voter) setElectorate(e vote.Electorate) {
 // the electorate was joint, a majority of the old voters made up for missing knowledge; from now on
 // perhaps no voter does. Requesters receive the new tokens before any acknowledgement under this
 // electorate, and so before a vote with an old token can win under this electorate alone.
-func (v *Voter) proposeAgain() {
-	v.stateAnew()
-	for _, s := range v.sessions.listed {
-		tentative := func(e *entry) bool { return e.serial != 0 && !e.held && e.token < v.tokens.min.Above() }
+func (l *voteLayer) proposeAgain() {
+	l.stateAnew()
+	for _, s := range l.sessions.listed {
+		tentative := func(e *entry) bool { return e.serial != 0 && !e.held && e.token < l.tokens.min.Above() }
 		for _, e := range s.sorted(tentative) {
-			e.token, e.tokenChanged = v.propose(e.key, e.tokenHint), true
-			v.raise(e.key, e.token)
-			v.confirmed(e)
+			e.token, e.tokenChanged = l.propose(e.key, e.tokenHint), true
+			l.raise(e.key, e.token)
+			l.confirmed(e)
 		}
 	}
 }
 
 // ConfigEpoch returns the version of the electorate that the voter applies.
-func (v *Voter) ConfigEpoch() uint64 { return v.electorate.Version }
+func (l *sessionLayer) ConfigEpoch() uint64 { return l.electorate.Version }
 
 // Top returns the largest token of any key known to the voter, and whether the voter's votes count,
 // so that the voter remembers its promises.
-func (v *Voter) Top() (top vote.Token, counting bool) { return v.tokens.top, v.counting() }
+func (l *voteLayer) Top() (top vote.Token, counting bool) { return l.tokens.top, l.counting() }
 
 // names reports whether a voter of the electorate, old or new, has the name n.
 func (e *appliedElectorate) names(n vote.NodeID) bool {

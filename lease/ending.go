@@ -176,7 +176,7 @@ func (v *Voter) clear(k *key, by freed) (done bool) {
 }
 
 // part takes an entry that has left its key out of the key's counts.
-func (v *Voter) part(e *entry) {
+func (l *sessionLayer) part(e *entry) {
 	e.key.count(e, -1)
 	e.key = nil
 }
@@ -201,7 +201,7 @@ func (v *Voter) outlives(e *entry) *entry {
 }
 
 // depart takes an entry that has left its key out of the counts of its session and its key.
-func (v *Voter) depart(e *entry) {
+func (l *sessionLayer) depart(e *entry) {
 	s := e.s
 	e.key.count(e, -1)
 	s.entries.take(e.number)

@@ -103,12 +103,12 @@ func (e *entry) cold() *coldFields {
 
 // setSpec stores the rarely used fields of a request's vote.Spec, limited to what this voter can
 // promise.
-func (v *Voter) setSpec(e *entry, w *vote.Spec) {
+func (l *sessionLayer) setSpec(e *entry, w *vote.Spec) {
 	if w.Beside == 0 && w.Length <= 0 && w.Delay <= 0 && w.MinHold <= 0 && w.EndsAfter <= 0 {
 		return
 	}
-	x := v.spares.coldFor(e)
-	x.beside, x.length, x.delay, x.minHold = w.Beside, max(w.Length, 0), v.within(w.Delay), v.within(w.MinHold)
+	x := l.spares.coldFor(e)
+	x.beside, x.length, x.delay, x.minHold = w.Beside, max(w.Length, 0), l.within(w.Delay), l.within(w.MinHold)
 	x.lasts = w.EndsAfter
 }
 
@@ -136,10 +136,10 @@ func (e *entry) from() vote.Instant {
 }
 
 // votedAt records when the entry got its vote.
-func (v *Voter) votedAt(e *entry, at vote.Instant) {
+func (l *sessionLayer) votedAt(e *entry, at vote.Instant) {
 	if e.since != at {
 		from := e.from()
-		v.spares.coldFor(e).from = from
+		l.spares.coldFor(e).from = from
 		e.since = at
 	}
 }

@@ -7,7 +7,7 @@ import (
 )
 
 // Counting reports whether the voter's votes count.
-func (v *Voter) Counting() bool { return v.counting() }
+func (l *sessionLayer) Counting() bool { return l.counting() }
 
 // Hold stops a voter from counting, or lets the voter count again, as nodes with another
 // configuration come and go. Hold is for voters that have not counted since they started or gave

@@ -3,7 +3,7 @@ package lease
 import "github.com/lockmesh/lockmesh/internal/vote"
 
 // Keys returns how many keys the voter remembers.
-func (v *Voter) Keys() int { return v.keys.number() }
+func (l *voteLayer) Keys() int { return l.keys.number() }
 
 // Vote is a vote for a key, as seen by checks and pictures.
 type Vote struct {
@@ -20,11 +20,11 @@ type Vote struct {
 }
 
 // Votes returns the votes for the key, in the order in which they were promised.
-func (v *Voter) Votes(name vote.Key) []Vote { return v.AppendVotes(nil, name) }
+func (l *voteLayer) Votes(name vote.Key) []Vote { return l.AppendVotes(nil, name) }
 
 // AppendVotes appends the votes for the key to a slice, in the order in which they were promised.
-func (v *Voter) AppendVotes(votes []Vote, name vote.Key) []Vote {
-	k := v.keys.find(name)
+func (l *voteLayer) AppendVotes(votes []Vote, name vote.Key) []Vote {
+	k := l.keys.find(name)
 	if k == nil {
 		return votes
 	}
@@ -39,8 +39,8 @@ func (v *Voter) AppendVotes(votes []Vote, name vote.Key) []Vote {
 }
 
 // Vote returns the first vote for the key; false if there is none.
-func (v *Voter) Vote(name vote.Key) (Vote, bool) {
-	votes := v.Votes(name)
+func (l *voteLayer) Vote(name vote.Key) (Vote, bool) {
+	votes := l.Votes(name)
 	if len(votes) == 0 {
 		return Vote{}, false
 	}
@@ -56,12 +56,12 @@ type Size struct {
 }
 
 // Size returns how much the voter keeps in memory.
-func (v *Voter) Size() Size {
-	s := Size{Sessions: len(v.sessions.listed), Keys: v.keys.number()}
-	for _, l := range v.sessions.listed {
-		s.Requests += len(l.entries.m)
+func (l *voteLayer) Size() Size {
+	s := Size{Sessions: len(l.sessions.listed), Keys: l.keys.number()}
+	for _, of := range l.sessions.listed {
+		s.Requests += len(of.entries.m)
 	}
-	for _, of := range v.votes.residuals {
+	for _, of := range l.votes.residuals {
 		for _, residuals := range of {
 			s.Residuals += len(residuals)
 		}
@@ -71,7 +71,7 @@ func (v *Voter) Size() Size {
 
 // MinToken returns the voter's minimum token: every key outside the voter's memory gets tokens
 // above it.
-func (v *Voter) MinToken() vote.Token { return v.tokens.min }
+func (l *voteLayer) MinToken() vote.Token { return l.tokens.min }
 
 // Watchers returns how many watches wait for an event.
-func (v *Voter) Watchers() int { return v.news.watchers.number }
+func (l *voteLayer) Watchers() int { return l.news.watchers.number }

@@ -67,10 +67,10 @@ func (t *keyTable) check(now vote.Instant) *key {
 }
 
 // forgetLater schedules an unused key to be forgotten.
-func (v *Voter) forgetLater(k *key) {
-	k.idleAt = v.now.Slow.Add(vote.Skew)
-	if v.keys.addIdle(k) {
-		v.at(v.keys.idle.first().at)
+func (l *voteLayer) forgetLater(k *key) {
+	k.idleAt = l.now.Slow.Add(vote.Skew)
+	if l.keys.addIdle(k) {
+		l.at(l.keys.idle.first().at)
 	}
 }
 
@@ -78,25 +78,25 @@ func (v *Voter) forgetLater(k *key) {
 // minimum token remains. Unused keys are kept for about vote.Skew (S), so that the clocks have
 // passed a token before the minimum token rises to the token, and token hints are usually above the
 // minimum token.
-func (v *Voter) advanceIdle() {
-	for !v.exhausted() {
-		k := v.keys.check(v.now.Slow)
+func (l *voteLayer) advanceIdle() {
+	for !l.exhausted() {
+		k := l.keys.check(l.now.Slow)
 		if k == nil {
 			break
 		}
-		v.spend(1)
+		l.spend(1)
 		switch {
 		case !k.idleNow():
-		case k.idleAt > v.now.Slow: // the key was used in the meantime, and waits again
-			v.keys.addIdle(k)
+		case k.idleAt > l.now.Slow: // the key was used in the meantime, and waits again
+			l.keys.addIdle(k)
 		default:
-			v.tokens.raiseMin(k.highest)
-			v.keys.lose(k)
+			l.tokens.raiseMin(k.highest)
+			l.keys.lose(k)
 			// Reminders may still refer to the key, but with serials that no key will have again.
-			v.spares.keys.put(k)
+			l.spares.keys.put(k)
 		}
 	}
-	if v.keys.idle.len() > 0 {
-		v.at(v.keys.idle.first().at)
+	if l.keys.idle.len() > 0 {
+		l.at(l.keys.idle.first().at)
 	}
 }

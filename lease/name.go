@@ -12,22 +12,22 @@ import (
 //
 // The voter doesn't ask gossip: gossip needs seconds to notice a kill -9, and the same name comes
 // back in milliseconds.
-func (v *Voter) admit(conn vote.Conn, from vote.SessionID, stream vote.Stream) (candidate, ok bool) {
-	if from.Node == v.cfg.Self.Node && from != v.cfg.Self {
+func (l *sessionLayer) admit(conn vote.Conn, from vote.SessionID, stream vote.Stream) (candidate, ok bool) {
+	if from.Node == l.cfg.Self.Node && from != l.cfg.Self {
 		// Another process uses this node's name. A probe is unnecessary: this process is alive.
-		v.alarmDuplicate(v.cfg.Self, from)
-		v.refuse(conn, stream, vote.ReasonNameTaken)
+		l.alarmDuplicate(l.cfg.Self, from)
+		l.refuse(conn, stream, vote.ReasonNameTaken)
 		return false, false
 	}
 	var older *session
-	for _, s := range v.sessions.listed {
+	for _, s := range l.sessions.listed {
 		if s.id.Node != from.Node || s.claim == claimSuperseded {
 			continue
 		}
 		if s.claim.isCandidate() {
 			// A third incarnation has arrived while the voter decides between two. The third may
 			// well be the only live incarnation, so it isn't refused: the node will dial again.
-			v.closeConn(conn)
+			l.closeConn(conn)
 			return false, false
 		}
 		older = s
@@ -36,7 +36,7 @@ func (v *Voter) admit(conn vote.Conn, from vote.SessionID, stream vote.Stream) (
 	case older == nil:
 		return false, true
 	case older.isLinked():
-		v.send(older.conn, vote.KindProbe).Stream = older.stream
+		l.send(older.conn, vote.KindProbe).Stream = older.stream
 		return true, true
 	default:
 		// The older incarnation has lost its connection, so it isn't probed. The new incarnation is
@@ -92,12 +92,12 @@ func (v *Voter) takeOver(c *session) {
 
 // alarmDuplicate reports a duplicate name to the operator, unless the last report was about the
 // same refused incarnation.
-func (v *Voter) alarmDuplicate(stays, goes vote.SessionID) {
-	if v.sessions.duplicateName == goes {
+func (l *sessionLayer) alarmDuplicate(stays, goes vote.SessionID) {
+	if l.sessions.duplicateName == goes {
 		return
 	}
-	v.sessions.duplicateName = goes
-	v.alarm("two processes call themselves %q: incarnation %x continues, incarnation %x is "+
+	l.sessions.duplicateName = goes
+	l.alarm("two processes call themselves %q: incarnation %x continues, incarnation %x is "+
 		"refused; give one of them another name",
 		stays.Node, uint64(stays.Incarnation), uint64(goes.Incarnation))
 }
@@ -116,8 +116,8 @@ func (v *Voter) supersede(s *session) {
 	v.leave(&ending{s: s})
 }
 
-func (v *Voter) refuse(conn vote.Conn, stream vote.Stream, reason vote.Reason) {
-	v.count.Refused++
-	m := v.send(conn, vote.KindRefused)
-	m.Stream, m.Reason, m.Epoch = stream, reason, v.electorate.Version
+func (l *sessionLayer) refuse(conn vote.Conn, stream vote.Stream, reason vote.Reason) {
+	l.count.Refused++
+	m := l.send(conn, vote.KindRefused)
+	m.Stream, m.Reason, m.Epoch = stream, reason, l.electorate.Version
 }

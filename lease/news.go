@@ -110,9 +110,9 @@ func (t *notifying) run(v *Voter) (done bool) {
 // notifyCost is the cost of notifying a watch, in units of [Budget]: a message is built and sent.
 const notifyCost = 4
 
-func (v *Voter) sendNews(w *watcher, views []vote.View, seq uint64, gap bool) {
-	m := v.send(w.conn, vote.KindNews)
-	m.Nonce, m.Incarnation, m.Seq, m.Gap, m.Views = w.nonce, v.cfg.Self.Incarnation, seq, gap, views
+func (l *sessionLayer) sendNews(w *watcher, views []vote.View, seq uint64, gap bool) {
+	m := l.send(w.conn, vote.KindNews)
+	m.Nonce, m.Incarnation, m.Seq, m.Gap, m.Views = w.nonce, l.cfg.Self.Incarnation, seq, gap, views
 }
 
 // watch answers with the events since the point named by the message; if there are none, the watch
@@ -121,10 +121,10 @@ func (v *Voter) sendNews(w *watcher, views []vote.View, seq uint64, gap bool) {
 // A watch is told of a gap if it is new, if its point is from another incarnation of the voter, or
 // if the voter no longer remembers all events since its point. The watch's owner can then query the
 // present state.
-func (v *Voter) watch(conn vote.Conn, from vote.NodeID, m *vote.Message) {
-	n := &v.news
+func (l *voteLayer) watch(conn vote.Conn, from vote.NodeID, m *vote.Message) {
+	n := &l.news
 	if old := n.watchers.waiting(conn, m.Nonce); old != nil {
-		if !m.End && old.key == m.Key && old.prefix == m.Prefix && m.Incarnation == v.cfg.Self.Incarnation && m.Seq == old.asked {
+		if !m.End && old.key == m.Key && old.prefix == m.Prefix && m.Incarnation == l.cfg.Self.Incarnation && m.Seq == old.asked {
 			return // the same watch already waits on this connection
 		}
 		n.watchers.forget(old)
@@ -133,18 +133,18 @@ func (v *Voter) watch(conn vote.Conn, from vote.NodeID, m *vote.Message) {
 		return
 	}
 	n.on = true
-	v.watches(interest{m.Key, m.Prefix}, from)
+	l.watches(interest{m.Key, m.Prefix}, from)
 	w := &watcher{conn: conn, nonce: m.Nonce, key: m.Key, prefix: m.Prefix, seq: m.Seq, asked: m.Seq}
-	if m.Incarnation != v.cfg.Self.Incarnation || m.Seq > n.seq {
-		v.sendNews(w, nil, n.seq, true)
+	if m.Incarnation != l.cfg.Self.Incarnation || m.Seq > n.seq {
+		l.sendNews(w, nil, n.seq, true)
 		return
 	}
-	if v.catchUp(w) {
+	if l.catchUp(w) {
 		return
 	}
 	w.seq = n.seq
 	if n.watchers.number >= watchersMax {
-		v.sendNews(w, nil, n.seq, false) // the watch asks again later
+		l.sendNews(w, nil, n.seq, false) // the watch asks again later
 		return
 	}
 	n.watchers.add(w)
@@ -152,14 +152,14 @@ func (v *Voter) watch(conn vote.Conn, from vote.NodeID, m *vote.Message) {
 
 // catchUp sends a watch the events after the watch's last event, as far as they fit into a message;
 // the rest follows when the watch asks again. catchUp reports whether a message was sent.
-func (v *Voter) catchUp(w *watcher) bool {
-	n := &v.news
-	if w.seq < n.forgotten() && w.seq < max(n.lost, n.watched.since(w.interest(), v.now.Slow)) {
-		v.sendNews(w, nil, n.seq, true)
+func (l *voteLayer) catchUp(w *watcher) bool {
+	n := &l.news
+	if w.seq < n.forgotten() && w.seq < max(n.lost, n.watched.since(w.interest(), l.now.Slow)) {
+		l.sendNews(w, nil, n.seq, true)
 		return true
 	}
 	older, ring := n.after(w.seq)
-	v.spend((len(n.older) - older + int(n.seq+1-ring)) / scanned)
+	l.spend((len(n.older) - older + int(n.seq+1-ring)) / scanned)
 	var found []vote.View
 	bytes := 0
 	fits := func(s *vote.View) bool {
@@ -174,18 +174,18 @@ func (v *Voter) catchUp(w *watcher) bool {
 	}
 	for i := range n.older[older:] {
 		if e := &n.older[older+i]; !fits(&e.view) {
-			v.sendNews(w, found, e.seq-1, false)
+			l.sendNews(w, found, e.seq-1, false)
 			return true
 		}
 	}
 	for seq := ring; seq <= n.seq; seq++ {
 		if !fits(n.at(seq)) {
-			v.sendNews(w, found, seq-1, false)
+			l.sendNews(w, found, seq-1, false)
 			return true
 		}
 	}
 	if len(found) > 0 {
-		v.sendNews(w, found, n.seq, false)
+		l.sendNews(w, found, n.seq, false)
 	}
 	return len(found) > 0
 }

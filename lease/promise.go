@@ -27,8 +27,8 @@ type refusal struct {
 	permits uint16
 }
 
-func (v *Voter) sendRejection(s *session, r *refusal) {
-	v.push(s, r.kind, r.number).Permits = r.permits
+func (l *sessionLayer) sendRejection(s *session, r *refusal) {
+	l.push(s, r.kind, r.number).Permits = r.permits
 }
 
 // enter puts a new entry into the queue of its key. If the voter rejects the request, enter returns
@@ -92,16 +92,16 @@ func (v *Voter) enter(s *session, st *vote.Entry) (*entry, refusal) {
 
 // canGrant reports whether a voter can grant votes to a request specification at all. A length
 // above the configured maximum TTL isn't cut: the owner would count on the rest.
-func (v *Voter) canGrant(w *vote.Spec) bool {
-	return w.Length <= v.mayAsk() && (w.Mode != vote.Permit || w.Permits > 0 && w.Permits <= vote.MaxPermits)
+func (l *sessionLayer) canGrant(w *vote.Spec) bool {
+	return w.Length <= l.mayAsk() && (w.Mode != vote.Permit || w.Permits > 0 && w.Permits <= vote.MaxPermits)
 }
 
 // settleClash rejects the upgrades of a key but the oldest: each upgrade waits for the shared
 // leases of the other upgrades, so the upgrades would wait without end. Upgrades of the same shared
 // request as the oldest aren't rejected: they hold no other lease, and get the key one after
 // another.
-func (v *Voter) settleClash(k *key) {
-	v.spendScan(k)
+func (l *sessionLayer) settleClash(k *key) {
+	l.spendScan(k)
 	lists := k.lists()
 	var first *entry
 	n := 0
@@ -117,11 +117,11 @@ func (v *Voter) settleClash(k *key) {
 	if n < 2 {
 		return
 	}
-	v.spendScan(k)
+	l.spendScan(k)
 	for _, all := range lists {
 		for _, e := range all {
 			if e != first && e.clashes() && (e.s.id != first.s.id || e.cold().beside != first.cold().beside) {
-				v.push(e.s, vote.KindClash, e.number)
+				l.push(e.s, vote.KindClash, e.number)
 			}
 		}
 	}
@@ -196,10 +196,10 @@ func (v *Voter) grantFreed(k *key, by freed) {
 type granting struct{ k *key }
 
 // grantLater leaves the rest of a key's queue to a task.
-func (v *Voter) grantLater(k *key) {
+func (l *sessionLayer) grantLater(k *key) {
 	if !k.granting && !k.queue.empty() {
 		k.granting = true
-		v.postpone(&granting{k})
+		l.postpone(&granting{k})
 	}
 }
 
@@ -213,48 +213,48 @@ func (t *granting) run(v *Voter) (done bool) {
 
 // promise gives a vote for the key to an entry of the queue, unless the vote would break an
 // invariant, and reports whether the entry has the vote.
-func (v *Voter) promise(e *entry, slot vote.Slot, by freed) bool {
+func (l *voteLayer) promise(e *entry, slot vote.Slot, by freed) bool {
 	k := e.key
-	if !v.fit(e, slot) {
+	if !l.fit(e, slot) {
 		return false
 	}
-	v.dequeue(e)
-	e.serial, e.slot, e.wantedSlot = v.votes.nextSerial(), slot, 0
-	v.votedAt(e, v.now.Slow)
+	l.dequeue(e)
+	e.serial, e.slot, e.wantedSlot = l.votes.nextSerial(), slot, 0
+	l.votedAt(e, l.now.Slow)
 	e.inquired, e.asked = false, askedNothing
 	if e.coldFields != nil || by.grace != 0 {
-		x := v.spares.coldFor(e)
+		x := l.spares.coldFor(e)
 		x.until, x.timed, x.grace = 0, 0, by.grace
 	}
 	if !e.held {
-		e.token, e.tokenChanged = v.propose(k, max(e.tokenHint, by.tokenHint)), false
+		e.token, e.tokenChanged = l.propose(k, max(e.tokenHint, by.tokenHint)), false
 	}
-	v.raise(k, e.token)
+	l.raise(k, e.token)
 	k.votes.add(e)
 	if e.try {
 		k.voted++
 	}
 	e.s.digest = e.s.digest.Plus(vote.DigestOfVote(e.serial))
-	v.count.Promises++
-	if e.s.isReachable() && (k.isWanted() || e.mode == vote.Exclusive && v.isWatched(k.name)) {
+	l.count.Promises++
+	if e.s.isReachable() && (k.isWanted() || e.mode == vote.Exclusive && l.isWatched(k.name)) {
 		e.asked = askedContended
 	}
-	v.sendPromise(e)
+	l.sendPromise(e)
 	if e.held {
-		v.notifyTaken(k)
+		l.notifyTaken(k)
 	}
 	return true
 }
 
 // sendPromise notifies an entry's owner of the entry's vote.
-func (v *Voter) sendPromise(e *entry) {
-	m := v.push(e.s, vote.KindPromise, e.number)
-	m.Serial, m.Slot, m.Token, m.Revoke, m.Epoch = e.serial, e.slot, e.token, e.asked == askedContended, v.electorate.Version
+func (l *sessionLayer) sendPromise(e *entry) {
+	m := l.push(e.s, vote.KindPromise, e.number)
+	m.Serial, m.Slot, m.Token, m.Revoke, m.Epoch = e.serial, e.slot, e.token, e.asked == askedContended, l.electorate.Version
 }
 
 // fit checks the invariants of a promise. If the promise would break an invariant, fit records the
 // violation and returns false.
-func (v *Voter) fit(e *entry, slot vote.Slot) bool {
+func (l *voteLayer) fit(e *entry, slot vote.Slot) bool {
 	k := e.key
 	f := k.excluding(e)
 	if f == nil && slot != 0 {
@@ -262,13 +262,13 @@ func (v *Voter) fit(e *entry, slot vote.Slot) bool {
 	}
 	switch {
 	case f != nil:
-		v.violated("key %q is promised to %v and to %v at once", k.name, f.s.id, e.s.id)
-	case !v.counting():
-		v.violated("key %q is promised while quiet", k.name)
-	case e.s.deadline <= v.now.Slow:
-		v.violated("key %q is promised to session %v, which has ended", k.name, e.s.id)
-	case max(k.highest, v.tokens.min) >= vote.MaxToken-vote.BlockSize:
-		v.violated("the tokens of key %q have run out", k.name)
+		l.violated("key %q is promised to %v and to %v at once", k.name, f.s.id, e.s.id)
+	case !l.counting():
+		l.violated("key %q is promised while quiet", k.name)
+	case e.s.deadline <= l.now.Slow:
+		l.violated("key %q is promised to session %v, which has ended", k.name, e.s.id)
+	case max(k.highest, l.tokens.min) >= vote.MaxToken-vote.BlockSize:
+		l.violated("the tokens of key %q have run out", k.name)
 	default:
 		return true
 	}
@@ -276,7 +276,7 @@ func (v *Voter) fit(e *entry, slot vote.Slot) bool {
 }
 
 // unvote takes back the vote of an entry.
-func (v *Voter) unvote(e *entry) {
+func (l *sessionLayer) unvote(e *entry) {
 	k := e.key
 	if !e.residual {
 		e.s.digest = e.s.digest.Minus(vote.DigestOfVote(e.serial))
@@ -362,8 +362,8 @@ func (v *Voter) confirm(s *session, m *vote.Message) {
 }
 
 // confirmed reports to an entry's owner the present token of the entry's vote.
-func (v *Voter) confirmed(e *entry) {
-	m := v.push(e.s, vote.KindConfirmed, e.number)
+func (l *sessionLayer) confirmed(e *entry) {
+	m := l.push(e.s, vote.KindConfirmed, e.number)
 	m.Serial, m.Token = e.serial, e.token
 }
 

@@ -31,20 +31,20 @@ type query struct {
 // query answers a query: who holds a key and who waits for it, or the same for all keys with a
 // prefix, in order of their names.
 func (v *Voter) query(conn vote.Conn, from vote.NodeID, m *vote.Message) {
-	l := query{nonce: m.Nonce, prefix: m.Key}
+	qu := query{nonce: m.Nonce, prefix: m.Key}
 	if !m.Prefix {
 		if k := v.keys.find(m.Key); k != nil {
-			v.addViews(conn, &l, k)
+			v.addViews(conn, &qu, k)
 		}
-		v.endQueryResult(conn, &l, false)
+		v.endQueryResult(conn, &qu, false)
 		v.askHandOffs(v.keys.find(m.Key), from)
 		return
 	}
-	if after := vote.Key(m.Value); after != "" && after >= l.prefix {
-		l.at, l.begun = after, true
+	if after := vote.Key(m.Value); after != "" && after >= qu.prefix {
+		qu.at, qu.begun = after, true
 	}
-	l.most = int(min(m.Count, vote.MaxQueried))
-	if k := v.queries.add(conn, l); k != nil {
+	qu.most = int(min(m.Count, vote.MaxQueried))
+	if k := v.queries.add(conn, qu); k != nil {
 		v.startTask(k)
 	}
 }
@@ -52,7 +52,7 @@ func (v *Voter) query(conn vote.Conn, from vote.NodeID, m *vote.Message) {
 // askHandOffs asks the owner of a key's exclusive lease how often the owner has handed off the
 // lease among its callers. The voter asks once, and only if the lease has no value: see
 // vote.VersionCounted.
-func (v *Voter) askHandOffs(k *key, by vote.NodeID) {
+func (l *sessionLayer) askHandOffs(k *key, by vote.NodeID) {
 	if k == nil {
 		return
 	}
@@ -62,8 +62,8 @@ func (v *Voter) askHandOffs(k *key, by vote.NodeID) {
 	}
 	f := k.votes.all()[i]
 	if x := f.cold(); x.version == 0 && !x.counts && f.s.isReachable() {
-		v.spares.coldFor(f).counts = true
-		m := v.push(f.s, vote.KindContended, f.number)
+		l.spares.coldFor(f).counts = true
+		m := l.push(f.s, vote.KindContended, f.number)
 		m.Who, m.Token = by, vote.AskHandOffs
 	}
 }
@@ -106,64 +106,64 @@ func (v *Voter) advanceQueries() {
 }
 
 // continueQuery shows the next key with the prefix, and reports whether the query is complete.
-func (v *Voter) continueQuery(conn vote.Conn, l *query) (done bool) {
-	v.spend(1)
-	from, same := l.at, false
-	if !l.begun {
-		from, same = l.prefix, true
+func (l *voteLayer) continueQuery(conn vote.Conn, qu *query) (done bool) {
+	l.spend(1)
+	from, same := qu.at, false
+	if !qu.begun {
+		from, same = qu.prefix, true
 	}
-	name, ok := v.keys.catalog.next(from, same)
-	if !ok || !strings.HasPrefix(string(name), string(l.prefix)) {
-		v.endQueryResult(conn, l, false)
+	name, ok := l.keys.catalog.next(from, same)
+	if !ok || !strings.HasPrefix(string(name), string(qu.prefix)) {
+		l.endQueryResult(conn, qu, false)
 		return true
 	}
-	before := l.viewed
-	if l.most > 0 && l.keys == l.most || !v.addViews(conn, l, v.keys.find(name)) {
-		v.endQueryResult(conn, l, true)
+	before := qu.viewed
+	if qu.most > 0 && qu.keys == qu.most || !l.addViews(conn, qu, l.keys.find(name)) {
+		l.endQueryResult(conn, qu, true)
 		return true
 	}
-	if l.at, l.begun = name, true; l.viewed > before {
-		l.keys++
+	if qu.at, qu.begun = name, true; qu.viewed > before {
+		qu.keys++
 	}
 	return false
 }
 
 // addViews adds the view entries of a key, and reports false if the answer has no room for them.
-func (v *Voter) addViews(conn vote.Conn, l *query, k *key) bool {
+func (l *sessionLayer) addViews(conn vote.Conn, qu *query, k *key) bool {
 	votes, waiting := k.votes.all(), k.firstWaiting()
-	if l.viewed > 0 && (l.viewed+len(votes)+len(waiting) > vote.MaxQueried || l.all > vote.MaxQueriedBytes) {
+	if qu.viewed > 0 && (qu.viewed+len(votes)+len(waiting) > vote.MaxQueried || qu.all > vote.MaxQueriedBytes) {
 		return false
 	}
-	v.spend(len(votes) + len(waiting))
+	l.spend(len(votes) + len(waiting))
 	for _, entries := range [...][]*entry{votes, waiting} {
 		for _, e := range entries {
 			if e.s.isOver() && !e.residual {
 				continue // the session is over, but the cleanup task hasn't reached the key
 			}
-			s := v.viewEntry(e)
-			if len(l.views) == vote.MaxViews || l.bytes+len(s.Value) > vote.MaxViewBytes {
-				chunk := v.send(conn, vote.KindQueryResult)
-				chunk.Nonce, chunk.Permits, chunk.Views = l.nonce, l.permits, l.views
-				l.views, l.bytes = nil, 0
+			s := l.viewEntry(e)
+			if len(qu.views) == vote.MaxViews || qu.bytes+len(s.Value) > vote.MaxViewBytes {
+				chunk := l.send(conn, vote.KindQueryResult)
+				chunk.Nonce, chunk.Permits, chunk.Views = qu.nonce, qu.permits, qu.views
+				qu.views, qu.bytes = nil, 0
 			}
-			if l.views == nil {
-				l.views = make([]vote.View, 0, min(vote.MaxViews, len(votes)+len(waiting)+l.viewed))
+			if qu.views == nil {
+				qu.views = make([]vote.View, 0, min(vote.MaxViews, len(votes)+len(waiting)+qu.viewed))
 			}
-			l.bytes += len(s.Value)
-			l.all += len(s.Value)
-			l.viewed++
-			l.views = append(l.views, s)
+			qu.bytes += len(s.Value)
+			qu.all += len(s.Value)
+			qu.viewed++
+			qu.views = append(qu.views, s)
 		}
 	}
-	l.permits = k.permits
+	qu.permits = k.permits
 	return true
 }
 
 // endQueryResult ends the answer to a query.
-func (v *Voter) endQueryResult(conn vote.Conn, l *query, gap bool) {
-	last := v.send(conn, vote.KindQueryResult)
-	last.Nonce, last.Permits, last.Views, last.Gap, last.End = l.nonce, l.permits, l.views, gap, true
-	last.TTL = max(v.now.Slow.Sub(v.votes.lapsedAt), 0)
+func (l *voteLayer) endQueryResult(conn vote.Conn, qu *query, gap bool) {
+	last := l.send(conn, vote.KindQueryResult)
+	last.Nonce, last.Permits, last.Views, last.Gap, last.End = qu.nonce, qu.permits, qu.views, gap, true
+	last.TTL = max(l.now.Slow.Sub(l.votes.lapsedAt), 0)
 }
 
 // firstWaiting returns the first waiting requests of a key, at most viewsMax, in order. Of TryLocks

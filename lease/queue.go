@@ -36,8 +36,8 @@ func (k *key) lists() [3][]*entry {
 }
 
 // spendScan counts a pass over all entries of a key, each of which costs a comparison.
-func (v *Voter) spendScan(k *key) {
-	v.spend((len(k.votes.all()) + len(k.queue.all()) + len(k.answeredTries())) / scanned)
+func (l *sessionLayer) spendScan(k *key) {
+	l.spend((len(k.votes.all()) + len(k.queue.all()) + len(k.answeredTries())) / scanned)
 }
 
 // insert puts an entry into the queue.
@@ -53,7 +53,7 @@ func (k *key) insert(e *entry) {
 
 // dequeue takes an entry without a vote off its key: out of the queue, or from among the TryLocks
 // that were told.
-func (v *Voter) dequeue(e *entry) {
+func (l *sessionLayer) dequeue(e *entry) {
 	k := e.key
 	if e.cold().taken != 0 {
 		k.leaveAnswered(e)
@@ -61,7 +61,7 @@ func (v *Voter) dequeue(e *entry) {
 	}
 	i, ok := slices.BinarySearchFunc(k.queue.all(), e, (*entry).compare)
 	if !ok {
-		v.violated("request %d of session %v, without a vote, isn't in the queue of key %q",
+		l.violated("request %d of session %v, without a vote, isn't in the queue of key %q",
 			e.number, e.s.id, k.name)
 		return
 	}
@@ -123,12 +123,12 @@ func (k *key) round() uint32 {
 // majority, the request waits by age alone, as it would from the node's next refresh on (see
 // resetRounds). Other new requests join the last round of the older requests, so that they don't
 // overtake a request that was demoted.
-func (v *Voter) roundOf(newcomer *entry) (r uint32) {
+func (l *sessionLayer) roundOf(newcomer *entry) (r uint32) {
 	if newcomer.s.reaches {
 		return 0
 	}
 	k := newcomer.key
-	v.spendScan(k)
+	l.spendScan(k)
 	for _, all := range [...][]*entry{k.votes.all(), k.queue.all()} {
 		for _, e := range all {
 			if e.round > r && e.older(newcomer) < 0 {
@@ -185,11 +185,11 @@ func (k *key) idleNow() bool { return k.votes.empty() && k.queue.empty() && k.an
 
 // suits reports whether a request may join the present requests: all must agree on the number of
 // permits. The first request sets the number.
-func (v *Voter) suits(k *key, w *vote.Spec) bool {
+func (l *sessionLayer) suits(k *key, w *vote.Spec) bool {
 	if w.Mode != vote.Permit || k.permits == w.Permits {
 		return true
 	}
-	v.spendScan(k)
+	l.spendScan(k)
 	uses := func(e *entry) bool { return e.mode == vote.Permit }
 	for _, all := range k.lists() {
 		if slices.ContainsFunc(all, uses) {

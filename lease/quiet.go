@@ -59,32 +59,32 @@ type answer struct {
 }
 
 // counting reports whether this voter's votes count.
-func (v *Voter) counting() bool {
-	return v.quiet.over && v.quiet.suspension == notSuspended && v.electorate.member && !v.quiet.broken && v.now.Slow >= v.quiet.withdrawnUntil && v.quiet.registered
+func (l *sessionLayer) counting() bool {
+	return l.quiet.over && l.quiet.suspension == notSuspended && l.electorate.member && !l.quiet.broken && l.now.Slow >= l.quiet.withdrawnUntil && l.quiet.registered
 }
 
 // Quiet returns a lower bound for the time until this voter's votes count; zero when they count.
-func (v *Voter) Quiet() time.Duration {
+func (l *sessionLayer) Quiet() time.Duration {
 	switch {
-	case v.counting():
+	case l.counting():
 		return 0
-	case v.quiet.broken, !v.electorate.member, v.quiet.suspension != notSuspended:
-		return v.quietTime()
-	case v.now.Slow < v.quiet.withdrawnUntil:
-		return v.quiet.withdrawnUntil.Sub(v.now.Slow)
-	case v.now.Slow < v.quiet.until:
-		return v.quiet.until.Sub(v.now.Slow)
-	case !v.quiet.registered:
-		return v.quietTime() / 10 // unknown: an answer of the register takes some round trips
+	case l.quiet.broken, !l.electorate.member, l.quiet.suspension != notSuspended:
+		return l.quietTime()
+	case l.now.Slow < l.quiet.withdrawnUntil:
+		return l.quiet.withdrawnUntil.Sub(l.now.Slow)
+	case l.now.Slow < l.quiet.until:
+		return l.quiet.until.Sub(l.now.Slow)
+	case !l.quiet.registered:
+		return l.quietTime() / 10 // unknown: an answer of the register takes some round trips
 	default:
-		return max(v.quiet.asked.Add(vote.TokenQueryTimeout).Sub(v.now.Slow), time.Millisecond)
+		return max(l.quiet.asked.Add(vote.TokenQueryTimeout).Sub(l.now.Slow), time.Millisecond)
 	}
 }
 
 // KnownToCount reports whether this voter's votes count, and the named node, which is connected,
 // has been told so.
-func (v *Voter) KnownToCount(node vote.NodeID) bool {
-	return v.counting() && slices.ContainsFunc(v.sessions.listed, func(s *session) bool {
+func (l *sessionLayer) KnownToCount(node vote.NodeID) bool {
+	return l.counting() && slices.ContainsFunc(l.sessions.listed, func(s *session) bool {
 		return s.id.Node == node && s.takesVotes() && s.sentCounting
 	})
 }
@@ -124,23 +124,23 @@ func (v *Voter) endTerm() {
 
 // NextTokenQuery reports whether the other voters should now be asked for their highest tokens, and
 // returns the nonce that their answers must carry.
-func (v *Voter) NextTokenQuery(now vote.Now) (nonce uint64, ask bool) {
-	if tr := &v.tokens.trust; tr.phase == trustAsking && now.Slow >= tr.askNext {
+func (l *voteLayer) NextTokenQuery(now vote.Now) (nonce uint64, ask bool) {
+	if tr := &l.tokens.trust; tr.phase == trustAsking && now.Slow >= tr.askNext {
 		tr.askNext = now.Slow.Add(askEvery)
-		v.at(tr.askNext)
-		return v.trustNonce(), true
+		l.at(tr.askNext)
+		return l.trustNonce(), true
 	}
-	if !v.quiet.asking || now.Slow < v.quiet.askNext {
+	if !l.quiet.asking || now.Slow < l.quiet.askNext {
 		return 0, false
 	}
-	v.quiet.askNext = now.Slow.Add(askEvery)
-	v.at(v.quiet.askNext)
-	return v.nonce(), true
+	l.quiet.askNext = now.Slow.Add(askEvery)
+	l.at(l.quiet.askNext)
+	return l.nonce(), true
 }
 
 // nonce ties answers to this incarnation's question. An incarnation asks only after its quarantine,
 // so none of the answers is too early.
-func (v *Voter) nonce() uint64 { return uint64(v.cfg.Self.Incarnation) }
+func (l *sessionLayer) nonce() uint64 { return uint64(l.cfg.Self.Incarnation) }
 
 // ReceiveTokenAnswer takes in another voter's answer.
 func (v *Voter) ReceiveTokenAnswer(now vote.Now, from vote.NodeID, m *vote.Message, out []vote.Outbound) []vote.Outbound {
@@ -223,21 +223,21 @@ func (v *Voter) advanceQuiet() {
 // other answers is ignored: the answering voter is broken, and a voter that took its minimum token
 // from the answer would use up the tokens of every key. The answer is used only as a last resort,
 // if there is no majority without the broken voter, and only if a clock could show the token.
-func (v *Voter) learned() bool {
-	v.tokens.trust.vouched = max(v.tokens.trust.vouched, v.electorate.vouched(v.quiet.answers, v.cfg.Self.Node, v.tokens.top))
-	limit := v.Limit()
-	sane := slices.DeleteFunc(slices.Clone(v.quiet.answers), func(a answer) bool { return a.top > limit })
-	if v.electorate.remember(sane) {
-		return v.learn(sane, 0)
+func (l *voteLayer) learned() bool {
+	l.tokens.trust.vouched = max(l.tokens.trust.vouched, l.electorate.vouched(l.quiet.answers, l.cfg.Self.Node, l.tokens.top))
+	limit := l.Limit()
+	sane := slices.DeleteFunc(slices.Clone(l.quiet.answers), func(a answer) bool { return a.top > limit })
+	if l.electorate.remember(sane) {
+		return l.learn(sane, 0)
 	}
-	if !v.electorate.alone(v.cfg.Self.Node) && v.now.Slow < v.quiet.asked.Add(vote.TokenQueryTimeout) {
+	if !l.electorate.alone(l.cfg.Self.Node) && l.now.Slow < l.quiet.asked.Add(vote.TokenQueryTimeout) {
 		return false
 	}
-	shown := slices.DeleteFunc(slices.Clone(v.quiet.answers), func(a answer) bool { return a.top > max(limit, vote.MaxFrom(vote.LastClock)) })
+	shown := slices.DeleteFunc(slices.Clone(l.quiet.answers), func(a answer) bool { return a.top > max(limit, vote.MaxFrom(vote.LastClock)) })
 	for _, answers := range [...][]answer{sane, shown} {
-		if v.electorate.enough(answers, v.cfg.Self.Node) {
-			v.count.LastResort++
-			return v.learn(answers, vote.TokenAt(v.now.Wall))
+		if l.electorate.enough(answers, l.cfg.Self.Node) {
+			l.count.LastResort++
+			return l.learn(answers, vote.TokenAt(l.now.Wall))
 		}
 	}
 	return false
@@ -245,17 +245,17 @@ func (v *Voter) learned() bool {
 
 // learn raises the minimum token to least and to the largest of the answers in from, and alerts the
 // operator to refused answers.
-func (v *Voter) learn(from []answer, least vote.Token) bool {
+func (l *voteLayer) learn(from []answer, least vote.Token) bool {
 	top := least
 	for _, a := range from {
 		top = max(top, a.top)
 	}
-	v.tokens.raiseMin(top)
-	v.tokens.rebase(v.now)
-	for _, a := range v.quiet.answers {
-		if !v.trusted(a.top) {
-			v.count.Distrusted++
-			v.alarmOf(culprit{a.from, a.top, "as the highest that it knows of"})
+	l.tokens.raiseMin(top)
+	l.tokens.rebase(l.now)
+	for _, a := range l.quiet.answers {
+		if !l.trusted(a.top) {
+			l.count.Distrusted++
+			l.alarmOf(culprit{a.from, a.top, "as the highest that it knows of"})
 		}
 	}
 	return true

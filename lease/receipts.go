@@ -37,7 +37,7 @@ type receipts struct {
 // received. If void is set, the sender ignores all later answers, and the session's deadline goes
 // back to its value without their extensions. readReceipt reports whether the session may be
 // extended. A sender that reports nothing is assumed to receive answers.
-func (v *Voter) readReceipt(s *session, m *vote.Message, void bool) (extends bool) {
+func (l *sessionLayer) readReceipt(s *session, m *vote.Message, void bool) (extends bool) {
 	h := &s.receipts
 	says := m.Heard != 0 || m.Void
 	if !says || m.Heard >= h.first {
@@ -49,24 +49,24 @@ func (v *Voter) readReceipt(s *session, m *vote.Message, void bool) (extends boo
 		return true
 	}
 	if h.open {
-		v.count.Voided++
+		l.count.Voided++
 		s.deadline = h.confirmedDeadline
 		h.open, h.first, h.confirmedDeadline = false, 0, 0
-		v.sessions.rescan()
-		v.at(s.deadline)
+		l.sessions.rescan()
+		l.at(s.deadline)
 	}
 	return false
 }
 
 // extendSession moves a session's deadline to a TTL from now.
-func (v *Voter) extendSession(s *session) { s.deadline = max(s.deadline, v.now.Slow.Add(s.ttl)) }
+func (l *sessionLayer) extendSession(s *session) { s.deadline = max(s.deadline, l.now.Slow.Add(s.ttl)) }
 
 // extendBy extends a session by the acknowledgement of a refresh, which may be declared void later.
-func (v *Voter) extendBy(s *session, m *vote.Message) {
+func (l *sessionLayer) extendBy(s *session, m *vote.Message) {
 	if h := &s.receipts; !h.open && m.Heard != 0 {
 		h.open, h.first, h.confirmedDeadline = true, m.Sent, s.deadline
 	}
-	v.extendSession(s)
+	l.extendSession(s)
 }
 
 // answerReceived records that a session's owner has received the answer to its sync, and schedules
@@ -110,9 +110,9 @@ func (t *scheduling) run(v *Voter) (done bool) {
 // although the vote's proposal timeout is over and other requests wait for the key. The vote is
 // then as good as yielded: messages about the vote on the earlier stream are void, and the answer
 // to the sync, which would report the vote again, has not been sent.
-func (v *Voter) voteUnreceived(e *entry, st *vote.Entry) bool {
-	if e.serial == 0 || e.held || st.Token != 0 || st.Serial == e.serial || v.now.Slow < e.term() {
+func (l *sessionLayer) voteUnreceived(e *entry, st *vote.Entry) bool {
+	if e.serial == 0 || e.held || st.Token != 0 || st.Serial == e.serial || l.now.Slow < e.term() {
 		return false
 	}
-	return slices.ContainsFunc(e.key.queue.all(), func(w *entry) bool { return w.canReceive(v.now.Slow) })
+	return slices.ContainsFunc(e.key.queue.all(), func(w *entry) bool { return w.canReceive(l.now.Slow) })
 }

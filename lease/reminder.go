@@ -60,14 +60,14 @@ func (h *reminders) take() reminder {
 }
 
 // remind schedules a check of a vote at an instant.
-func (v *Voter) remind(e *entry, at vote.Instant) {
-	v.at(at)
-	x := v.spares.coldFor(e)
-	if x.timed != 0 && x.timed <= at && x.timed > v.now.Slow {
+func (l *voteLayer) remind(e *entry, at vote.Instant) {
+	l.at(at)
+	x := l.spares.coldFor(e)
+	if x.timed != 0 && x.timed <= at && x.timed > l.now.Slow {
 		return // the vote is checked earlier, and then scheduled anew
 	}
 	x.timed = at
-	v.votes.reminders.add(reminder{at, e.serial, e.key})
+	l.votes.reminders.add(reminder{at, e.serial, e.key})
 }
 
 func (v *Voter) advanceReminders() {

@@ -20,11 +20,11 @@ import (
 // short. The key has no holder then.
 
 // within limits a duration to the range that a voter can promise.
-func (v *Voter) within(d time.Duration) time.Duration { return min(max(d, 0), v.quietTime()) }
+func (l *sessionLayer) within(d time.Duration) time.Duration { return min(max(d, 0), l.quietTime()) }
 
 // stays returns until when an entry's vote stands after the entry's end. The vote ends at once if
 // that instant has passed.
-func (v *Voter) stays(e *entry, lapsed bool) (until vote.Instant) {
+func (l *sessionLayer) stays(e *entry, lapsed bool) (until vote.Instant) {
 	x := e.coldFields
 	if e.serial == 0 || x == nil {
 		return 0
@@ -34,12 +34,12 @@ func (v *Voter) stays(e *entry, lapsed bool) (until vote.Instant) {
 		if !e.held || won == 0 {
 			// The request may have won just now, and its node may have crashed before reporting the
 			// win
-			won = v.now.Slow
+			won = l.now.Slow
 		}
 		until = won.Add(x.minHold + vote.Drift(x.minHold))
 	}
 	if lapsed && (x.delay > 0 || x.until > 0) {
-		ended := max(v.now.Slow, x.until)
+		ended := max(l.now.Slow, x.until)
 		if x.delay > 0 {
 			ended = ended.Add(x.delay + vote.Drift(x.delay))
 		}
@@ -96,25 +96,25 @@ func (r residualVotes) stream(s vote.SessionID) (newest vote.Stream) {
 // leaveResidual replaces an entry's vote with a residual vote. If the lease was given back, or its
 // own length has ended, the residual vote only keeps the key from other requests. Otherwise the
 // holder may still use the lease.
-func (v *Voter) leaveResidual(e *entry, until vote.Instant, lapsed bool) {
+func (l *voteLayer) leaveResidual(e *entry, until vote.Instant, lapsed bool) {
 	key := e.key
-	key.votes.replace(e, v.residualOf(e, until, lapsed))
+	key.votes.replace(e, l.residualOf(e, until, lapsed))
 }
 
 // residualOf turns the vote of an entry into a residual vote, and takes the vote off the entry. The
 // caller puts the residual vote in the vote's place.
-func (v *Voter) residualOf(e *entry, until vote.Instant, lapsed bool) *entry {
-	g := v.spares.copyOf(e)
+func (l *voteLayer) residualOf(e *entry, until vote.Instant, lapsed bool) *entry {
+	g := l.spares.copyOf(e)
 	g.residual, g.held = true, true
-	x := v.spares.coldFor(g)
-	if !lapsed || x.until <= v.now.Slow {
+	x := l.spares.coldFor(g)
+	if !lapsed || x.until <= l.now.Slow {
 		x.length = 0
 	}
 	x.ends, x.until = x.until, until
 	e.s.digest = e.s.digest.Minus(vote.DigestOfVote(e.serial))
 	e.voteless()
-	v.votes.residuals.add(g)
-	v.remind(g, until)
+	l.votes.residuals.add(g)
+	l.remind(g, until)
 	return g
 }
 
@@ -180,8 +180,8 @@ func (v *Voter) reclaim(e *entry, yielded vote.Serial) bool {
 // the entry is still here, and its owner has reported that the lease goes on, or hasn't won. No
 // other request has had the key here since, and lock-delay and minimum hold apply when the lease
 // ends; so the entry needn't wait for its own residual vote.
-func (v *Voter) takeBack(e *entry, spokenFor *slots) bool {
-	if len(v.votes.residuals) == 0 {
+func (l *voteLayer) takeBack(e *entry, spokenFor *slots) bool {
+	if len(l.votes.residuals) == 0 {
 		return false
 	}
 	var own *entry
@@ -196,10 +196,10 @@ func (v *Voter) takeBack(e *entry, spokenFor *slots) bool {
 	if own == nil {
 		return false
 	}
-	v.lapsed()
-	v.votes.residuals.remove(own)
-	v.unvote(own)
-	v.spares.discard(own)
+	l.lapsed()
+	l.votes.residuals.remove(own)
+	l.unvote(own)
+	l.spares.discard(own)
 	return true
 }
 

@@ -120,9 +120,9 @@ func (v *Voter) open(conn vote.Conn, from vote.SessionID, m *vote.Message) {
 
 // newestStream returns the newest stream of an incarnation that has left something behind after its
 // session ended; zero if nothing is left.
-func (v *Voter) newestStream(id vote.SessionID) vote.Stream {
-	newest := v.votes.residuals.stream(id)
-	if s := v.endingOf(id); s != nil {
+func (l *voteLayer) newestStream(id vote.SessionID) vote.Stream {
+	newest := l.votes.residuals.stream(id)
+	if s := l.endingOf(id); s != nil {
 		newest = max(newest, s.stream)
 	}
 	return newest
@@ -178,24 +178,24 @@ func (v *Voter) refresh(s *session, m *vote.Message) {
 // push sends an ordered message about a request to the session's requester, and returns the message
 // as send does. A message that can't be received isn't sent: the answer to the next sync reports
 // the state.
-func (v *Voter) push(s *session, kind vote.Kind, n vote.Number) *vote.Message {
+func (l *sessionLayer) push(s *session, kind vote.Kind, n vote.Number) *vote.Message {
 	if !s.isReachable() {
-		return v.sendNowhere()
+		return l.sendNowhere()
 	}
 	s.pushed++
-	v.expectReceipt(s)
-	m := v.send(s.conn, kind)
+	l.expectReceipt(s)
+	m := l.send(s.conn, kind)
 	m.Stream, m.Number = s.stream, n
 	return m
 }
 
 // expectReceipt starts the timeout for the acknowledgement of the messages pushed so far.
-func (v *Voter) expectReceipt(s *session) {
+func (l *sessionLayer) expectReceipt(s *session) {
 	if s.awaitedPush == 0 && s.pushed > s.received {
-		s.awaitedPush, s.awaitedSince = s.pushed, v.now.Slow
+		s.awaitedPush, s.awaitedSince = s.pushed, l.now.Slow
 		at := s.awaitedSince.Add(unanswered(s.ttl))
-		v.sessions.dueBy(at)
-		v.at(at)
+		l.sessions.dueBy(at)
+		l.at(at)
 	}
 }
 

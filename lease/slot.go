@@ -112,23 +112,23 @@ func (k *key) inSlot(s vote.Slot) *entry {
 }
 
 // contend asks the owners of the votes that keep w from the key whether they need the votes.
-func (v *Voter) contend(k *key, w *entry) {
+func (l *voteLayer) contend(k *key, w *entry) {
 	if w.mode == vote.Permit && w.wantedSlot != 0 {
 		// If a lease has the wanted slot, any other slot will do.
 		if f := k.inSlot(w.wantedSlot); f != nil && w.compatible(f) && w.blockedBy(f) {
 			if !f.held {
-				v.inquireOrNotify(f, w)
+				l.inquireOrNotify(f, w)
 			}
 			return
 		}
 	}
-	v.spend(2 * len(k.votes.all()) / scanned)
+	l.spend(2 * len(k.votes.all()) / scanned)
 	var youngest *entry
 	for _, f := range k.votes.all() {
 		switch {
 		case w.upgrades(f): // w replaces f
 		case !w.compatible(f) || f.held:
-			v.inquireOrNotify(f, w)
+			l.inquireOrNotify(f, w)
 		// f's owner can't be asked and won't answer: ask for another vote, rather than wait for the
 		// end of f's session
 		case !f.s.takesVotes():
@@ -141,8 +141,8 @@ func (v *Voter) contend(k *key, w *entry) {
 	for _, f := range k.votes.all() {
 		// A single slot of those not won yet is enough. But each slot may be pinned by a request
 		// that reaches only a minority.
-		if w.compatible(f) && !w.upgrades(f) && !f.held && (f == youngest || v.now.Slow >= f.term()) {
-			v.inquireOrNotify(f, w)
+		if w.compatible(f) && !w.upgrades(f) && !f.held && (f == youngest || l.now.Slow >= f.term()) {
+			l.inquireOrNotify(f, w)
 		}
 	}
 }
@@ -150,38 +150,38 @@ func (v *Voter) contend(k *key, w *entry) {
 // inquireOrNotify asks the owner of a tentative vote whether the request has won, if w precedes f
 // or the vote's proposal timeout is over. (Inquire and yield: Maekawa 1985, as mended by Sanders
 // 1987.) A holder is told that a request waits.
-func (v *Voter) inquireOrNotify(f, w *entry) {
+func (l *voteLayer) inquireOrNotify(f, w *entry) {
 	if f.residual {
 		return
 	}
 	if f.held {
-		v.sendContended(f, w)
+		l.sendContended(f, w)
 		return
 	}
 	if f.inquired {
 		return
 	}
-	if end := f.term(); !w.precedes(f) && v.now.Slow < end {
-		v.remind(f, end)
+	if end := f.term(); !w.precedes(f) && l.now.Slow < end {
+		l.remind(f, end)
 		return
 	}
 	if !f.s.isReachable() {
 		return // f's owner is asked after its next sync
 	}
 	f.inquired = true
-	v.count.Inquiries++
-	v.push(f.s, vote.KindInquire, f.number).Serial = f.serial
+	l.count.Inquiries++
+	l.push(f.s, vote.KindInquire, f.number).Serial = f.serial
 }
 
 // sendContended tells a holder, once, that another request waits; and once, that the holder is
 // asked to give the key back.
-func (v *Voter) sendContended(f, w *entry) {
+func (l *sessionLayer) sendContended(f, w *entry) {
 	revoke := w.revokes() && f.asked < askedRevoke
 	if w.try || f.asked >= askedContended && !revoke || f.mode == vote.Permit && !revoke || !f.s.isReachable() {
 		return
 	}
 	f.asked = max(f.asked, askedContended)
-	m := v.push(f.s, vote.KindContended, f.number)
+	m := l.push(f.s, vote.KindContended, f.number)
 	m.Who = w.s.id.Node
 	if revoke {
 		f.asked, m.Revoke, m.Text = askedRevoke, true, w.coldFields.reason

@@ -19,16 +19,16 @@ type knownTokens struct {
 // up tokens. An old hint is below the minimum token, and the minimum token differs between voters;
 // to make the voters agree nevertheless, a release carries a hint for the next request in the queue
 // (freed.tokenHint).
-func (v *Voter) propose(k *key, hint vote.Token) vote.Token {
-	hint = min(hint, vote.TokenAt(v.now.Wall+vote.Micros(vote.Skew.Microseconds())))
-	return max(hint, k.highest.Above(), v.tokens.min.Above())
+func (l *voteLayer) propose(k *key, hint vote.Token) vote.Token {
+	hint = min(hint, vote.TokenAt(l.now.Wall+vote.Micros(vote.Skew.Microseconds())))
+	return max(hint, k.highest.Above(), l.tokens.min.Above())
 }
 
 // unique returns the token for an entry's vote after the requester's tally has settled on t. Shared
 // leases are won side by side, so two tallies may settle on tokens with overlapping blocks, each
 // proposed by a voter that the other requester hasn't asked. Any two such leases have a voter in
 // common; the common voter gives the second lease to ask a block above all others.
-func (v *Voter) unique(e *entry, t vote.Token) vote.Token {
+func (l *voteLayer) unique(e *entry, t vote.Token) vote.Token {
 	if e.mode == vote.Exclusive || t == e.token {
 		return t
 	}
@@ -36,9 +36,9 @@ func (v *Voter) unique(e *entry, t vote.Token) vote.Token {
 	// The distance depends on the request, so that two requests that clash at several voters at
 	// once don't clash again; and on t, since two requests may have the same distance.
 	apart := func() vote.Token {
-		return v.propose(k, t) + vote.BlockSize*vote.Token(vote.Scatter(e.s.id, e.number+vote.Number(t))%spread)
+		return l.propose(k, t) + vote.BlockSize*vote.Token(vote.Scatter(e.s.id, e.number+vote.Number(t))%spread)
 	}
-	v.spend(len(k.votes.all()) / scanned)
+	l.spend(len(k.votes.all()) / scanned)
 	clashes := func(o vote.Token) bool { return t < o.Above() && o < t.Above() }
 	for _, f := range k.votes.all() {
 		if f != e && clashes(f.token) {
@@ -96,9 +96,9 @@ func (k *key) forgetEndedShared() {
 }
 
 // raise records a token that was proposed, confirmed or listed in a sync.
-func (v *Voter) raise(k *key, t vote.Token) {
+func (l *voteLayer) raise(k *key, t vote.Token) {
 	k.highest = max(k.highest, t)
-	v.tokens.top = max(v.tokens.top, t)
+	l.tokens.top = max(l.tokens.top, t)
 }
 
 // raiseMin raises the minimum token to a token learned from other voters, an electorate, a

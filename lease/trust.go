@@ -63,12 +63,12 @@ const (
 )
 
 // trusted reports whether a peer may know token t, as far as this voter can tell.
-func (v *Voter) trusted(t vote.Token) bool {
-	return t <= vote.MaxFrom(max(vote.TokenAt(v.now.Wall), v.tokens.trust.clock)) || t <= v.Limit()
+func (l *voteLayer) trusted(t vote.Token) bool {
+	return t <= vote.MaxFrom(max(vote.TokenAt(l.now.Wall), l.tokens.trust.clock)) || t <= l.Limit()
 }
 
 // Limit returns the largest token that this voter accepts from a peer.
-func (v *Voter) Limit() vote.Token { return v.tokens.limit(v.now) }
+func (l *voteLayer) Limit() vote.Token { return l.tokens.limit(l.now) }
 
 // limit returns the largest token to accept from a peer now.
 func (n *knownTokens) limit(now vote.Now) vote.Token {
@@ -84,107 +84,107 @@ func (n *knownTokens) rebase(now vote.Now) { n.trust.base, n.trust.baseAt = n.to
 
 // takes reports whether the voter accepts a token named by a session's node. If not, takes records
 // the token, and the other voters are asked.
-func (v *Voter) takes(s *session, t vote.Token, k vote.Key) bool {
-	if v.trusted(t) {
+func (l *voteLayer) takes(s *session, t vote.Token, k vote.Key) bool {
+	if l.trusted(t) {
 		return true
 	}
 	if s.doubted == 0 || t < s.doubted {
 		s.doubted = t
 	}
-	v.distrust(s.id.Node, t, fmt.Sprintf("key %q", k))
+	l.distrust(s.id.Node, t, fmt.Sprintf("key %q", k))
 	return false
 }
 
 // distrust records a refused token.
-func (v *Voter) distrust(from vote.NodeID, t vote.Token, where string) {
-	tr := &v.tokens.trust
-	v.count.Distrusted++
+func (l *voteLayer) distrust(from vote.NodeID, t vote.Token, where string) {
+	tr := &l.tokens.trust
+	l.count.Distrusted++
 	c := culprit{from, t, where}
 	if i := slices.IndexFunc(tr.refused, func(o culprit) bool { return o.from == from }); i >= 0 {
 		tr.refused[i] = c
 	} else if len(tr.refused) < culpritsMax {
 		tr.refused = append(tr.refused, c)
 	}
-	if tr.phase == trustCalm && v.quiet.over {
-		v.askForTrust()
+	if tr.phase == trustCalm && l.quiet.over {
+		l.askForTrust()
 	}
 }
 
 // askForTrust begins a round of questions to the other voters for their highest tokens.
-func (v *Voter) askForTrust() {
-	tr := &v.tokens.trust
-	tr.phase, tr.since, tr.askNext, tr.answers = trustAsking, v.now.Slow, v.now.Slow, nil
+func (l *voteLayer) askForTrust() {
+	tr := &l.tokens.trust
+	tr.phase, tr.since, tr.askNext, tr.answers = trustAsking, l.now.Slow, l.now.Slow, nil
 	tr.round++
-	v.at(v.now.Slow)
+	l.at(l.now.Slow)
 }
 
 // trustNonce ties answers to the present round. The nonces continue from the nonce of the startup
 // quarantine.
-func (v *Voter) trustNonce() uint64 { return v.nonce() + v.tokens.trust.round }
+func (l *voteLayer) trustNonce() uint64 { return l.nonce() + l.tokens.trust.round }
 
 // vouch takes in another voter's answer to the question for its highest token.
-func (v *Voter) vouch(a answer) {
-	tr := &v.tokens.trust
+func (l *voteLayer) vouch(a answer) {
+	tr := &l.tokens.trust
 	if i := slices.IndexFunc(tr.answers, func(b answer) bool { return b.from == a.from }); i >= 0 {
 		tr.answers[i] = a
 	} else {
 		tr.answers = append(tr.answers, a)
 	}
-	tr.vouched = max(tr.vouched, v.electorate.vouched(tr.answers, v.cfg.Self.Node, v.tokens.top))
-	v.recheckTokens()
-	if v.electorate.answered(tr.answers, v.cfg.Self.Node) {
-		v.endTrustRound()
+	tr.vouched = max(tr.vouched, l.electorate.vouched(tr.answers, l.cfg.Self.Node, l.tokens.top))
+	l.recheckTokens()
+	if l.electorate.answered(tr.answers, l.cfg.Self.Node) {
+		l.endTrustRound()
 	}
 }
 
 // advanceTrust ends a round after vote.TokenQueryTimeout, and begins the next round if there is
 // still a token to ask about.
-func (v *Voter) advanceTrust() {
-	tr := &v.tokens.trust
+func (l *voteLayer) advanceTrust() {
+	tr := &l.tokens.trust
 	switch {
-	case tr.phase == trustAsking && v.now.Slow >= tr.since.Add(vote.TokenQueryTimeout):
-		v.endTrustRound()
+	case tr.phase == trustAsking && l.now.Slow >= tr.since.Add(vote.TokenQueryTimeout):
+		l.endTrustRound()
 	case tr.phase == trustAsking:
-		v.at(tr.askNext)
-		v.at(tr.since.Add(vote.TokenQueryTimeout))
-	case tr.phase == trustSettled && v.now.Slow < tr.since.Add(trustPause):
-		v.at(tr.since.Add(trustPause))
-	case tr.phase == trustSettled && (len(tr.refused) > 0 || v.doubts()):
-		v.askForTrust()
+		l.at(tr.askNext)
+		l.at(tr.since.Add(vote.TokenQueryTimeout))
+	case tr.phase == trustSettled && l.now.Slow < tr.since.Add(trustPause):
+		l.at(tr.since.Add(trustPause))
+	case tr.phase == trustSettled && (len(tr.refused) > 0 || l.doubts()):
+		l.askForTrust()
 	case tr.phase == trustSettled:
-		v.recheckTokens() // this node's clock may have been set meanwhile
+		l.recheckTokens() // this node's clock may have been set meanwhile
 		tr.phase = trustCalm
 	}
 }
 
 // endTrustRound alerts the operator to the tokens still refused after the other voters were asked.
-func (v *Voter) endTrustRound() {
-	tr := &v.tokens.trust
-	tr.phase, tr.since, tr.answers = trustSettled, v.now.Slow, nil
+func (l *voteLayer) endTrustRound() {
+	tr := &l.tokens.trust
+	tr.phase, tr.since, tr.answers = trustSettled, l.now.Slow, nil
 	for _, c := range tr.refused {
-		if !v.trusted(c.token) {
-			v.alarmOf(c)
+		if !l.trusted(c.token) {
+			l.alarmOf(c)
 		}
 	}
 	tr.refused = nil
-	v.at(tr.since.Add(trustPause))
+	l.at(tr.since.Add(trustPause))
 }
 
 // alarmOf alerts the operator to a node that has named a wrong token.
-func (v *Voter) alarmOf(c culprit) {
-	if c.from == v.cfg.Self.Node {
-		v.alarm("the token %d (%s) is refused: this voter takes none above %d, a day above the clocks and tokens that it knows of; tokens "+
-			"go on from there. See docs/fencing.md for a resource that was written with such a token", c.token, c.where, v.Limit())
+func (l *voteLayer) alarmOf(c culprit) {
+	if c.from == l.cfg.Self.Node {
+		l.alarm("the token %d (%s) is refused: this voter takes none above %d, a day above the clocks and tokens that it knows of; tokens "+
+			"go on from there. See docs/fencing.md for a resource that was written with such a token", c.token, c.where, l.Limit())
 		return
 	}
-	v.alarm("node %q named the token %d (%s), which is refused: this voter takes none above %d, a day above the clocks and tokens that it "+
-		"knows of. Check the clock of %q, and restart that node", c.from, c.token, c.where, v.Limit(), c.from)
+	l.alarm("node %q named the token %d (%s), which is refused: this voter takes none above %d, a day above the clocks and tokens that it "+
+		"knows of. Check the clock of %q, and restart that node", c.from, c.token, c.where, l.Limit(), c.from)
 }
 
 // doubts reports whether a token of a session, or the minimum token of the electorate, is still
 // refused.
-func (v *Voter) doubts() bool {
-	for _, s := range v.sessions.listed {
+func (l *voteLayer) doubts() bool {
+	for _, s := range l.sessions.listed {
 		if s.doubted != 0 && len(s.entries.m) == 0 {
 			s.doubted = 0 // the lease with the refused token has ended
 		}
@@ -192,26 +192,26 @@ func (v *Voter) doubts() bool {
 			return true
 		}
 	}
-	return v.electorate.MinToken > v.Limit()
+	return l.electorate.MinToken > l.Limit()
 }
 
 // recheckTokens makes the sessions resync that have a refused token now known to be right, and also
 // applies the electorate's minimum token if the minimum token was refused before and is now known
 // to be right.
-func (v *Voter) recheckTokens() {
-	limit := v.Limit()
-	for _, s := range v.sessions.listed {
+func (l *voteLayer) recheckTokens() {
+	limit := l.Limit()
+	for _, s := range l.sessions.listed {
 		if s.doubted != 0 && s.doubted <= limit {
 			s.doubted = 0
 			if s.takesVotes() {
-				v.unknown(s.conn, s.stream)
+				l.unknown(s.conn, s.stream)
 			}
 		}
 	}
-	if v.electorate.unraised && v.electorate.MinToken <= limit {
-		v.electorate.unraised = false
-		v.tokens.raiseMin(v.electorate.MinToken)
-		v.proposeAgain()
+	if l.electorate.unraised && l.electorate.MinToken <= limit {
+		l.electorate.unraised = false
+		l.tokens.raiseMin(l.electorate.MinToken)
+		l.proposeAgain()
 	}
 }
 
@@ -258,10 +258,10 @@ func (v *Voter) recheckQuietTokens() {
 // NoteVoterClocks takes in the latest time on the clocks of the voters, as the node's requester
 // knows them. Tokens begin with clocks, so a token named by a voter may be as far ahead as a
 // voter's clock.
-func (v *Voter) NoteVoterClocks(wall vote.Micros) {
-	v.tokens.trust.clock = 0
-	if t := vote.TokenAt(wall); t > vote.TokenAt(v.now.Wall)+clockLead {
-		v.tokens.trust.clock = t
+func (l *voteLayer) NoteVoterClocks(wall vote.Micros) {
+	l.tokens.trust.clock = 0
+	if t := vote.TokenAt(wall); t > vote.TokenAt(l.now.Wall)+clockLead {
+		l.tokens.trust.clock = t
 	}
 }
 

@@ -44,13 +44,13 @@ func (v *Voter) revokeForRequest(s *session, m *vote.Message) {
 
 // forwardRevoke asks a new holder to release the key, for the first queued request that carries a
 // revoke request.
-func (v *Voter) forwardRevoke(f *entry) {
+func (l *sessionLayer) forwardRevoke(f *entry) {
 	if f.key.revoking == 0 {
 		return
 	}
 	for _, w := range f.key.queue.all() {
 		if w.revokes() && !w.held && !w.try { // no holder is asked to give way to a TryLock
-			v.sendContended(f, w)
+			l.sendContended(f, w)
 			return
 		}
 	}
@@ -58,9 +58,9 @@ func (v *Voter) forwardRevoke(f *entry) {
 
 // revoke passes on a node's request to give a key back. Owners of votes that haven't won yet, as
 // far as this voter knows, are told as well: their confirmation may be on its way.
-func (v *Voter) revoke(conn vote.Conn, from vote.SessionID, m *vote.Message) {
+func (l *voteLayer) revoke(conn vote.Conn, from vote.SessionID, m *vote.Message) {
 	told := uint64(0)
-	if k := v.keys.find(m.Key); k != nil {
+	if k := l.keys.find(m.Key); k != nil {
 		for _, e := range k.votes.all() {
 			if m.Token != 0 && (m.Token < e.token.First() || m.Token > e.token) {
 				continue // the sender means another lease
@@ -69,12 +69,12 @@ func (v *Voter) revoke(conn vote.Conn, from vote.SessionID, m *vote.Message) {
 				if e.held {
 					told++
 				}
-				w := v.push(e.s, vote.KindContended, e.number)
+				w := l.push(e.s, vote.KindContended, e.number)
 				w.Who, w.Text, w.Revoke, w.Token = from.Node, m.Text, true, m.Token
 			}
 		}
 	}
-	p := v.send(conn, vote.KindPassed)
+	p := l.send(conn, vote.KindPassed)
 	p.Nonce, p.Count = m.Nonce, told
 }
 
@@ -84,7 +84,7 @@ func (v *Voter) revoke(conn vote.Conn, from vote.SessionID, m *vote.Message) {
 // lease, and an inspection finds a lease's token by counting such votes; but a requester may ask
 // for a larger token, and win with the smaller token before the answer arrives. For a moment, most
 // votes then have the larger token, although the lease doesn't.
-func (v *Voter) viewEntry(e *entry) vote.View {
+func (l *sessionLayer) viewEntry(e *entry) vote.View {
 	x := e.cold()
 	s := vote.View{
 		Key: e.key.name, Owner: e.s.id, Number: e.number, Mode: e.mode, Permits: e.permits, Slot: e.slot, Try: e.try, Beside: x.beside,
@@ -95,28 +95,28 @@ func (v *Voter) viewEntry(e *entry) vote.View {
 	}
 	switch {
 	case e.residual && e.wonAt == 0:
-		s.State, s.For = vote.Delayed, v.now.Slow.Sub(e.since)
-	case e.residual && (x.length == 0 || x.ends <= v.now.Slow):
-		s.State, s.For = vote.Delayed, v.now.Slow.Sub(e.wonAt)
+		s.State, s.For = vote.Delayed, l.now.Slow.Sub(e.since)
+	case e.residual && (x.length == 0 || x.ends <= l.now.Slow):
+		s.State, s.For = vote.Delayed, l.now.Slow.Sub(e.wonAt)
 	case e.held:
-		s.State, s.For = vote.Holding, v.now.Slow.Sub(e.wonAt)
+		s.State, s.For = vote.Holding, l.now.Slow.Sub(e.wonAt)
 	case e.serial != 0:
-		s.State, s.For = vote.Promised, v.now.Slow.Sub(e.since)
+		s.State, s.For = vote.Promised, l.now.Slow.Sub(e.since)
 		if e.tokenChanged {
 			s.Token = 0
 		}
 	default:
-		s.State, s.For = vote.Waiting, v.now.Slow.Sub(e.since)
+		s.State, s.For = vote.Waiting, l.now.Slow.Sub(e.since)
 	}
 	end := x.until
 	if end == 0 {
 		end = e.s.deadline
 	}
-	s.Left = max(end.Sub(v.now.Slow), 0)
+	s.Left = max(end.Sub(l.now.Slow), 0)
 	switch {
 	case x.lasts == 0 || e.residual:
 	case s.State == vote.Holding:
-		s.Left = max(x.endsAt.Sub(v.now.Slow), 0)
+		s.Left = max(x.endsAt.Sub(l.now.Slow), 0)
 	case s.State == vote.Promised:
 		s.Left = x.lasts // the request may have been granted just now
 	}

@@ -51,20 +51,8 @@ type Config struct {
 // A Voter routes messages and timers to its parts. The embedded parts serve all the others: each
 // part reads the time, sends messages and counts its work.
 type Voter struct {
-	cfg Config
-	clock
-	outbox
-	work
-	sessions   sessionTable
-	keys       keyTable
-	votes      voteTable
-	queries    queries
-	news       news
-	quiet      quiet
-	electorate appliedElectorate
-	tokens     knownTokens
-	spares     spares
-	count      Counters
+	voteLayer
+	queries queries
 }
 
 // Counters count the actions of a voter's incarnation, for statistics and for tests that check
@@ -78,10 +66,10 @@ type Counters struct {
 // New returns a voter that starts its incarnation now, in startup quarantine.
 func New(cfg Config, now vote.Now) *Voter {
 	v := &Voter{
-		cfg:      cfg,
-		clock:    clock{now: now},
-		sessions: newSessionTable(),
-		votes:    voteTable{residuals: make(residualVotes), lapsedAt: now.Slow},
+		voteLayer: voteLayer{
+			sessionLayer: sessionLayer{cfg: cfg, clock: clock{now: now}, sessions: newSessionTable()},
+			votes:        voteTable{residuals: make(residualVotes), lapsedAt: now.Slow},
+		},
 	}
 	v.quiet.counts, v.quiet.registered = vote.Never, true
 	if !cfg.Fresh {
@@ -209,18 +197,18 @@ func (v *Voter) Unlink(now vote.Now, conn vote.Conn, out []vote.Outbound) []vote
 }
 
 // Next returns the instant of the slow clock before which Tick has nothing to do.
-func (v *Voter) Next() vote.Instant {
-	if v.Busy() {
-		return v.now.Slow
+func (l *sessionLayer) Next() vote.Instant {
+	if l.Busy() {
+		return l.now.Slow
 	}
-	return v.due
+	return l.due
 }
 
 // Alarms returns the alarms for the operator, and forgets them.
-func (v *Voter) Alarms() []string { return v.takeAlarms() }
+func (l *sessionLayer) Alarms() []string { return l.takeAlarms() }
 
 // Counters returns the counters of this incarnation.
-func (v *Voter) Counters() Counters { return v.count }
+func (l *sessionLayer) Counters() Counters { return l.count }
 
 func (v *Voter) begin(now vote.Now, out []vote.Outbound) {
 	v.moveTo(now)
@@ -246,9 +234,9 @@ func (v *Voter) advance() {
 
 // violated reports a broken invariant of this voter. The voter then withdraws: it makes and extends
 // no more promises, so that its earlier promises end by themselves, and the application goes on.
-func (v *Voter) violated(format string, args ...any) {
-	if !v.quiet.broken {
-		v.quiet.broken = true
-		v.alarm("broken invariant, this voter withdraws: "+format, args...)
+func (l *sessionLayer) violated(format string, args ...any) {
+	if !l.quiet.broken {
+		l.quiet.broken = true
+		l.alarm("broken invariant, this voter withdraws: "+format, args...)
 	}
 }

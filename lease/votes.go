@@ -22,4 +22,4 @@ func (t *voteTable) nextSerial() vote.Serial {
 }
 
 // lapsed records that a vote ends here, or may have ended; see voteTable.lapsedAt.
-func (v *Voter) lapsed() { v.votes.lapsedAt = v.now.Slow }
+func (l *voteLayer) lapsed() { l.votes.lapsedAt = l.now.Slow }

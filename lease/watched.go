@@ -102,28 +102,28 @@ func (w *watchers) waits(k vote.Key) bool {
 }
 
 // isWatched reports whether watches must be notified of each lease of a key.
-func (v *Voter) isWatched(k vote.Key) bool {
-	n := &v.news
+func (l *voteLayer) isWatched(k vote.Key) bool {
+	n := &l.news
 	if n.on {
-		v.spend((len(n.watched.lengths) + len(n.watchers.lengths)) / scanned)
+		l.spend((len(n.watched.lengths) + len(n.watchers.lengths)) / scanned)
 	}
-	return n.on && (n.watched.has(k, v.now.Slow) || n.watchers.waits(k))
+	return n.on && (n.watched.has(k, l.now.Slow) || n.watchers.waits(k))
 }
 
 // watches notes the watch of a node. When a key begins to be watched, watches tells the owner of
 // the exclusive vote for the key.
-func (v *Voter) watches(what interest, by vote.NodeID) {
-	if !v.news.watched.note(what, v.now.Slow, v.cfg.MaxTTL, v.news.forgotten()) || what.prefix {
+func (l *voteLayer) watches(what interest, by vote.NodeID) {
+	if !l.news.watched.note(what, l.now.Slow, l.cfg.MaxTTL, l.news.forgotten()) || what.prefix {
 		return
 	}
-	k := v.keys.find(what.key)
+	k := l.keys.find(what.key)
 	if k == nil {
 		return
 	}
 	for _, f := range slices.Clone(k.votes.all()) {
 		if f.mode == vote.Exclusive && !f.residual && f.asked < askedContended && f.s.isReachable() {
 			f.asked = askedContended
-			v.push(f.s, vote.KindContended, f.number).Who = by
+			l.push(f.s, vote.KindContended, f.number).Who = by
 		}
 	}
 }

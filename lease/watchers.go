@@ -112,11 +112,11 @@ func (w *watchers) take(v *Voter, k vote.Key) (who []*watcher) {
 // unlinkWatches forgets the waiting watches of a closed connection. Their interests go on to count
 // for a while: each watch has received all its events, and will soon ask again over another
 // connection.
-func (v *Voter) unlinkWatches(conn vote.Conn) {
-	n := &v.news
+func (l *voteLayer) unlinkWatches(conn vote.Conn) {
+	n := &l.news
 	for _, nonce := range slices.Sorted(maps.Keys(n.watchers.by[conn])) {
 		w := n.watchers.by[conn][nonce]
-		n.watched.note(w.interest(), v.now.Slow, v.cfg.MaxTTL, w.asked)
+		n.watched.note(w.interest(), l.now.Slow, l.cfg.MaxTTL, w.asked)
 		n.watchers.forget(w)
 	}
 }

@@ -44,12 +44,12 @@ type work struct {
 func (w *work) begin() { w.used, w.limit = 0, taskBudget }
 
 // Busy reports whether there is work for Tick to continue at once.
-func (v *Voter) Busy() bool {
-	return len(v.work.tasks) > 0 || v.work.used >= taskBudget && v.isDue()
+func (l *sessionLayer) Busy() bool {
+	return len(l.work.tasks) > 0 || l.work.used >= taskBudget && l.isDue()
 }
 
 // Work returns the work done since the voter's start, in units of [Budget].
-func (v *Voter) Work() uint64 { return v.work.total }
+func (l *sessionLayer) Work() uint64 { return l.work.total }
 
 // spend counts work done.
 func (w *work) spend(units int) {

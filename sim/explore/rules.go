@@ -25,14 +25,14 @@ func init() {
 		"node.Node.self": skip, "node.Node.out": skip, "node.Node.local": skip, "node.Node.batch": skip, "node.Node.delivered": skip, "node.Node.began": skip, "node.Node.spare": skip, "node.Node.spareEvents": skip, "node.Node.spareLocal": skip,
 		"quorum.sessionLayer.cfg": skip, "quorum.effects.out": skip, "quorum.effects.events": skip, "quorum.effects.count": skip,
 		"quorum.peerList.self": skip, "quorum.peerList.places": skip,
-		"lease.Voter.cfg": skip, "lease.Voter.electorate": skip, "lease.outbox.out": skip, "lease.outbox.alarms": skip, "lease.Voter.count": skip,
+		"lease.sessionLayer.cfg": skip, "lease.sessionLayer.electorate": skip, "lease.outbox.out": skip, "lease.outbox.alarms": skip, "lease.sessionLayer.count": skip,
 		"quorum.peer.place": skip, "quorum.peer.name": skip, "quorum.peer.dir": skip, "quorum.peer.ackEpoch": skip, "quorum.sessionLayer.electorates": skip,
 
 		// All nodes have one configuration and one process for each name, so no voter is kept from
 		// counting. The figures of work decide when a task is cut, and no task is long enough here.
 		"node.Node.guarded": skip, "node.Node.work": skip, "quorum.sessionLayer.meter": skip,
 		"quorum.peer.syncBuilder": none, "quorum.peer.answerReader": none, "quorum.peer.ahead": none, "quorum.requestTable.review": none,
-		"lease.Voter.work": noTasks,
+		"lease.sessionLayer.work": noTasks,
 		// Each token is near a clock here, and none is refused.
 		"lease.knownTokens.trust": refusesNone,
 		// Only operators who restart nodes use the report that a voter counts.
@@ -98,14 +98,14 @@ func init() {
 		"lease.sessionTable.listed": sessions,
 		"lease.sessionTable.byID":   skip, // the same as listed
 
-		"lease.Voter.quiet":         quietness,
+		"lease.sessionLayer.quiet":  quietness,
 		"lease.voteTable.reminders": reminders,
 		// Each timer that this instant summarizes is written. A timer that fires for nothing does
 		// nothing; a missed timer is detected.
-		"lease.Voter.clock": missesNothing,
+		"lease.sessionLayer.clock": missesNothing, "lease.Voter.voteLayer": missesNoKey,
 
 		// How long a state has lasted matters only to queries and watches, and there are none here.
-		"lease.coldFields.from": skip, "lease.Voter.news": none, "lease.keyTable.catalog": none,
+		"lease.coldFields.from": skip, "lease.voteLayer.news": none, "lease.keyTable.catalog": none,
 		"lease.Voter.queries": none, "lease.session.applying": none, "quorum.queryTable.queries": none, "quorum.queryTable.queriesDue": skip,
 		"quorum.queryTable.watches": none,
 		// These matter for leases with a length of their own, or a minimum hold time.
@@ -127,7 +127,7 @@ func init() {
 		"lease.key.votes": entries, "lease.key.queue": entries, "lease.key.endedShared": spent, "lease.entry.coldFields": coldFields,
 		"lease.keyTable.every": skip, "lease.key.at": skip, "lease.session.all": skip, "lease.entry.at": skip,
 		"lease.sessionTable.due": skip, "lease.sessionTable.moved": skip, "lease.sessionTable.recent": skip, "lease.outbox.unsent": skip,
-		"lease.Voter.spares": skip,
+		"lease.sessionLayer.spares": skip,
 	}
 }
 
@@ -419,12 +419,20 @@ func missesNothing(e *encoder, in, v reflect.Value) {
 	check(!is(q, "over") && now < until, until, "the end of its quiet time")
 	check(is(q, "asking"), get(q, "askNext").Int(), "its next question")
 	check(withdrawn != 0, withdrawn, "its return")
-	if r := get(get(in, "votes"), "reminders"); r.Len() > 0 {
-		check(true, get(r.Index(0), "at").Int(), "a vote that is to be looked at again")
+}
+
+// missesNoKey writes the keys and votes of a voter, and panics likewise.
+func missesNoKey(e *encoder, _, v reflect.Value) {
+	e.value(v)
+	due := get(get(get(v, "sessionLayer"), "clock"), "due").Int()
+	check := func(timers reflect.Value, first int, what string) {
+		if timers.Len() > first && get(timers.Index(first), "at").Int() < due {
+			panic(fmt.Sprintf("a voter wakes up at %d and misses %s", due, what))
+		}
 	}
-	if k, first := inLine(get(get(in, "keys"), "idle")); k.Len() > first {
-		check(true, get(k.Index(first), "at").Int(), "a key that no request wants")
-	}
+	check(get(get(v, "votes"), "reminders"), 0, "a vote that is to be looked at again")
+	idle, first := inLine(get(get(v, "keys"), "idle"))
+	check(idle, first, "a key that no request wants")
 }
 
 var typeRules sync.Map // of reflect.Type: []fieldRule
