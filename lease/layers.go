@@ -8,7 +8,8 @@ package lease
 //	sessionLayer  sessions, the electorate, the quiet time, the clock, messages to send
 
 // sessionLayer is the part of a voter below its keys and votes: the sessions of the nodes, the
-// electorate, whether the voter counts, the instant of the call under way, and the messages to send.
+// electorate, whether the voter counts, the instant of the call under way, and the messages to
+// send.
 type sessionLayer struct {
 	cfg Config
 	clock

@@ -26,9 +26,9 @@ type sessionLayer struct {
 	meter
 }
 
-// requestLayer is the part of a requester that knows what each voter was told of each request, and has
-// answered: syncs, votes, values and ends. It knows no lease groups and no local queues, and doesn't
-// decide when a request is sent.
+// requestLayer is the part of a requester that knows what each voter was told of each request, and
+// has answered: syncs, votes, values and ends. It knows no lease groups and no local queues, and
+// doesn't decide when a request is sent.
 type requestLayer struct {
 	sessionLayer
 	requestTable

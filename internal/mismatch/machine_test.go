@@ -405,7 +405,7 @@ func TestAMistakenMaxTTLDelaysNoVoterBesideAMajority(t *testing.T) {
 	w.want(PhaseFree)
 }
 
-// The operator is told of the node for whose leases a voter waits, for as long as the wait lasts:
+// The operator is told of the node with leases that a voter waits for, as long as the wait lasts:
 // also once the node was forgotten, and after a process with its name has the right MaxTTL. Nothing
 // is told to a voter that soon meets a majority that counts.
 func TestTheNodeWhoseLeasesAreWaitedForStaysListed(t *testing.T) {
