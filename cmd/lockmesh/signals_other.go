@@ -17,6 +17,7 @@ const stopKey = syscall.Signal(-1)
 func isEnd(syscall.Signal) bool          { return true }
 func isForAll(syscall.Signal) bool       { return true }
 func isTerminalStop(syscall.Signal) bool { return false }
+func isUserStop(syscall.Signal) bool     { return false }
 func resume(*job.Job)                    {}
 func ownGroup() int                      { return 0 }
 func signalOwnGroup(syscall.Signal)      {}

@@ -32,6 +32,10 @@ func isForAll(sig syscall.Signal) bool { return sig == unix.SIGTERM || sig == un
 // isTerminalStop reports whether a process was stopped for using the terminal from the background.
 func isTerminalStop(sig syscall.Signal) bool { return sig == unix.SIGTTIN || sig == unix.SIGTTOU }
 
+// isUserStop reports whether a user has stopped a process: by Ctrl-Z, or as a lockmesh within this
+// one stops itself after Ctrl-Z.
+func isUserStop(sig syscall.Signal) bool { return sig == stopKey || sig == unix.SIGSTOP }
+
 // resume continues a stopped job.
 func resume(j *job.Job) { j.Signal(unix.SIGCONT) }
 

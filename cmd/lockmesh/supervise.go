@@ -250,22 +250,22 @@ func (s *supervisor) changed(c job.Change) {
 			s.phase = lingering
 		}
 	case s.phase == running && isTerminalStop(c.Stopped):
-		s.wantsTerminal()
-	case s.phase == running && c.Stopped == stopKey && s.given:
+		s.wantsTerminal(c.Stopped)
+	case s.phase == running && isUserStop(c.Stopped) && s.given:
 		// The key was meant for all processes started together by the shell, and only the job has
 		// got the signal. This process gets the signal as well, and stops then.
 		s.terminal.Give(ownGroup(), s.job.Group())
-		signalOwnGroup(c.Stopped)
+		signalOwnGroup(stopKey)
 	}
 }
 
 // wantsTerminal handles a job stopped for reading from or changing the terminal: the job gets the
 // terminal if this process may give the terminal.
-func (s *supervisor) wantsTerminal() {
+func (s *supervisor) wantsTerminal(sig syscall.Signal) {
 	if !s.terminal.IsOurs() {
 		// The user has put this process into the background, and continues the process to bring it
-		// back.
-		if !job.StopSelf() {
+		// back. Or another lockmesh has started this process, and gives the terminal then.
+		if !job.StopForTerminal(sig) {
 			s.job.Signal(syscall.SIGHUP) // as the system does with a group without a shell
 			resume(s.job)
 			return

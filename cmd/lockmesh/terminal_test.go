@@ -177,6 +177,33 @@ func TestCtrlZ(t *testing.T) {
 	s.shows("code 1000", 1)
 }
 
+// TestNestedRunsOnATerminal : the command of a run within a run gets the terminal, and Ctrl-Z stops
+// all of them, and fg continues all.
+func TestNestedRunsOnATerminal(t *testing.T) {
+	b := newBench(t)
+	s := b.newScreen()
+	s.types(`lockmesh run a -- lockmesh run b -- sh -c 'read x; echo "got $x"; read y; echo "got $y"'` + "\n")
+	s.types("one\n")
+	s.shows("got one", 1)
+	for i := range 2 {
+		s.types(ctrlZ)
+		s.shows("Stopped", i+1)
+		s.types("fg\n")
+		s.shows("\rlockmesh run a --", i+1)
+	}
+	s.types("two\n")
+	s.shows("got two", 1)
+	s.types("echo code $(($?+1000))\n")
+	s.shows("code 1000", 1)
+	s.types("lockmesh run a -- lockmesh run b -- sh -c 'read x; echo be\"\"gun; exec sleep 1000'\n\n")
+	s.shows("begun", 1)
+	s.types(ctrlC)
+	s.shows("^C", 1)
+	s.types("echo code $(($?+1000))\n")
+	s.shows("code 1130", 1)
+	b.wants(0, "run", "-n", "a", "b", "--", "true")
+}
+
 // TestColors : a terminal gets colours unless the user turns colours off.
 func TestColors(t *testing.T) {
 	b := newBench(t)

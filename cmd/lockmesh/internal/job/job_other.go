@@ -86,3 +86,6 @@ func (*Terminal) Give(int, int) {}
 
 // StopSelf returns false: there are no stops.
 func StopSelf() bool { return false }
+
+// StopForTerminal returns false.
+func StopForTerminal(syscall.Signal) bool { return false }

@@ -2,7 +2,11 @@
 
 package job
 
-import "golang.org/x/sys/unix"
+import (
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
 
 // StopSelf stops this process until a shell continues the process; without a shell that could do
 // so, StopSelf does nothing. StopSelf reports whether the process was stopped.
@@ -12,6 +16,12 @@ func StopSelf() bool {
 	}
 	// Not SIGTSTP: the runtime's handler for this signal doesn't stop the process.
 	return unix.Kill(unix.Getpid(), unix.SIGSTOP) == nil
+}
+
+// StopForTerminal does the same as StopSelf by the signal for using the terminal from the
+// background, so that the process which has started this one sees what this one waits for.
+func StopForTerminal(sig syscall.Signal) bool {
+	return !isOrphaned() && unix.Kill(unix.Getpid(), sig) == nil
 }
 
 // isOrphaned reports whether no process of this group has a parent in another group of the session.
