@@ -2,6 +2,7 @@
 package netaddr
 
 import (
+	"errors"
 	"fmt"
 	"net"
 	"net/netip"
@@ -14,7 +15,11 @@ import (
 func Host(addr string, listen bool) (host, problem string) {
 	host, port, err := net.SplitHostPort(addr)
 	if err != nil {
-		return "", fmt.Sprintf("%q is not host:port (%v)", addr, err)
+		var why *net.AddrError // its text has the address unquoted
+		if errors.As(err, &why) {
+			return "", fmt.Sprintf("%q is not host:port (%s)", addr, why.Err)
+		}
+		return "", fmt.Sprintf("%q is not host:port", addr)
 	}
 	n, err := strconv.ParseUint(port, 10, 16)
 	switch {
@@ -24,6 +29,10 @@ func Host(addr string, listen bool) (host, problem string) {
 		return "", fmt.Sprintf("the port of %q must be known to others; zero is for Bind only", addr)
 	case host == "" && !listen:
 		return "", fmt.Sprintf("%q has no host; others need one", addr)
+	}
+	if _, zone, _ := strings.Cut(host, "%"); zone != "" {
+		return "", fmt.Sprintf("%q has a zone (%s), and gossip can't dial such an address; use another "+
+			"address of that machine", addr, zone)
 	}
 	return host, ""
 }

@@ -250,7 +250,10 @@ func (e *Entry) ask(ctx context.Context) ([]netip.AddrPort, error) {
 // textGroup returns the parts in the answer of the application's function.
 func textGroup(texts []string, err error) group {
 	g := group{errs: []error{err}}
-	for _, text := range texts[:min(len(texts), groupAddresses)] {
+	for _, text := range texts {
+		if g.full() {
+			break
+		}
 		g.addText(text, "")
 	}
 	return g

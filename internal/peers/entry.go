@@ -1,10 +1,10 @@
 package peers
 
 import (
-	"bufio"
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"net/netip"
 	"os"
@@ -181,11 +181,14 @@ func readFile(path string) (lines []string, err error) {
 	case info.Size() > fileMost:
 		return nil, fmt.Errorf("%s has %d bytes, more than %d", path, info.Size(), fileMost)
 	}
-	scanner := bufio.NewScanner(f)
-	for scanner.Scan() {
-		lines = append(lines, scanner.Text())
+	text, err := io.ReadAll(io.LimitReader(f, fileMost)) // the file may grow meanwhile
+	if err != nil {
+		return nil, err
 	}
-	return lines, scanner.Err()
+	for line := range strings.Lines(string(text)) {
+		lines = append(lines, strings.TrimRight(line, "\r\n"))
+	}
+	return lines, nil
 }
 
 // byteOrderMark is what some editors write at the beginning of a file.
@@ -196,7 +199,7 @@ const byteOrderMark = "\uFEFF"
 func fileGroup(lines []string, err error) group {
 	g := group{errs: []error{err}}
 	for i, line := range lines {
-		if len(g.addrs) >= groupAddresses {
+		if g.full() {
 			break
 		}
 		if i == 0 {

@@ -7,6 +7,7 @@ import (
 	"net/netip"
 	"slices"
 	"sync"
+	"time"
 )
 
 // group gathers the parts of an entry that stands for many nodes. Addresses count at once; names
@@ -24,8 +25,11 @@ type namedPart struct {
 	place string
 }
 
-// add adds a name, up to groupAddresses.
+// add adds a new name, up to groupAddresses.
 func (g *group) add(s source, place string) {
+	if slices.ContainsFunc(g.names, func(n namedPart) bool { return n.source == s }) {
+		return
+	}
 	if len(g.names) < groupAddresses {
 		g.names = append(g.names, namedPart{s, place})
 	}
@@ -61,9 +65,14 @@ func (g *group) addText(text, place string) {
 			g.reject(place, err)
 			return
 		}
-		g.addrs = append(g.addrs, addr)
+		if !slices.Contains(g.addrs, addr) {
+			g.addrs = append(g.addrs, addr)
+		}
 	}
 }
+
+// full reports whether the group has as many addresses as are used.
+func (g *group) full() bool { return len(g.addrs) >= groupAddresses }
 
 func (g *group) reject(place string, err error) {
 	g.fail(place, err)
@@ -75,12 +84,14 @@ func (g *group) fail(place string, err error) {
 }
 
 // lookUp returns the addresses of all parts, and the errors of the others. It looks lookUpsAtOnce
-// names up at the same time, in goroutines that end with the call. A group with as many addresses
-// as are used needs no names.
+// names up at the same time, in goroutines that end with the call. Where there are more names, each
+// gets its part of the time, so that silent names leave time for the names after them. A full group
+// needs no names.
 func (g *group) lookUp(ctx context.Context, r Resolver) ([]netip.AddrPort, error) {
-	if len(g.addrs) >= groupAddresses {
+	if g.full() {
 		return g.addrs, nil
 	}
+	each := lookUpMax / time.Duration(1+(len(g.names)-1)/lookUpsAtOnce)
 	found := make([][]netip.AddrPort, len(g.names))
 	errs := make([]error, len(g.names))
 	slots := make(chan struct{}, lookUpsAtOnce)
@@ -89,7 +100,9 @@ func (g *group) lookUp(ctx context.Context, r Resolver) ([]netip.AddrPort, error
 		slots <- struct{}{}
 		work.Go(func() {
 			defer func() { <-slots }()
-			found[i], errs[i] = g.names[i].lookUp(ctx, r)
+			limited, cancel := context.WithTimeout(ctx, each)
+			defer cancel()
+			found[i], errs[i] = g.names[i].lookUp(limited, r)
 		})
 	}
 	work.Wait()

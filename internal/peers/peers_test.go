@@ -40,8 +40,14 @@ func TestCheckSaysWhatIsWrong(t *testing.T) {
 		"file:":                "names no file",
 		"file:a\x00b":          "names no file",
 		"http://host:7950":     "host:port",
+		"[fe80::1%eth0]:7950":  "has a zone (eth0)",
+		"host:9\r10":           "not a number",
+		"a:b\rc:1":             "too many colons",
 	} {
 		got := Check(text)
+		if strings.ContainsRune(got, '\r') {
+			t.Errorf("%q: the text %q isn't quoted", text, got)
+		}
 		if want == "" && got != "" || want != "" && !strings.Contains(got, want) {
 			t.Errorf("%q: %q, want %q", text, got, want)
 		}
@@ -55,7 +61,7 @@ type names struct {
 	srv   map[string][]*net.SRV
 	bad   error // returned beside the SRV records, as net.Resolver does if some records are invalid
 	lag   time.Duration
-	hangs string // a name without an answer
+	hangs string // names that begin with it have no answer
 	asked map[string]int
 }
 
@@ -80,7 +86,7 @@ func (n *names) ask(ctx context.Context, name string) error {
 	n.mu.Lock()
 	n.asked[name]++
 	lag := n.lag
-	if name == n.hangs {
+	if n.hangs != "" && strings.HasPrefix(name, n.hangs) {
 		lag = time.Hour
 	}
 	n.mu.Unlock()
@@ -423,6 +429,58 @@ func TestASilentNameHidesNoOthersOfItsEntry(t *testing.T) {
 						t.Errorf("it took %v", took)
 					}
 					time.Sleep(joinedFresh)
+				}
+			})
+		})
+	}
+}
+
+// Names are looked up in turns where there are more than are looked up at once. Each turn has its
+// part of the time.
+func TestManySilentNamesHideNoNameAfterThem(t *testing.T) {
+	for _, silent := range []int{lookUpsAtOnce, groupAddresses - 1} {
+		synctest.Test(t, func(t *testing.T) {
+			var texts []string
+			for i := range silent {
+				texts = append(texts, fmt.Sprintf("hangs%d:1", i))
+			}
+			f := open(func(context.Context) ([]string, error) { return append(texts, "ok:2"), nil })
+			f.names.hangs = "hangs"
+			f.names.set("ok", "10.0.0.2")
+			began := time.Now()
+			f.want(t, "10.0.0.2:2")
+			if took := time.Since(began); took > lookUpMax {
+				t.Errorf("%d silent names: it took %v", silent, took)
+			}
+		})
+	}
+}
+
+// What is repeated, or is no address, doesn't count for how many addresses are used.
+func TestUselessTextsHideNoAddressAfterThem(t *testing.T) {
+	for name, useless := range map[string]string{"an address": "10.0.0.1:1", "a name": "ok:1", "no address": "rubbish", "a long text": strings.Repeat("x", 1<<17)} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				n := 2 * groupAddresses
+				if len(useless) > textMost {
+					n = 1
+				}
+				texts := append(slices.Repeat([]string{useless}, n), "10.0.0.2:2", "other:3")
+				path := filepath.Join(t.TempDir(), "peers")
+				if err := os.WriteFile(path, []byte(strings.Join(texts, "\r\n")), 0o600); err != nil {
+					t.Fatal(err)
+				}
+				for _, f := range []*fixture{
+					open(nil, "file:"+path),
+					open(func(context.Context) ([]string, error) { return texts, nil }),
+				} {
+					f.names.set("ok", "10.0.0.1")
+					f.names.set("other", "10.0.0.3")
+					want := []string{"10.0.0.1:1", "10.0.0.2:2", "10.0.0.3:3"}
+					if Check(useless) != "" {
+						want = want[1:]
+					}
+					f.want(t, want...)
 				}
 			})
 		})
