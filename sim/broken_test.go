@@ -40,7 +40,7 @@ const (
 	otherFile   = "internal/electorate/other.go"
 	foundFile   = "internal/electorate/found.go"
 	voterFile   = "lease/electorate.go"
-	coverFile   = "quorum/reconfigure.go"
+	coverFile   = "quorum/electorates.go"
 	nodeFile    = "internal/node/dynamic.go"
 )
 
@@ -63,7 +63,7 @@ var brokenRules = []brokenRule{
 	},
 	{
 		name: "an acknowledgement under the version before counts for what the newest grants", file: coverFile,
-		old: "q.before.granted(ttl)))", text: "vote.If(BROKEN, q.newest.granted(ttl), q.before.granted(ttl))))",
+		old: "e.before.granted(ttl)))", text: "vote.If(BROKEN, e.newest.granted(ttl), e.before.granted(ttl))))",
 	},
 	{
 		name: "an extension shortens a vote", file: "lease/residual.go",
@@ -192,11 +192,11 @@ var brokenRules = []brokenRule{
 	},
 	{
 		name: "an acknowledgement counts under the newest electorate whatever its voter applies", file: coverFile,
-		old: "\tswitch elected {", text: "\tif BROKEN {\n\t\telected = q.newest.version\n\t}\n\tswitch elected {",
+		old: "\tswitch elected {", text: "\tif BROKEN {\n\t\telected = e.newest.version\n\t}\n\tswitch elected {",
 	},
 	{
 		name: "voters don't heed the minimum token", file: voterFile,
-		old: "v.tokens.raiseMin(e.MinToken)", text: "v.tokens.raiseMin(vote.If(BROKEN, 0, e.MinToken))",
+		old: "l.tokens.raiseMin(e.MinToken)", text: "l.tokens.raiseMin(vote.If(BROKEN, 0, e.MinToken))",
 	},
 	{
 		name: "votes from before the minimum token keep their tokens", file: voterFile,
