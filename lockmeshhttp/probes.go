@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/url"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -66,7 +67,8 @@ type latch struct{ atomic.Bool }
 //	/drain             with [AllowDrain]: calls [lockmesh.Mesh.Drain], and answers 200 when no lease
 //	                   is held, or 503 after [DefaultDrainTime] or ?timeout=10s
 //
-// An answer that isn't 200 says why in a line of text. New panics if mesh is nil.
+// An answer that isn't 200 says why in a line of text. A query with any other parameter is refused
+// with 400. New panics if mesh is nil.
 func New(mesh *lockmesh.Mesh, opts ...Option) *Probes {
 	if mesh == nil {
 		panic("lockmeshhttp: New was called with a nil mesh")
@@ -97,6 +99,25 @@ func say(w http.ResponseWriter, code int, text string) {
 	_, _ = io.WriteString(w, text+"\n") // the client may be gone
 }
 
+// parameter returns the value of a request's only parameter, and whether it is given. A query with
+// another parameter is an error: a probe with a mistyped gate would let a rollout through.
+func parameter(r *http.Request, name string) (value string, given bool, err error) {
+	query, err := url.ParseQuery(r.URL.RawQuery)
+	if err != nil {
+		return "", false, fmt.Errorf("the query can't be read: %w", err)
+	}
+	values := query[name]
+	switch {
+	case len(query) > 1 || len(query) == 1 && values == nil:
+		return "", false, fmt.Errorf("the query has another parameter than %s", name)
+	case len(values) > 1:
+		return "", false, fmt.Errorf("the query has %s more than once", name)
+	case len(values) == 0:
+		return "", false, nil
+	}
+	return values[0], true, nil
+}
+
 func (p *Probes) serveLive(w http.ResponseWriter, r *http.Request) {
 	ctx, cancel := context.WithTimeout(r.Context(), answerTime)
 	defer cancel()
@@ -109,9 +130,13 @@ func (p *Probes) serveLive(w http.ResponseWriter, r *http.Request) {
 
 func (p *Probes) serveReady(w http.ResponseWriter, r *http.Request) {
 	is, wait, what := &p.ready, p.mesh.Ready, "ready"
-	switch r.URL.Query().Get("settled") {
-	case "", "0":
-	case "1":
+	settled, given, err := parameter(r, "settled")
+	switch {
+	case err != nil:
+		say(w, http.StatusBadRequest, err.Error())
+		return
+	case !given, settled == "0":
+	case settled == "1":
 		is, wait, what = &p.settled, p.mesh.Settled, "settled"
 	default:
 		say(w, http.StatusBadRequest, "settled is 1 or 0")
@@ -127,7 +152,6 @@ func (p *Probes) serveReady(w http.ResponseWriter, r *http.Request) {
 		say(w, http.StatusServiceUnavailable, oneLine(err))
 		return
 	}
-	var err error
 	switch {
 	case is.Load():
 		err = p.refusal()
@@ -169,8 +193,12 @@ func (p *Probes) refusal() error {
 
 func (p *Probes) serveDrain(w http.ResponseWriter, r *http.Request) {
 	d := DefaultDrainTime
-	if text := r.URL.Query().Get("timeout"); text != "" {
-		var err error
+	text, given, err := parameter(r, "timeout")
+	if err != nil {
+		say(w, http.StatusBadRequest, err.Error())
+		return
+	}
+	if given {
 		if d, err = time.ParseDuration(text); err != nil || d <= 0 || d > MaxDrainTime {
 			say(w, http.StatusBadRequest, fmt.Sprintf("the timeout must be a duration such as 10s, up to %v", MaxDrainTime))
 			return

@@ -106,7 +106,8 @@ func TestDrain(t *testing.T) {
 			t.Error(got)
 		}
 		for path, code := range map[string]string{
-			"/drain?timeout=x": "400 ", "/drain?timeout=-1s": "400 ", "/drain?timeout=2h": "400 ", "/readyz?settled=yes": "400 ", "/": "404 ",
+			"/drain?timeout=x": "400 ", "/drain?timeout=-1s": "400 ", "/drain?timeout=2h": "400 ", "/readyz?settled=yes": "400 ", "/readyz?settled": "400 ", "/readyz?Settled=1": "400 ", "/readyz?settled=1;": "400 ", "/readyz?settled=1%": "400 ",
+			"/readyz?settled=0&settled=1": "400 ", "/readyz?verbose": "400 ", "/drain?timout=1s": "400 ", "/": "404 ",
 		} {
 			want(t, h, path, code)
 		}
