@@ -166,7 +166,7 @@ func (w *wait) over(why string) error {
 }
 
 // isWatched reports whether a person watches the wait.
-func (w *wait) isWatched() bool { return w.g.Output == "text" && isTerminal(w.g.err) }
+func (w *wait) isWatched() bool { return w.g.Output == "text" && isScreen(w.g.err) }
 
 // say shows the unmet condition on a terminal.
 func (w *wait) say(why string) {

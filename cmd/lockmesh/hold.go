@@ -20,10 +20,10 @@ import (
 // lockFlags are the flags of the verbs to take locks. Flags of flock(1) keep their letters.
 type lockFlags struct {
 	Nonblock     bool          `short:"n" aliases:"nb" xor:"wait" help:"Fail at once if the lock is held."`
-	Wait         *waitTime     `short:"w" xor:"wait" placeholder:"TIME" help:"Wait no longer than TIME, such as 30s or 30. Without -n and -w, wait for as long as it takes."`
+	Wait         *waitTime     `short:"w" xor:"wait" placeholder:"TIME" help:"Wait no longer than TIME, such as 30s or 30, and at most 24h. Without -n and -w, wait for as long as it takes."`
 	ConflictExit int           `short:"E" name:"conflict-exit-code" default:"75" placeholder:"CODE" help:"The exit code when the lock is held or the wait is over. (${default})"`
 	Shared       bool          `short:"s" xor:"mode" help:"Take a shared lock: others may share the key meanwhile."`
-	Exclusive    bool          `short:"x" xor:"mode" hidden:""` // as in flock; the default
+	Exclusive    bool          `short:"x" xor:"mode" help:"Take an exclusive lock, as without any of -s, -x and --permits."`
 	Permits      *int          `xor:"mode" placeholder:"N" help:"Take one of N permits, a semaphore. All users of the key give the same N."`
 	TTL          time.Duration `name:"ttl" placeholder:"TIME" help:"How long others wait after a crash of the node: the length of the lease, which the node renews. (the node's own)"`
 	Value        string        `placeholder:"TEXT" help:"What others see with the lock. (the host, the number of the process, the command's name)"`

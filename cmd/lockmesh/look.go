@@ -21,7 +21,7 @@ type lsVerb struct {
 // Help implements [kong.HelpProvider].
 func (*lsVerb) Help() string {
 	return `A line for each holder of each key in use: since when the key is held, for how long at most the voters
-would wait if they heard nothing more, and the holder's value. On a terminal lines end at its width.
+would wait if they heard nothing more, and the holder's value. On a terminal long names are cut, and lines end at its width.
 With -o json a line has a key, as GET /v1/locks/{key} answers.
 
 Examples:
@@ -50,7 +50,7 @@ func (v *lsVerb) Run(ctx context.Context, g *globals) error {
 				}
 				continue
 			}
-			lockRows(t, &l)
+			lockRows(t, &l, widthOf(g.out))
 		}
 		if g.Output != "json" {
 			return t.end()
@@ -59,15 +59,24 @@ func (v *lsVerb) Run(ctx context.Context, g *globals) error {
 	})
 }
 
-// lockRows writes a row for each holder of a key, or a row without a holder.
-func lockRows(t *table, l *admin.Lock) {
+// lockRows writes a row for each holder of a key, or a row without a holder. On a terminal of a
+// width a long name leaves room for the other columns of all rows.
+func lockRows(t *table, l *admin.Lock, width int) {
 	waiting := strconv.Itoa(len(l.Waiters))
+	key := l.Key
+	if width > 0 {
+		key = cut(safe(key), width/3)
+	}
 	for _, h := range l.Holders {
-		t.row(l.Key, h.Node, plain.Mode(h.Mode, h.Slot, l.Permits), strconv.FormatUint(h.Token, 10),
+		node := h.Node
+		if width > 0 {
+			node = cut(safe(node), width/5)
+		}
+		t.row(key, node, plain.Mode(h.Mode, h.Slot, l.Permits), strconv.FormatUint(h.Token, 10),
 			shortTime(time.Since(h.Since)), shortTime(milliseconds(h.LeftMS)), waiting, string(h.Value))
 	}
 	if len(l.Holders) == 0 {
-		t.row(l.Key, "", "", "", "", shortTime(milliseconds(l.DelayedMS)), waiting, "")
+		t.row(key, "", "", "", "", shortTime(milliseconds(l.DelayedMS)), waiting, "")
 	}
 }
 

@@ -27,6 +27,14 @@ func TestExitCodes(t *testing.T) {
 	} {
 		b.wants(code, append([]string{"run", "k", "--"}, command...)...)
 	}
+	if err := os.WriteFile(filepath.Join(b.dir, "script"), []byte("exit $(($1+1))\n"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Mkdir(filepath.Join(b.dir, "directory"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	b.wants(4, "run", "k", "--", "./script", "3") // without a line #!, by sh as execvp does
+	b.wants(126, "run", "k", "--", "./directory")
 	for _, flag := range []string{"-c", "--command", "--shell"} {
 		b.wants(5, "run", "--close", "k", flag, "exit 5")
 	}

@@ -19,6 +19,9 @@ const clearLine = "\r\x1b[2K"
 // isTerminal reports whether a file is a terminal.
 func isTerminal(f *os.File) bool { return term.IsTerminal(int(f.Fd())) }
 
+// isScreen reports whether a file is a terminal on which a line can be cleared.
+func isScreen(f *os.File) bool { return isTerminal(f) && os.Getenv("TERM") != "dumb" }
+
 // showLine replaces the line of the terminal on standard error.
 func (g *globals) showLine(text string) {
 	if width := widthOf(g.err); width > 0 {
@@ -88,5 +91,5 @@ func roundTime(d time.Duration) time.Duration {
 
 // colored reports whether a terminal is to get colours: see no-color.org.
 func colored(f *os.File) bool {
-	return isTerminal(f) && os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb"
+	return isScreen(f) && os.Getenv("NO_COLOR") == ""
 }

@@ -1,10 +1,13 @@
 package main
 
 import (
+	"bytes"
 	"os"
 	"regexp"
 	"strings"
 	"testing"
+
+	"github.com/lockmesh/lockmesh/admin"
 )
 
 // unit returns the settings of the service in docs/command.md.
@@ -51,5 +54,25 @@ func TestTheUnitReloadsTheSecret(t *testing.T) {
 	}
 	if all := strings.Join(u["Environment"], " "); !strings.Contains(all, "LOCKMESH_SECRET_FILE=/etc/lockmesh.key") {
 		t.Errorf("the unit has Environment=%s", all)
+	}
+}
+
+// TestALongKeyLeavesRoomForTheOtherColumns : any client may take a key of any length, and ls shows
+// the holders of all keys.
+func TestALongKeyLeavesRoomForTheOtherColumns(t *testing.T) {
+	for _, width := range []int{80, 200} {
+		var b bytes.Buffer
+		table := newTable(&cutLines{to: &b, width: width}, "KEY", "HOLDER", "MODE", "TOKEN")
+		for _, key := range []string{strings.Repeat("k", 300), strings.Repeat("\x1b[31m", 60), strings.Repeat("鍵", 200)} {
+			lockRows(table, &admin.Lock{Key: key, Holders: []admin.Holder{{Node: strings.Repeat("n", 128), Mode: "exclusive", Token: 123456789}}}, width)
+		}
+		if err := table.end(); err != nil {
+			t.Fatal(err)
+		}
+		for i, line := range strings.Split(strings.TrimSuffix(b.String(), "\n"), "\n") {
+			if i > 0 && (!strings.Contains(line, "123456789") || strings.ContainsRune(line, '\x1b')) {
+				t.Errorf("a terminal of %d cells shows %q", width, line)
+			}
+		}
 	}
 }

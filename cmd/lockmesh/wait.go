@@ -23,7 +23,7 @@ const (
 // called. A pipe gets nothing.
 func (h *holder) showWait(ctx context.Context, key string) (stop func()) {
 	g := h.link.g
-	if h.Nonblock || !isTerminal(g.err) {
+	if h.Nonblock || !isScreen(g.err) {
 		return func() {}
 	}
 	ctx, cancel := context.WithCancel(ctx)

@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"syscall"
 
@@ -29,13 +30,9 @@ type Job struct {
 //
 // The error is [ErrNotFound] or [ErrNotRun] if the command is at fault.
 func Start(c Command) (*Job, error) {
-	path, err := exec.LookPath(c.Args[0])
-	switch {
-	case errors.Is(err, exec.ErrDot): // PATH has the current directory, by the user's wish
-	case errors.Is(err, fs.ErrPermission):
-		return nil, fmt.Errorf("%w: %w", ErrNotRun, err)
-	case err != nil:
-		return nil, fmt.Errorf("%w: %w", ErrNotFound, err)
+	path, err := lookUp(c.Args[0])
+	if err != nil {
+		return nil, err
 	}
 	j := &Job{mark: rand.Text(), changes: make(chan Change)}
 	if j.guard, err = startGuard(j.mark, c.Keep); err != nil {
@@ -47,6 +44,9 @@ func Start(c Command) (*Job, error) {
 		Sys:   attributes(),
 	}
 	p, err := os.StartProcess(path, c.Args, attr)
+	if errors.Is(err, unix.ENOEXEC) { // a script without a line #!, which execvp gives to the shell
+		p, err = os.StartProcess(shell, append([]string{shell, path}, c.Args[1:]...), attr)
+	}
 	if err != nil {
 		j.guard.dismiss()
 		return nil, fmt.Errorf("%w: %w", ErrNotRun, err)
@@ -56,6 +56,31 @@ func Start(c Command) (*Job, error) {
 	j.guard.tell(j.pid)
 	go j.wait()
 	return j, nil
+}
+
+// shell is the shell of POSIX, at the same place everywhere.
+const shell = "/bin/sh"
+
+// standardPath is where commands are looked for without PATH, as execvp does.
+const standardPath = "/bin:/usr/bin"
+
+// lookUp returns the path of a command. The error is [ErrNotFound] or [ErrNotRun].
+func lookUp(name string) (string, error) {
+	path, err := exec.LookPath(name)
+	if err != nil && os.Getenv("PATH") == "" && !strings.Contains(name, "/") {
+		for _, dir := range filepath.SplitList(standardPath) {
+			if p, err := exec.LookPath(filepath.Join(dir, name)); err == nil {
+				return p, nil
+			}
+		}
+	}
+	switch {
+	case err == nil, errors.Is(err, exec.ErrDot): // PATH has the current directory, by the user's wish
+		return path, nil
+	case errors.Is(err, fs.ErrPermission), errors.Is(err, unix.EISDIR):
+		return "", fmt.Errorf("%w: %w", ErrNotRun, err)
+	}
+	return "", fmt.Errorf("%w: %w", ErrNotFound, err)
 }
 
 // marked returns an environment with a further mark.
