@@ -6,9 +6,11 @@ import (
 	"fmt"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
+	"github.com/lockmesh/lockmesh/internal/memnet"
 	"github.com/lockmesh/lockmesh/internal/sampled"
 	"github.com/lockmesh/lockmesh/register"
 )
@@ -421,4 +423,54 @@ func TestCloseDoesNotWaitForADeafRegister(t *testing.T) {
 			t.Errorf("%d nodes log what goes on: %v", n, w.logs.lines)
 		}
 	})
+}
+
+// unreachable is a register that can be put out of reach.
+type unreachable struct {
+	register.Register
+	off atomic.Bool
+}
+
+func (r *unreachable) Load(ctx context.Context) ([]byte, string, error) {
+	if r.off.Load() {
+		return nil, "", errors.New("out of reach")
+	}
+	return r.Register.Load(ctx)
+}
+
+// A voter of an earlier mesh goes on after a stop of minutes, and can't reach the register, which
+// would tell it of the next mesh. The voter and the nodes of the next mesh don't talk to each other
+// as fast as they can.
+func TestAVoterOfAnEarlierMeshAsksSeldom(t *testing.T) {
+	for range 4 { // a draw of identities decides whether the voter asks at all
+		inCountedBubble(t, func(t *testing.T, w *living) {
+			w.Network = memnet.New(500 * time.Microsecond) // without latency no time would pass
+			m := new(register.Memory)
+			cutOff := &unreachable{Register: m}
+			with := func(r register.Register) func(*Config) {
+				return expect(3, func(c *Config) { c.Register, c.RegisterTerm = r, time.Minute })
+			}
+			for name, r := range map[string]register.Register{"a": m, "b": cutOff, "c": m} {
+				w.start(name, with(r))
+			}
+			w.untilVoters("a", "a", "b", "c")
+			time.Sleep(30 * time.Second)
+			w.procs["b"].Pause()
+			w.crash("a")
+			w.start("d", with(m))
+			w.start("e", with(m))
+			time.Sleep(5 * time.Minute)
+			w.ready("d")
+			cutOff.off.Store(true)
+			before := w.Messages()
+			time.Sleep(time.Minute)
+			usual := w.Messages() - before
+			w.procs["b"].Resume()
+			time.Sleep(time.Minute)
+			n := w.Messages() - before - usual
+			if most := 10 * usual; n > most {
+				t.Errorf("%d messages in the minute after the stop; %d in the minute before", n, usual)
+			}
+		})
+	}
 }

@@ -97,8 +97,17 @@ type Machine struct {
 
 // connState is the state of one connection.
 type connState struct {
-	versionSent uint64 // the newest version sent over the connection
+	versionSent uint64 // the newest version that needs no repetition over the connection
+	// The version sent last, and when; see tellAgain.
+	told   uint64
+	toldAt vote.Instant
 }
+
+// tellAgain is the least time until a version is sent over a connection again, where the other node
+// goes on under an older version. Without a pause two nodes would talk as fast as they can: a voter
+// that may not vote refuses a session, the electorate behind the refusal makes the requester open
+// the session anew, and the opening has the older version.
+const tellAgain = 100 * time.Millisecond
 
 // deferredAnswer is an answer that waits until the state behind the answer is stored.
 type deferredAnswer struct {
@@ -298,6 +307,7 @@ func (m *Machine) sendElectorate(conn vote.Conn) {
 		if !m.byCount() || reaches(e) && m.cfg.RegisterTerm == 0 {
 			l.versionSent = m.state.Electorate.Version
 		}
+		l.told, l.toldAt = m.state.Electorate.Version, m.now.Slow
 		m.send(conn, vote.Message{Kind: vote.KindElectorate, Epoch: m.stored.Electorate.Version, Consensus: e})
 	}
 }
@@ -314,7 +324,8 @@ func (m *Machine) NoteVersion(now vote.Now, conn vote.Conn, epoch uint64) {
 		l = &connState{}
 		m.conns[conn] = l
 	}
-	if epoch < m.state.Electorate.Version && l.versionSent < m.state.Electorate.Version {
+	newest := m.state.Electorate.Version
+	if epoch < newest && l.versionSent < newest && (l.told < newest || m.now.Slow >= l.toldAt.Add(tellAgain)) {
 		m.sendElectorate(conn)
 	}
 }

@@ -48,6 +48,7 @@ func (p *port) newEnd(peer vote.SessionID, secret []byte) *end {
 
 // send sends a message to the other side; net.mu is held.
 func (e *end) send(m *vote.Message) {
+	e.port.net.messages.Add(1)
 	frame, err := transport.Append(nil, m)
 	if err != nil {
 		panic(fmt.Sprintf("%s says what can't be encoded, which is a fault of lockmesh: %v", e.port.name(), err))

@@ -2,6 +2,7 @@ package memnet
 
 import (
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/lockmesh/lockmesh/internal/vote"
@@ -11,6 +12,7 @@ import (
 type Network struct {
 	latency  time.Duration // of one way
 	queueMax int
+	messages atomic.Int64 // sent so far
 
 	mu sync.Mutex
 	// changed is closed, and replaced, when an awaited condition may have changed.
@@ -72,6 +74,9 @@ func (n *Network) Connections() int {
 	defer n.mu.Unlock()
 	return int(n.lastConn) / 2 // each end has a number
 }
+
+// Messages returns how many messages were sent so far.
+func (n *Network) Messages() int { return int(n.messages.Load()) }
 
 // change calls f with n.mu held, wakes all waiting goroutines, and has gossip report the change.
 func (n *Network) change(f func()) {
