@@ -142,6 +142,9 @@ func (x *exchange) end(f func(context.Context) error) error {
 	return x.done()
 }
 
+// loggedName is how many bytes of a name the log has: more than any node's name.
+const loggedName = 200
+
 func (x *exchange) recoverVoters() error {
 	var body RecoverRequest
 	if err := x.decode(&body); err != nil {
@@ -152,7 +155,11 @@ func (x *exchange) recoverVoters() error {
 		return err
 	}
 	defer cancel()
-	x.logged("voters", body.Voters)
+	shown := make([]string, 0, lockmesh.MaxVoters)
+	for _, name := range body.Voters[:min(len(body.Voters), lockmesh.MaxVoters)] {
+		shown = append(shown, cut(name, loggedName)) // Recover refuses more and longer names
+	}
+	x.logged("voters", shown)
 	if err := x.h.mesh.Recover(ctx, body.Voters...); err != nil {
 		return err
 	}

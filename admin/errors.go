@@ -42,8 +42,9 @@ var (
 	ErrNoAnswer = errors.New("admin: no answer from the node")
 )
 
-// Error is an error as the server answers it, and as [Client] returns it. The codes, with their
-// statuses:
+// Error is an error as the server answers it, and as [Client] returns it.
+//
+// The codes, with their statuses:
 //
 //	400 request       404 for an unknown path, 405 for the method, 413 for the length: see ErrRequest
 //	401 unauthorized  the token is missing or wrong
@@ -209,11 +210,14 @@ func errorOf(err error) *Error {
 }
 
 // shorten bounds a message, and cuts no character in two.
-func shorten(text string) string {
-	if len(text) <= maxMessage {
+func shorten(text string) string { return cut(text, maxMessage) }
+
+// cut shortens a text to about so many bytes, and cuts no character in two.
+func cut(text string, most int) string {
+	if len(text) <= most {
 		return text
 	}
-	return strings.ToValidUTF8(text[:maxMessage], "") + "…"
+	return strings.ToValidUTF8(text[:most], "") + "…"
 }
 
 // heldBy is the error of a refused lock, with the state of the key.

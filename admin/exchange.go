@@ -8,6 +8,7 @@ import (
 	"io"
 	"net/http"
 	"net/url"
+	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -143,8 +144,10 @@ func (x *exchange) readBody() error {
 		err = failure(ErrRequest, "the request has a body, and takes none; parameters go into the query")
 	case errors.As(err, &long):
 		err = withStatus(http.StatusRequestEntityTooLarge, failure(ErrRequest, "the body has more than %d bytes", most))
+	case errors.Is(err, os.ErrDeadlineExceeded):
+		err = failure(ErrRequest, "the body didn't arrive within %v", bodyTime)
 	default:
-		err = failure(ErrRequest, "the body didn't arrive within %v: %v", bodyTime, err)
+		err = failure(ErrRequest, "the body can't be read: %v", err)
 	}
 	return err
 }

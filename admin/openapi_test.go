@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"flag"
+	"fmt"
 	"go/ast"
 	"go/doc"
 	"go/parser"
@@ -237,6 +238,16 @@ func (d *describer) schema(typ reflect.Type) object {
 			d.t.Errorf("%s.%s has no name in JSON, or no comment", name, f.Name)
 		}
 		s := maps.Clone(d.schema(f.Type))
+		if typ == reflect.TypeFor[Error]() && f.Name == "Code" {
+			names := []string{"internal"}
+			text += " With the status of its answer:"
+			for _, c := range codes {
+				names = append(names, c.name)
+				text += fmt.Sprintf(" %s %d,", c.name, c.status)
+			}
+			text += " internal 500. Later versions may add codes."
+			s["examples"] = names
+		}
 		s["description"] = text
 		properties[tag] = s
 		if options == "" && !strings.HasSuffix(name, "Request") {

@@ -52,6 +52,9 @@ func TestRequestsWithoutEnd(t *testing.T) {
 				t.Errorf("after %v: %d %s", d, status, body)
 			}
 		}
+		if status, body := answer(t, s.raw(request("POST /v1/locks/k/revoke")+"Transfer-Encoding: chunked\n\nZZ\n")); status != http.StatusBadRequest || !strings.Contains(body, "the body can't be read") {
+			t.Errorf("a broken chunk: %d %s", status, body)
+		}
 		// Where the body doesn't matter, the client has its answer before, and is cut in the same
 		// time.
 		wrong := "Authorization: Bearer kQ7vXw2-wrong-hB9zLm4TgY8s\n"

@@ -100,7 +100,7 @@ func (v *agentVerb) Run(ctx context.Context, g *globals) error {
 	defer end()
 	alone, follows := cfg.Expect == 1, doors.mayFollow()
 	if alone && follows {
-		log.Info("an agent before may have been killed, and its clients may count on their keys: no lock is granted for max-ttl; " +
+		log.Info("an agent before may have been killed, or has left keys that rest, and clients may count on their keys: no lock is granted for max-ttl; " +
 			"an agent that is alone remembers nothing")
 		cfg = quietAlone(cfg)
 	}

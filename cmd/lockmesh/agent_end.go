@@ -22,6 +22,8 @@ func (a *agent) end(ctx context.Context) error {
 		a.mark()
 	case !a.waitForClients(ctx):
 		return a.mesh.Close()
+	case a.hasResting(ctx):
+		a.mark()
 	case a.tells:
 		defer a.tellEnd()
 	}
@@ -44,6 +46,9 @@ func (a *agent) end(ctx context.Context) error {
 func (a *agent) drain(ctx context.Context) error {
 	err := a.mesh.Drain(ctx)
 	switch {
+	case err == nil && a.hasResting(ctx):
+		a.left.Store(true)
+		return nil
 	case !errors.Is(err, lockmesh.ErrHeld):
 		return err
 	case len(a.mesh.Status().Held) == 0: // ctx had ended before
@@ -51,6 +56,21 @@ func (a *agent) drain(ctx context.Context) error {
 	}
 	a.left.Store(true)
 	return err
+}
+
+// hasResting reports whether this agent is alone, and keys rest after their leases: for the rest of a
+// minimum hold, or for a lock-delay. The agent doesn't wait for the end of it, which may be hours
+// away; the next agent is quiet for the part of it that voters keep.
+func (a *agent) hasResting(ctx context.Context) bool {
+	if !a.alone {
+		return false
+	}
+	for key, err := range a.mesh.List(ctx, "") {
+		if err != nil || key.Delayed > 0 {
+			return !errors.Is(err, lockmesh.ErrClosed) // a request has ended the node: see drain
+		}
+	}
+	return false
 }
 
 // waitForClients waits until no client has a key any more. A client that has set a key for a time

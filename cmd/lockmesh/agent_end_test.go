@@ -299,6 +299,32 @@ func TestKeysOfAnAgentAlone(t *testing.T) {
 	}
 }
 
+// TestAMinimumHoldOutlivesAnAgentAlone : a key that rests keeps its promise over an end in good order.
+func TestAMinimumHoldOutlivesAnAgentAlone(t *testing.T) {
+	for name, end := range map[string]func(b *openBench){
+		"stop":     func(b *openBench) { b.wants(0, "stop") },
+		"a signal": func(b *openBench) { b.agent.signal(sigTerm) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := newOpenBench(t, 0, "--expect", "1", "--max-ttl", brief)
+			c := newClient(t, b.socket)
+			l, err := c.Lock(t.Context(), "job", admin.LockOptions{TTL: time.Second, MinHold: 7 * time.Second})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := c.Unlock(t.Context(), l.ID); err != nil {
+				t.Fatal(err)
+			}
+			end(b)
+			if code := b.agent.waitInTime(); code != 0 {
+				t.Fatalf("the agent ends with %d: %s", code, b.agent.err.String())
+			}
+			b.launch("--expect", "1", "--max-ttl", brief)
+			b.agent.complains("has left keys that rest")
+		})
+	}
+}
+
 // TestAnAgentAloneNeedsAnEndInGoodOrder : where nothing tells of the agent before, an agent alone
 // takes for granted that clients over TCP count on keys, and others only where systemd may have
 // removed what was told.
