@@ -316,7 +316,7 @@ func TestASlowDiskDelaysNoLock(t *testing.T) {
 	})
 }
 
-func TestFixedAndFollowingNodesRefuseEachOther(t *testing.T) {
+func TestFixedAndDynamicNodesRefuseEachOther(t *testing.T) {
 	inLivingBubble(t, func(t *testing.T, w *living) {
 		w.foundAll()
 		fixed := w.start("d", func(c *Config) { c.StateDir = "" })

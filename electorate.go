@@ -209,8 +209,8 @@ func (s *ElectorateStatus) write(b *strings.Builder) {
 // since the node was last in touch with a majority, wait for that long before the call.
 //
 // Errors: [ErrNotLost] while a majority of the voters answers; ErrConfig for names that can't be
-// voters now, or if the electorate is fixed, with a text that says what to do; ErrClosed; or ctx's.
-// After ctx's error the new electorate may exist nevertheless: see Status.
+// voters now, or if the electorate is fixed, with a text that says what to do; ErrClosed; ErrBusy;
+// or ctx's. After ctx's error the new electorate may exist nevertheless: see Status.
 func (m *Mesh) Recover(ctx context.Context, voters ...string) error {
 	m.checkUsable("Mesh.Recover")
 	ctx = guardContext(ctx, "Mesh.Recover")

@@ -44,8 +44,9 @@ var (
 	ErrConfig error = errs.Config
 
 	// ErrState means the state directory can't be used. Another process uses the directory, the
-	// directory belongs to another node, or its contents can't be trusted. The text says what to
-	// do. The node doesn't start, since it might break its promises.
+	// directory belongs to another node, its contents can't be trusted, or its disk doesn't answer.
+	// The text says what to do. After Join the node doesn't start, since it might break its
+	// promises; after Close, Stop and Leave the directory stays in use until its disk answers.
 	ErrState error = errs.State
 
 	// ErrNotLost means a majority of the voters is reachable, so there is no electorate to recover.

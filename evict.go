@@ -32,7 +32,7 @@ const evictPause = 5 * time.Millisecond
 //
 // Errors: ErrKey; ErrOption; ErrNoQuorum if too few voters answer within a TTL; ErrClosed; ErrBusy;
 // or ctx's error, with ErrHeld if the lease was still shown as held; ErrHeld, and nothing is ended,
-// if the token may be of an earlier lease that was passed on within its node.
+// if the token may be of an earlier lease that was handed off within its node.
 func (m *Mesh) Evict(ctx context.Context, key string, token uint64, opts ...Option) error {
 	m.checkUsable("Mesh.Evict")
 	ctx = guardContext(ctx, "Mesh.Evict")
@@ -85,15 +85,15 @@ func (m *Mesh) Evict(ctx context.Context, key string, token uint64, opts ...Opti
 	}
 }
 
-// checkPassedOn returns an error if the token may be of the same block as a holder's: a node passes
-// leases on among its callers, each with the next token of one block, and the voters count them as
+// checkPassedOn returns an error if the token may be of the same block as a holder's: a node hands
+// leases off among its callers, each with the next token of one block, and the voters count them as
 // one lease.
 func checkPassedOn(info Info, token uint64) error {
 	for i := range info.Holders {
 		if h := &info.Holders[i]; max(token, h.Token)-min(token, h.Token) < vote.BlockSize {
 			return &Error{
 				Op: "evict", Key: info.Key, Reason: ErrHeld,
-				Text: fmt.Sprintf("nothing was ended: %s passes leases on among its callers; use the token %d to "+
+				Text: fmt.Sprintf("nothing was ended: %s hands leases off among its callers; use the token %d to "+
 					"end the present lease", h.Node, h.Token),
 			}
 		}

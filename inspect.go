@@ -32,7 +32,7 @@ type Holder struct {
 	// (see [Mesh.Lock]), Token is the present caller's if the node answers within a tenth of a
 	// second, otherwise the first caller's, which is smaller by 31 at most. [Mesh.List] always
 	// shows the first caller's. [Permit] and [Shared] leases, and leases with an option (but
-	// [WithWait]) or a value, aren't handed over.
+	// [WithWait]) or a value, aren't handed off.
 	Token   uint64
 	Mode    Mode
 	Slot    int // the number of the permit; zero for other modes
@@ -66,9 +66,9 @@ type Waiter struct {
 // Inspect returns the holders and waiters of a key, without requesting the key. The answer comes
 // from a majority of the voters that count, and includes everything completed before the call of
 // Inspect, on any node: a granted lease is shown as held, a released lease isn't shown, and a new
-// value is shown. Inspect may or may not show concurrent events. A lease that was handed over
+// value is shown. Inspect may or may not show concurrent events. A lease that was handed off
 // within its node (see [Mesh.Lock]) is shown with the token of the present caller, which the voters
-// ask of that node, and isn't handed over any more.
+// ask of that node, and isn't handed off any more.
 //
 // While the voters' answers leave open who holds the key, the query is repeated, for half a TTL at
 // most. The query takes so long if a voter can be reached from this node and not from the node of

@@ -245,8 +245,8 @@ const MaxValueLen = 4096
 // value.
 //
 // Errors: ErrOption for a value that is too long; the error of Err if the lease has ended, or ends
-// before; ErrClosed; or ErrNoQuorum and ctx's error if ctx ends first, after which the value may
-// still become visible.
+// before; ErrClosed; ErrBusy; or ErrNoQuorum and ctx's error if ctx ends first, after which the
+// value may still become visible. If ctx had ended before the call, the error is ctx's alone.
 func (l *Lease) SetValue(ctx context.Context, value []byte) error {
 	l.checkUsable("Lease.SetValue")
 	checkContext(ctx, "Lease.SetValue")
@@ -268,7 +268,8 @@ func (l *Lease) SetValue(ctx context.Context, value []byte) error {
 //
 // Errors: ErrOption if d isn't positive, or if the lease renews itself and so has no end to move;
 // the error of Err if the lease has ended, or ends before the voters have confirmed; ErrClosed;
-// ErrNoQuorum and ctx's error if ctx ends first, after which the lease may last longer or not.
+// ErrBusy; ErrNoQuorum and ctx's error if ctx ends first, after which the lease may last longer or
+// not. If ctx had ended before the call, the error is ctx's alone.
 func (l *Lease) Extend(ctx context.Context, d time.Duration) error {
 	l.checkUsable("Lease.Extend")
 	checkContext(ctx, "Lease.Extend")

@@ -390,7 +390,7 @@ func (m *Mesh) acquire(ctx context.Context, op string, w acquireOptions) (*Lease
 //
 // If ctx ends first, the error is ctx's and ErrNoQuorum, with the numbers; or ErrRefused, if this
 // process has Expect, was refused by a process, and knows too few others for a birth. Other
-// refusals, and ErrClosed, are returned at once.
+// refusals, ErrClosed and ErrBusy are returned at once.
 func (m *Mesh) Ready(ctx context.Context) error {
 	m.checkUsable("Mesh.Ready")
 	ctx = guardContext(ctx, "Mesh.Ready")

@@ -11,7 +11,7 @@ import (
 	"github.com/lockmesh/lockmesh/register"
 )
 
-// A storage that takes a condition and writes all the same bears no mesh: of two groups of
+// A storage that takes a condition and ignores it bears no mesh: of two groups of
 // processes, each would find itself in the record.
 func TestAStorageThatIgnoresConditionsBearsNoMesh(t *testing.T) {
 	inCountedBubble(t, func(t *testing.T, w *living) {

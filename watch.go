@@ -84,7 +84,7 @@ type Event struct {
 	Kind EventKind
 	Key  string
 	Node string // the node of the lease, or of the waiting request
-	// Token is the token of the lease, or of the first of the leases handed over within a node (see
+	// Token is the token of the lease, or of the first of the leases handed off within a node (see
 	// [Mesh.Watch]); zero for a waiting request.
 	Token    uint64
 	Previous uint64 // the token before an upgrade; zero otherwise
@@ -153,7 +153,7 @@ const (
 // lease that Unlock has given back doesn't come. For this, Synced takes longer in two cases:
 //
 //   - If the node of a request has ended, or was cut off, in the moment between the votes for the
-//     request and its own word of the grant to the voters, Synced waits until the request's lease
+//     request and its own report of the grant to the voters, Synced waits until the request's lease
 //     would be over: up to the lease's TTL. (If the request only waits, at a node that can't
 //     reach a majority, Synced waits for MaxTTL and half a TTL at most.)
 //   - If a voter can be reached from this node and not from the node of a lease, Synced takes up to
@@ -162,10 +162,10 @@ const (
 // If the node of a lease is in touch with a majority of the voters, the lease's grant and the
 // lease's end are each reported once, in the order of the tokens as far as leases exclude each
 // other. A grant is reported once a majority of the voters has reported the grant. A watched key is
-// not handed over among the callers of one node without the voters, so each of their leases is
-// reported, too. A lease that was held when the watch began may have been handed over before; its
+// not handed off among the callers of one node without the voters, so each of their leases is
+// reported, too. A lease that was held when the watch began may have been handed off before; its
 // events then have the token of its first caller. While WatchPrefix goes on, such a lease may be
-// handed over unreported, at most 31 times in all, or until another node waits. When a node
+// handed off unreported, at most 31 times in all, or until another node waits. When a node
 // crashes, its leases are reported as [Lost] when their TTL ends; when a single voter crashes or
 // restarts, nothing is missed.
 //

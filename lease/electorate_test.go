@@ -9,9 +9,9 @@ import (
 	"github.com/lockmesh/lockmesh/internal/vote"
 )
 
-// following is a conversation with voter v0 of an electorate with dynamic membership. Voter v0 has
-// directory 1, v1 has 2, and so on.
-type following struct {
+// dynamicTalk is a conversation with voter v0 of an electorate with dynamic membership. Voter v0
+// has directory 1, v1 has 2, and so on.
+type dynamicTalk struct {
 	*talk
 	t *testing.T
 }
@@ -33,19 +33,19 @@ func electorate(s string) (e vote.Electorate) {
 	return e
 }
 
-func follow(t *testing.T, e string, fresh bool) *following {
-	f := &following{newTalk(), t}
+func talkDynamic(t *testing.T, e string, fresh bool) *dynamicTalk {
+	f := &dynamicTalk{newTalk(), t}
 	f.begin(e, fresh)
 	return f
 }
 
-func (f *following) begin(e string, fresh bool) {
+func (f *dynamicTalk) begin(e string, fresh bool) {
 	f.v = New(Config{Self: vote.SessionID{Node: "v0", Incarnation: 9}, Dir: 1, Electorate: electorate(e), MaxTTL: time.Second, Fresh: fresh}, f.now)
 	f.pass(0)
 }
 
 // elect has the voter apply another electorate, and returns the voter's messages.
-func (f *following) elect(e string, change func(*vote.Electorate)) string {
+func (f *dynamicTalk) elect(e string, change func(*vote.Electorate)) string {
 	next := electorate(e)
 	if change != nil {
 		change(&next)
@@ -55,14 +55,14 @@ func (f *following) elect(e string, change func(*vote.Electorate)) string {
 	return f.buf.String()
 }
 
-func (f *following) says(want string, lines ...string) {
+func (f *dynamicTalk) says(want string, lines ...string) {
 	f.t.Helper()
 	if got := f.said(f.t, lines...); got != want {
 		f.t.Fatalf("%q: it says\n%swant\n%s", lines, got, want)
 	}
 }
 
-func (f *following) counts(want bool) {
+func (f *dynamicTalk) counts(want bool) {
 	f.t.Helper()
 	if _, counting := f.v.Top(); counting != want || (f.v.Quiet() == 0) != want {
 		f.t.Fatalf("counting: %v, quiet for %v", counting, f.v.Quiet())
@@ -70,7 +70,7 @@ func (f *following) counts(want bool) {
 }
 
 func TestAVoterWithANewDirectoryIsNotQuiet(t *testing.T) {
-	f := follow(t, "0:", true)
+	f := talkDynamic(t, "0:", true)
 	f.counts(false) // v0 isn't a voter
 	f.says("    a: refused \"the node asked is not a voter\"\n    a: unknown\n", "a opens")
 	f.elect("1: v0 v1 v2", nil)
@@ -81,7 +81,7 @@ func TestAVoterWithANewDirectoryIsNotQuiet(t *testing.T) {
 // A requester under an electorate of another birth can't use any vote, and its requests would only
 // block keys.
 func TestASessionOfAnotherBirthIsRefused(t *testing.T) {
-	f := follow(t, "0:", true)
+	f := talkDynamic(t, "0:", true)
 	f.elect("1: v0 v1 v2", func(e *vote.Electorate) { e.Version = vote.BirthVersion(1<<40) + 2 })
 	open := func(epoch uint64) vote.Message {
 		out := f.v.Step(f.now, 7, vote.SessionID{Node: "r", Incarnation: 3}, &vote.Message{Kind: vote.KindOpen, Stream: 1, TTL: time.Second, Epoch: epoch}, nil)
@@ -103,7 +103,7 @@ func TestASessionOfAnotherBirthIsRefused(t *testing.T) {
 // A founder of a mesh that is born by count is quiet for a maximum TTL, asks no other voter, and
 // begins its tokens at the wall clock.
 func TestAFounderIsQuietAndAsksNoOtherVoter(t *testing.T) {
-	f := follow(t, "0:", true)
+	f := talkDynamic(t, "0:", true)
 	f.v = New(Config{Self: vote.SessionID{Node: "v0", Incarnation: 9}, Dir: 1, Electorate: electorate("1: v0 v1 v2"), MaxTTL: time.Second, Born: true}, f.now)
 	f.counts(false)
 	f.says("    a: answer quiet=1s generation=1\n", "a opens", "a asks 1:k at=10")
@@ -117,7 +117,7 @@ func TestAFounderIsQuietAndAsksNoOtherVoter(t *testing.T) {
 }
 
 func TestAVoterWithAnOldDirectoryIsQuietFirst(t *testing.T) {
-	f := follow(t, "0:", false)
+	f := talkDynamic(t, "0:", false)
 	f.elect("1: v0 v1 v2", nil)
 	f.counts(false)
 	f.says("", "pass 500ms")
@@ -127,7 +127,7 @@ func TestAVoterWithAnOldDirectoryIsQuietFirst(t *testing.T) {
 }
 
 func TestANewVoterBeginsToCountWithoutAsking(t *testing.T) {
-	f := follow(t, "4: v1 v2 v3", false)
+	f := talkDynamic(t, "4: v1 v2 v3", false)
 	f.says("", "pass 1s")
 	f.counts(false)
 	f.elect("5: v0 v1 v2 v3 v4 (v1 v2 v3)", nil)
@@ -135,7 +135,7 @@ func TestANewVoterBeginsToCountWithoutAsking(t *testing.T) {
 }
 
 func TestAVoterThatIsVotedOutPromisesNothing(t *testing.T) {
-	f := follow(t, "0:", true)
+	f := talkDynamic(t, "0:", true)
 	f.elect("1: v0 v1 v2", nil)
 	f.all(t, "a opens", "b opens", "a asks 1:k at=10", "b asks 1:k at=20")
 	if got := f.elect("2: v1 v2 (v0 v1 v2)", nil); got != "" {
@@ -157,7 +157,7 @@ func TestAVoterThatIsVotedOutPromisesNothing(t *testing.T) {
 }
 
 func TestAProcessThatIsNotTrustedIsNoVoter(t *testing.T) {
-	f := follow(t, "0:", true)
+	f := talkDynamic(t, "0:", true)
 	f.elect("1: v0 v1 v2", nil)
 	f.all(t, "a opens")
 	f.buf.Reset()
@@ -169,13 +169,13 @@ func TestAProcessThatIsNotTrustedIsNoVoter(t *testing.T) {
 }
 
 func TestAnotherDirectoryOfTheSameNameIsNoVoter(t *testing.T) {
-	f := follow(t, "0:", true)
+	f := talkDynamic(t, "0:", true)
 	f.elect("1: v0 v1 v2", func(e *vote.Electorate) { e.Voters[0].Dir = 77 })
 	f.counts(false)
 }
 
 func TestAVoterThatIsVotedInServesWaitingRequests(t *testing.T) {
-	f := follow(t, "0:", true)
+	f := talkDynamic(t, "0:", true)
 	f.elect("1: v0 v1 v2", nil)
 	f.all(t, "a opens", "b opens", "a asks 1:k at=10", "b asks 1:k at=20")
 	f.elect("3: v1 v2", nil)
@@ -189,7 +189,7 @@ func TestAVoterThatIsVotedInServesWaitingRequests(t *testing.T) {
 }
 
 func TestTheFloorOfTheElectorateIsAFloor(t *testing.T) {
-	f := follow(t, "0:", true)
+	f := talkDynamic(t, "0:", true)
 	f.elect("1: v0 v1 v2", func(e *vote.Electorate) { e.MinToken = 70000 })
 	if top, _ := f.v.Top(); top != 70000 {
 		t.Fatalf("top %d", top)
@@ -219,7 +219,7 @@ func TestOfAJointElectorateBothHalvesMustRemember(t *testing.T) {
 		{"2: v1 v2 v3 (v0 v1 v2)", []string{"v1 tells 500", "v2 tells 300"}, 2},
 		{"2: v1 v2 v3 (v0 v1 v2)", []string{"v3 tells 500", "v2 tells 300", "v1 tells 1"}, 3},
 	} {
-		f := follow(t, c.e, false)
+		f := talkDynamic(t, c.e, false)
 		f.says("    (asks the others)\n", "pass 1s")
 		for i, line := range c.tells {
 			f.all(t, line)
@@ -234,7 +234,7 @@ func TestOfAJointElectorateBothHalvesMustRemember(t *testing.T) {
 }
 
 func TestOfAJointElectorateBothHalvesMustAnswerForTheClockToStandIn(t *testing.T) {
-	f := follow(t, "2: v0 v1 v2 v3 v4 (v0 v1 v2)", false)
+	f := talkDynamic(t, "2: v0 v1 v2 v3 v4 (v0 v1 v2)", false)
 	f.all(t, "pass 1s", "v3 tells 5 quiet", "v4 tells 5 quiet", "pass 2s")
 	f.counts(false) // no old voter has answered
 	f.all(t, "v1 tells 5 quiet")
@@ -242,10 +242,10 @@ func TestOfAJointElectorateBothHalvesMustAnswerForTheClockToStandIn(t *testing.T
 	if n := f.v.Counters().LastResort; n != 1 {
 		t.Fatalf("the clock stood in %d times", n)
 	}
-	f = follow(t, "2: v0 v1 v2 (v0)", false) // the only old voter, but not the only new voter
+	f = talkDynamic(t, "2: v0 v1 v2 (v0)", false) // the only old voter, but not the only new voter
 	f.says("    (asks the others)\n", "pass 1s")
 	f.counts(false)
-	f = follow(t, "1: v0", false)
+	f = talkDynamic(t, "1: v0", false)
 	f.all(t, "pass 1s")
 	f.counts(true)
 }
@@ -253,7 +253,7 @@ func TestOfAJointElectorateBothHalvesMustAnswerForTheClockToStandIn(t *testing.T
 // A voter that asks for tokens while the electorate changes counts answers under the new
 // electorate: a voter asked before may have lost its vote.
 func TestAnswersCountUnderTheElectorateThatIs(t *testing.T) {
-	f := follow(t, "1: v0 v1 v2", false)
+	f := talkDynamic(t, "1: v0 v1 v2", false)
 	f.all(t, "pass 1s", "v1 tells 500")
 	f.counts(false)
 	f.elect("2: v0 v1 (v0 v1 v2)", nil)
@@ -263,7 +263,7 @@ func TestAnswersCountUnderTheElectorateThatIs(t *testing.T) {
 }
 
 func TestMessagesNameTheVersion(t *testing.T) {
-	f := follow(t, "0:", true)
+	f := talkDynamic(t, "0:", true)
 	f.v.Reconfigure(f.now, electorate("7: v0 v1 v2"), true, nil)
 	from := vote.SessionID{Node: "a", Incarnation: 1}
 	versions := map[vote.Kind]uint64{}
@@ -301,7 +301,7 @@ func TestMessagesNameTheVersion(t *testing.T) {
 }
 
 // session opens a session of node a, and returns a function that sends the session's messages.
-func (f *following) session() func(m vote.Message) []vote.Outbound {
+func (f *dynamicTalk) session() func(m vote.Message) []vote.Outbound {
 	step := func(m vote.Message) []vote.Outbound {
 		m.Stream = 1
 		return f.v.Step(f.now, 1, vote.SessionID{Node: "a", Incarnation: 1}, &m, nil)
@@ -315,7 +315,7 @@ func (f *following) session() func(m vote.Message) []vote.Outbound {
 // voters proposes larger tokens. Once the new voters decide alone, the token of the vote is raised
 // to the minimum token.
 func TestVotesThatHaveNotWonAreRaisedToTheFloor(t *testing.T) {
-	f := follow(t, "0:", true)
+	f := talkDynamic(t, "0:", true)
 	f.elect("2: v0 v1 v2 (v1 v2)", nil)
 	step := f.session()
 	for n, key := range []vote.Key{"waits", "won"} {
@@ -349,7 +349,7 @@ func TestVotesThatHaveNotWonAreRaisedToTheFloor(t *testing.T) {
 // A voter that is voted out receives no more answers to its probe, so the voter can't tell which of
 // two processes with a duplicate name is alive.
 func TestAVoterThatIsVotedOutJudgesNoIncarnations(t *testing.T) {
-	f := follow(t, "0:", true)
+	f := talkDynamic(t, "0:", true)
 	f.elect("1: v0 v1 v2", nil)
 	f.all(t, "a opens", "a2 opens", "a2 lives") // the voter probes whether a is alive
 	f.elect("2: v1 v2 v3 (v0 v1 v2)", nil)
@@ -363,7 +363,7 @@ func TestAVoterThatIsVotedOutJudgesNoIncarnations(t *testing.T) {
 // this voter's own minimum token is as large already: a key used and forgotten while the electorate
 // was joint raises the voter's minimum token, and binds no vote for another key.
 func TestVotesAreRaisedThoughAForgottenKeyHasRaisedTheMinimum(t *testing.T) {
-	f := follow(t, "0:", true)
+	f := talkDynamic(t, "0:", true)
 	f.elect("2: v0 v1 v2 (v1 v2)", nil)
 	step := f.session()
 	for n, want := range []vote.Token{5000, 5_000_000_000_000_000} { // the second looks wrong at first
@@ -401,7 +401,7 @@ func TestVotesAreRaisedThoughAForgottenKeyHasRaisedTheMinimum(t *testing.T) {
 // A minimum token that was refused applies once this voter's own clock shows that it is right, also
 // if no other voter has answered.
 func TestARefusedMinimumTokenAppliesOnceTheClockIsSet(t *testing.T) {
-	f := follow(t, "0:", true)
+	f := talkDynamic(t, "0:", true)
 	f.elect("2: v0 v1 v2 (v1 v2)", nil)
 	e := electorate("3: v0 v1 v2")
 	e.MinToken = 5_000_000_000_000_000

@@ -17,12 +17,12 @@ func decides(d, old time.Duration) func(*vote.Electorate) {
 // tuned is a voter of an electorate with a maximum TTL of a second, and a requester that asks for
 // more.
 type tuned struct {
-	*following
+	*dynamicTalk
 	from vote.SessionID
 }
 
 func newTuned(t *testing.T) *tuned {
-	u := &tuned{following: follow(t, "0:", true), from: vote.SessionID{Node: "a", Incarnation: 1}}
+	u := &tuned{dynamicTalk: talkDynamic(t, "0:", true), from: vote.SessionID{Node: "a", Incarnation: 1}}
 	u.elect("7: v0 v1 v2", decides(time.Second, 0))
 	u.say(vote.Message{Kind: vote.KindOpen, TTL: 4 * time.Second})
 	u.say(vote.Message{Kind: vote.KindSync, End: true})

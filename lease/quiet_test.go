@@ -10,7 +10,7 @@ import (
 // sessions, and its acknowledgements extend nothing; its promises stand, and the voter still knows
 // the promises in its next term.
 func TestAVoterActsUpToTheEndOfItsTerm(t *testing.T) {
-	f := follow(t, "0:", true)
+	f := talkDynamic(t, "0:", true)
 	f.elect("1: v0 v1 v2", nil)
 	f.hear(f.v.SetTerm(f.now, f.now.Fast.Add(300*time.Millisecond), nil))
 	f.counts(true)

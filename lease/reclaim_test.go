@@ -39,7 +39,7 @@ func TestAReclaimedVoteIsHeldAgainstTheMinimumToken(t *testing.T) {
 		{"below the minimum token it is another", least},
 	} {
 		t.Run(row.name, func(t *testing.T) {
-			f := follow(t, "0:", true)
+			f := talkDynamic(t, "0:", true)
 			f.elect("2: v0 v1 v2 (v1 v2)", nil)
 			f.all(t, "a opens ttl=400ms", "a asks 1:k at=10 length=900ms delay=100ms")
 			before, _ := f.v.Vote("k")

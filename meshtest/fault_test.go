@@ -152,7 +152,7 @@ func TestFaults(t *testing.T) {
 				t.Errorf("%+v", v)
 			}
 		}},
-		{"a crash behind a cut isn't seen and ends the lease all the same", func(t *testing.T, m *meshtest.Mesh) {
+		{"a crash behind a cut isn't seen and ends the lease", func(t *testing.T, m *meshtest.Mesh) {
 			first := lock(t, m.Node("a"))
 			m.Partition([]string{"a"})
 			m.Crash("a")

@@ -44,7 +44,7 @@ func TestAnElectorateIsGivenUp(t *testing.T) {
 }
 
 // held2 is like held, for a named key.
-func (f *follower) held2(key vote.Key, list string) vote.Number {
+func (f *dynamicBench) held2(key vote.Key, list string) vote.Number {
 	n, err := f.q.Lock(f.now, Exclusive(key, false))
 	if err != nil {
 		f.t.Fatal(err)

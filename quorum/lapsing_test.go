@@ -7,11 +7,11 @@ import (
 	"github.com/lockmesh/lockmesh/internal/vote"
 )
 
-// lapsing returns a follower shortly before the previous version of the electorate is forgotten,
-// with the time left, and a pending request. All voters have applied the newest version, so no new
-// acknowledgement counts under the previous version, and the last acknowledgements cover a lease
-// for the time left.
-func lapsing(t *testing.T, left time.Duration) (f *follower, n vote.Number) {
+// lapsing returns a dynamicBench shortly before the previous version of the electorate is
+// forgotten, with the time left, and a pending request. All voters have applied the newest version,
+// so no new acknowledgement counts under the previous version, and the last acknowledgements cover
+// a lease for the time left.
+func lapsing(t *testing.T, left time.Duration) (f *dynamicBench, n vote.Number) {
 	f = follow(t, "1: a b c")
 	f.pass(ttl / vote.RefreshesPerTTL)
 	f.goes["a"], f.goes["b"], f.goes["c"] = 1, 1, 1
@@ -29,7 +29,7 @@ func lapsing(t *testing.T, left time.Duration) (f *follower, n vote.Number) {
 
 // A lease won under the previous version lasts at most as long as the previous version counts. A
 // lease won in the last moment would be lost at once, though the votes that it needs under the
-// newest version are on their way. (Found by TestTheElectorateFollowsTheMembers of
+// newest version are on their way. (Found by TestTheElectorateChangesWithTheMembers of
 // internal/proctest.)
 func TestALeaseIsNotWonInTheLastMomentOfTheVersionBefore(t *testing.T) {
 	f, n := lapsing(t, ttl/100)

@@ -15,9 +15,9 @@ func decided(e string, d, old time.Duration) *vote.Electorate {
 	return v
 }
 
-// tuned returns a follower configured with a TTL of a second, under an electorate that has decided
-// the maximum TTL d.
-func tuned(t *testing.T, d time.Duration) *follower {
+// tuned returns a dynamicBench configured with a TTL of a second, under an electorate that has
+// decided the maximum TTL d.
+func tuned(t *testing.T, d time.Duration) *dynamicBench {
 	f := follow(t, "6: a b c")
 	f.reconfigure(decided("7: a b c", d, 0))
 	f.q.forgetBefore()
@@ -25,7 +25,7 @@ func tuned(t *testing.T, d time.Duration) *follower {
 	return f
 }
 
-func (f *follower) reconfigure(e *vote.Electorate) {
+func (f *dynamicBench) reconfigure(e *vote.Electorate) {
 	f.q.Reconfigure(f.now, e)
 	f.drain()
 }

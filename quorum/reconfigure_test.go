@@ -9,8 +9,8 @@ import (
 	"github.com/lockmesh/lockmesh/internal/vote"
 )
 
-// follower is a requester with dynamic membership, with the voters' part played by the test.
-type follower struct {
+// dynamicBench is a requester with dynamic membership, with the voters' part played by the test.
+type dynamicBench struct {
 	t    *testing.T
 	q    *Requester
 	now  vote.Now
@@ -21,8 +21,8 @@ type follower struct {
 	serial vote.Serial
 }
 
-func follow(t *testing.T, e string) *follower {
-	f := &follower{t: t, now: vote.Now{Fast: 1e9, Slow: 1e9, Wall: 1_000_000}, told: map[string][]vote.Message{}, goes: map[string]uint64{}}
+func follow(t *testing.T, e string) *dynamicBench {
+	f := &dynamicBench{t: t, now: vote.Now{Fast: 1e9, Slow: 1e9, Wall: 1_000_000}, told: map[string][]vote.Message{}, goes: map[string]uint64{}}
 	f.q = New(Config{Self: vote.SessionID{Node: "me", Incarnation: 1}, Electorate: *version(e), Dynamic: true, TTL: ttl}, f.now)
 	f.link(names(f.q.places))
 	return f
@@ -38,7 +38,7 @@ func names(voters []vote.Elector) string {
 
 func connOf(v string) vote.Conn { return vote.Conn(v[0]-'a') + 1 }
 
-func (f *follower) drain() {
+func (f *dynamicBench) drain() {
 	out, ev := f.q.Drain(nil, nil)
 	f.events = append(f.events, ev...)
 	for _, o := range out {
@@ -51,7 +51,7 @@ func (f *follower) drain() {
 }
 
 // link opens links to voters, which answer the syncs without votes.
-func (f *follower) link(list string) {
+func (f *dynamicBench) link(list string) {
 	for _, v := range strings.Fields(list) {
 		f.q.Link(f.now, connOf(v), vote.SessionID{Node: vote.NodeID(v), Incarnation: 5})
 		f.answer(v, nil)
@@ -59,9 +59,9 @@ func (f *follower) link(list string) {
 	}
 }
 
-func (f *follower) peer(v string) *peer { return f.q.peerOf(vote.NodeID(v)) }
+func (f *dynamicBench) peer(v string) *peer { return f.q.peerOf(vote.NodeID(v)) }
 
-func (f *follower) say(v string, m vote.Message) {
+func (f *dynamicBench) say(v string, m vote.Message) {
 	f.drain()
 	if m.Stream == 0 && f.peer(v) != nil {
 		m.Stream = f.peer(v).stream
@@ -75,7 +75,7 @@ func (f *follower) say(v string, m vote.Message) {
 	f.drain()
 }
 
-func (f *follower) answer(v string, change func(*vote.Message), votes ...vote.Entry) {
+func (f *dynamicBench) answer(v string, change func(*vote.Message), votes ...vote.Entry) {
 	m := vote.Message{Kind: vote.KindAnswer, Entries: votes, End: true, Sent: f.peer(v).syncSent, Incarnation: 5, Generation: 1, Wall: f.now.Wall, Dir: elector(v).Dir}
 	if change != nil {
 		change(&m)
@@ -84,7 +84,7 @@ func (f *follower) answer(v string, change func(*vote.Message), votes ...vote.En
 }
 
 // ack has voters acknowledge the newest refresh, each with the expected digest.
-func (f *follower) ack(list string) {
+func (f *dynamicBench) ack(list string) {
 	for _, v := range strings.Fields(list) {
 		p := f.peer(v)
 		want := p.digest.base
@@ -98,7 +98,7 @@ func (f *follower) ack(list string) {
 }
 
 // heard returns the kinds of the messages sent to a voter since the last call.
-func (f *follower) heard(v string) string {
+func (f *dynamicBench) heard(v string) string {
 	f.drain()
 	var kinds []string
 	for _, m := range f.told[v] {
@@ -108,7 +108,7 @@ func (f *follower) heard(v string) string {
 	return strings.Join(kinds, " ")
 }
 
-func (f *follower) lock(try bool) vote.Number {
+func (f *dynamicBench) lock(try bool) vote.Number {
 	n, err := f.q.Lock(f.now, Exclusive("k", try))
 	if err != nil {
 		f.t.Fatal(err)
@@ -118,33 +118,33 @@ func (f *follower) lock(try bool) vote.Number {
 }
 
 // promise has voters vote for a request.
-func (f *follower) promise(n vote.Number, list string) {
+func (f *dynamicBench) promise(n vote.Number, list string) {
 	for _, v := range strings.Fields(list) {
 		f.serial++
 		f.say(v, vote.Message{Kind: vote.KindPromise, Number: n, Serial: f.serial, Token: 100})
 	}
 }
 
-func (f *follower) held(list string) vote.Number {
+func (f *dynamicBench) held(list string) vote.Number {
 	n := f.lock(false)
 	f.promise(n, list)
 	f.want(n, EventGranted)
 	return n
 }
 
-func (f *follower) reelect(e string) {
+func (f *dynamicBench) reelect(e string) {
 	f.q.Reconfigure(f.now, version(e))
 	f.drain()
 }
 
-func (f *follower) pass(d time.Duration) {
+func (f *dynamicBench) pass(d time.Duration) {
 	f.now.Fast, f.now.Slow, f.now.Wall = f.now.Fast.Add(d), f.now.Slow.Add(d), f.now.Wall+vote.Micros(d.Microseconds())
 	f.q.Tick(f.now)
 	f.drain()
 }
 
 // outcome returns the kind of the last event about a request.
-func (f *follower) outcome(n vote.Number) EventKind {
+func (f *dynamicBench) outcome(n vote.Number) EventKind {
 	f.drain()
 	for _, e := range slices.Backward(f.events) {
 		switch e.Kind {
@@ -157,14 +157,14 @@ func (f *follower) outcome(n vote.Number) EventKind {
 	return EventNone
 }
 
-func (f *follower) want(n vote.Number, kind EventKind) {
+func (f *dynamicBench) want(n vote.Number, kind EventKind) {
 	f.t.Helper()
 	if got := f.outcome(n); got != kind {
 		f.t.Fatalf("the last that was told of %d is %d, want %d; %s", n, got, kind, f.q.describeVoters())
 	}
 }
 
-func (f *follower) last(kind EventKind) *Event {
+func (f *dynamicBench) last(kind EventKind) *Event {
 	f.drain()
 	for i := len(f.events) - 1; i >= 0; i-- {
 		if f.events[i].Kind == kind {
@@ -760,7 +760,7 @@ func TestAVoterThatStaysAwayHearsNothing(t *testing.T) {
 }
 
 // permit requests one of two permits, and slot has voters vote for a slot.
-func (f *follower) permit() vote.Number {
+func (f *dynamicBench) permit() vote.Number {
 	n, err := f.q.Lock(f.now, RequestOptions{Spec: vote.Spec{Key: "k", Mode: vote.Permit, Permits: 2}})
 	if err != nil {
 		f.t.Fatal(err)
@@ -769,7 +769,7 @@ func (f *follower) permit() vote.Number {
 	return n
 }
 
-func (f *follower) slot(n vote.Number, slot vote.Slot, list string) {
+func (f *dynamicBench) slot(n vote.Number, slot vote.Slot, list string) {
 	for _, v := range strings.Fields(list) {
 		f.serial++
 		f.say(v, vote.Message{Kind: vote.KindPromise, Number: n, Serial: f.serial, Slot: slot, Token: 100})
@@ -777,7 +777,7 @@ func (f *follower) slot(n vote.Number, slot vote.Slot, list string) {
 }
 
 // staysBehind has c vote for a slot, and then apply an older version until no vote of c counts.
-func staysBehind(t *testing.T) (f *follower, n vote.Number) {
+func staysBehind(t *testing.T) (f *dynamicBench, n vote.Number) {
 	f = follow(t, "2: a b c")
 	n = f.permit()
 	f.pass(maxHedgeDelay)

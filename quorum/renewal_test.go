@@ -9,7 +9,7 @@ import (
 )
 
 // renewed has a voter acknowledge the newest refresh, and returns the reported renewal.
-func (f *follower) renewed(v string) Renewal {
+func (f *dynamicBench) renewed(v string) Renewal {
 	f.t.Helper()
 	f.drain()
 	before := len(f.events)

@@ -26,8 +26,8 @@ var growsAhead = func() Options {
 	return o
 }()
 
-// followMutants break the rules of dynamic membership.
-var followMutants = []mutant{
+// dynamicMutants break the rules of dynamic membership.
+var dynamicMutants = []mutant{
 	{name: "no joint phase", build: changesAtOnce(func(*vote.Electorate) bool { return true }), scenario: joinsBehindABack, options: grows, draw: DrawDynamic},
 	{name: "one voter swapped for another without a joint phase", build: changesAtOnce(isSwap), scenario: swapsBehindABack, options: Options{
 		Names: []string{"a", "b", "c", "d"}, Clients: 1, Dynamic: &Dynamic{MaxVoters: 3},

@@ -28,7 +28,7 @@ type mutant struct {
 	unseen string
 }
 
-var mutants = slices.Concat(firstMutants, moreMutants, modeMutants, handOffMutants, coalescingMutants, holdMutants, deafMutants, followMutants, listMutants,
+var mutants = slices.Concat(firstMutants, moreMutants, modeMutants, handOffMutants, coalescingMutants, holdMutants, deafMutants, dynamicMutants, listMutants,
 	grayMutants, forgedMutants, seenMutants, countedMutants, toldMutants)
 
 var firstMutants = []mutant{

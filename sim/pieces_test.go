@@ -15,8 +15,8 @@ func TestSwarmInPieces(t *testing.T) {
 	swarm(t, 16, draw, func(*Figures) {}, "-pieces")
 }
 
-// TestSwarmInPiecesFollowing does the same with dynamic membership.
-func TestSwarmInPiecesFollowing(t *testing.T) {
+// TestSwarmInPiecesDynamic does the same with dynamic membership.
+func TestSwarmInPiecesDynamic(t *testing.T) {
 	draw := func(seed uint64) Options { return inPieces(DrawDynamic(seed)) }
 	swarm(t, 6, draw, func(*Figures) {}, "-dynamic", "-pieces")
 }

@@ -123,9 +123,9 @@ func replaceTime() time.Duration {
 	return gossipNotices + electorate.FailAfter(sceneTTL) + changeTime()
 }
 
-// TestFollowGrowsAndShrinks grows an electorate from three voters to five. Two of the five die for
+// TestDynamicGrowsAndShrinks grows an electorate from three voters to five. Two of the five die for
 // good, and the remaining three survive the next death.
-func TestFollowGrowsAndShrinks(t *testing.T) {
+func TestDynamicGrowsAndShrinks(t *testing.T) {
 	s := mesh(t, 3, []string{"d", "e"}, Dynamic{}, "d", "e")
 	held := s.holds("a", "k")
 	s.Start("d")
@@ -153,9 +153,9 @@ func TestFollowGrowsAndShrinks(t *testing.T) {
 	s.serveNot(3*sceneTTL, "a")
 }
 
-// TestFollowALeaverIsVotedOut shows that a leaving voter is replaced at once, without FailAfter,
+// TestDynamicALeaverIsVotedOut shows that a leaving voter is replaced at once, without FailAfter,
 // also if the leaver itself would propose the change.
-func TestFollowALeaverIsVotedOut(t *testing.T) {
+func TestDynamicALeaverIsVotedOut(t *testing.T) {
 	for _, leaver := range []string{"a", "b", "c"} {
 		t.Run(leaver, func(t *testing.T) {
 			s := mesh(t, 3, []string{"d"}, Dynamic{})
@@ -182,11 +182,11 @@ func TestFollowALeaverIsVotedOut(t *testing.T) {
 	})
 }
 
-// TestFollowALostVoterIsReplaced shows that a standby votes in place of a lost voter within
+// TestDynamicALostVoterIsReplaced shows that a standby votes in place of a lost voter within
 // replaceTime. Operators plan with this time: the time until gossip notices, FailAfter (three
 // maximum TTLs), the drain (one maximum TTL, and the drift), and some polls. The sum is a little
 // under six maximum TTLs.
-func TestFollowALostVoterIsReplaced(t *testing.T) {
+func TestDynamicALostVoterIsReplaced(t *testing.T) {
 	for _, lost := range []string{"a", "b", "c"} {
 		t.Run(lost, func(t *testing.T) {
 			s := mesh(t, 3, []string{"d"}, Dynamic{})
@@ -207,9 +207,9 @@ func TestFollowALostVoterIsReplaced(t *testing.T) {
 	}
 }
 
-// TestFollowARestartIsNoLoss shows that a voter back within FailAfter stays a voter, without a
+// TestDynamicARestartIsNoLoss shows that a voter back within FailAfter stays a voter, without a
 // decision.
-func TestFollowARestartIsNoLoss(t *testing.T) {
+func TestDynamicARestartIsNoLoss(t *testing.T) {
 	s := mesh(t, 3, []string{"d"}, Dynamic{})
 	s.Run(2 * sceneTTL)
 	r := s.holds("d", "k")
@@ -225,9 +225,9 @@ func TestFollowARestartIsNoLoss(t *testing.T) {
 	}
 }
 
-// TestFollowSizes shows how many nodes vote for a number of founders, a number of further nodes,
+// TestDynamicSizes shows how many nodes vote for a number of founders, a number of further nodes,
 // and a limit.
-func TestFollowSizes(t *testing.T) {
+func TestDynamicSizes(t *testing.T) {
 	sampled.Computes(t)
 	for _, row := range []struct{ founders, others, most, want int }{
 		{1, 0, 7, 1}, {1, 1, 7, 1}, {1, 2, 7, 3}, {1, 4, 3, 3}, {1, 4, 1, 1},
@@ -252,9 +252,9 @@ func TestFollowSizes(t *testing.T) {
 	}
 }
 
-// TestFollowTwoVoters shows that nothing is decided while one of two voters is away, and everything
-// goes on when the voter is back.
-func TestFollowTwoVoters(t *testing.T) {
+// TestDynamicTwoVoters shows that nothing is decided while one of two voters is away, and
+// everything goes on when the voter is back.
+func TestDynamicTwoVoters(t *testing.T) {
 	s := mesh(t, 2, nil, Dynamic{})
 	s.PowerOff("b")
 	s.Run(sceneTTL)
@@ -334,10 +334,10 @@ func (x *taker) ends(most time.Duration) {
 	x.s.t.Logf("%s took a lock %d times, and waited for up to %v", x.node, x.taken, x.pause)
 }
 
-// TestFollowLocksGoOnThroughTwentyChanges takes a lock every ten milliseconds, without a failure or
-// a pause over one second, and holds another lease all the time, while voters leave, die, and come
-// back over healthy links.
-func TestFollowLocksGoOnThroughTwentyChanges(t *testing.T) {
+// TestDynamicLocksGoOnThroughTwentyChanges takes a lock every ten milliseconds, without a failure
+// or a pause over one second, and holds another lease all the time, while voters leave, die, and
+// come back over healthy links.
+func TestDynamicLocksGoOnThroughTwentyChanges(t *testing.T) {
 	sampled.Computes(t)
 	t.Parallel()
 	s := mesh(t, 3, []string{"d", "e", "f", "x", "y"}, Dynamic{MaxVoters: 5}, "d", "e", "f")
@@ -385,9 +385,9 @@ func TestFollowLocksGoOnThroughTwentyChanges(t *testing.T) {
 	x.ends(time.Second)
 }
 
-// TestFollowAHolderOutlivesEachChange shows that a lease goes on when the mesh grows, when its
+// TestDynamicAHolderOutlivesEachChange shows that a lease goes on when the mesh grows, when its
 // holder is voted in, and when all voters behind the lease are replaced.
-func TestFollowAHolderOutlivesEachChange(t *testing.T) {
+func TestDynamicAHolderOutlivesEachChange(t *testing.T) {
 	s := mesh(t, 3, []string{"d", "e", "f", "g"}, Dynamic{MaxVoters: 3}, "e", "f", "g")
 	r := s.holds("d", "k")
 	other := s.Lock("a", "k")
@@ -419,10 +419,10 @@ func TestFollowAHolderOutlivesEachChange(t *testing.T) {
 	s.rises(r, contender)
 }
 
-// TestFollowTokensRiseAcrossElectoratesWithoutAVoterInCommon sets the clocks of the first voters an
-// hour ahead of all others. When none of the first voters is left, tokens go on from the tokens of
-// the first voters.
-func TestFollowTokensRiseAcrossElectoratesWithoutAVoterInCommon(t *testing.T) {
+// TestDynamicTokensRiseAcrossElectoratesWithoutAVoterInCommon sets the clocks of the first voters
+// an hour ahead of all others. When none of the first voters is left, tokens go on from the tokens
+// of the first voters.
+func TestDynamicTokensRiseAcrossElectoratesWithoutAVoterInCommon(t *testing.T) {
 	names := []string{"a", "b", "c", "d", "e", "f"}
 	walls := []time.Duration{time.Hour, time.Hour, time.Hour, 0, 0, 0}
 	s := stage(t, Options{
@@ -450,10 +450,10 @@ func (s *scene) alarmed(part string) bool {
 	return slices.ContainsFunc(strings.Split(s.trace.String(), "\n"), func(line string) bool { return strings.Contains(line, " alarm: ") && strings.Contains(line, part) })
 }
 
-// TestFollowAStandbyThatLostItsPowerComesBack shows that a standby can be voted in after a loss of
+// TestDynamicAStandbyThatLostItsPowerComesBack shows that a standby can be voted in after a loss of
 // power. No message reports that its connections are dead, and voters send a standby only messages
 // about electorates.
-func TestFollowAStandbyThatLostItsPowerComesBack(t *testing.T) {
+func TestDynamicAStandbyThatLostItsPowerComesBack(t *testing.T) {
 	s := mesh(t, 3, []string{"d"}, Dynamic{MaxVoters: 3})
 	s.Run(3 * sceneTTL)
 	s.PowerOff("d")

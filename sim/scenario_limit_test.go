@@ -5,10 +5,10 @@ import (
 	"testing"
 )
 
-// TestFollowMaxVotersAloneChanges restarts two of three voters with MaxVoters 5 instead of 3, one
+// TestDynamicMaxVotersAloneChanges restarts two of three voters with MaxVoters 5 instead of 3, one
 // after the other. Once a majority has the new limit, a joint electorate with equal halves changes
 // the limit. A lease outlives the change.
-func TestFollowMaxVotersAloneChanges(t *testing.T) {
+func TestDynamicMaxVotersAloneChanges(t *testing.T) {
 	t.Parallel()
 	most := make(map[string]int)
 	s := mesh(t, 3, []string{"y"}, Dynamic{MaxVoters: 3, Most: most})
@@ -42,9 +42,9 @@ func TestFollowMaxVotersAloneChanges(t *testing.T) {
 	s.serves("y")
 }
 
-// TestFollowAChangeOfTheLimitOutlivesItsVoters has a voter die at the joint electorate with equal
+// TestDynamicAChangeOfTheLimitOutlivesItsVoters has a voter die at the joint electorate with equal
 // halves, and come back: another voter completes the change to the new limit.
-func TestFollowAChangeOfTheLimitOutlivesItsVoters(t *testing.T) {
+func TestDynamicAChangeOfTheLimitOutlivesItsVoters(t *testing.T) {
 	t.Parallel()
 	for _, victim := range []string{"a", "b", "c"} {
 		most := make(map[string]int)

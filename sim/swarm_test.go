@@ -90,8 +90,8 @@ const (
 	targetedEach = 10
 )
 
-// TestSwarmFollowing runs seeds with dynamic membership.
-func TestSwarmFollowing(t *testing.T) {
+// TestSwarmDynamic runs seeds with dynamic membership.
+func TestSwarmDynamic(t *testing.T) {
 	seeds := sampled.Count(32, 60)
 	if sampled.Raced {
 		seeds = 8

@@ -120,7 +120,7 @@ func TestTermsThatDifferAreNamedInBothLogs(t *testing.T) {
 	}
 }
 
-func TestAnElectorateThatIsFixedAndOneThatFollowsTheLivingRefuseEachOther(t *testing.T) {
+func TestFixedAndDynamicElectoratesRefuseEachOther(t *testing.T) {
 	for _, m := range modes {
 		t.Run(m.name, func(t *testing.T) {
 			dynamic := config("b", m.secret)

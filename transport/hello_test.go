@@ -301,7 +301,7 @@ func TestBirthsByCountAreCompared(t *testing.T) {
 	}
 }
 
-func TestTheVotersOfAnElectorateThatFollowsTheLivingAreItsFounders(t *testing.T) {
+func TestTheVotersOfADynamicElectorateAreItsFounders(t *testing.T) {
 	const list = "[a b c] at a and [a b] at b"
 	for _, tt := range []struct {
 		a, b bool // has dynamic membership

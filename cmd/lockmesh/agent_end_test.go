@@ -299,7 +299,8 @@ func TestKeysOfAnAgentAlone(t *testing.T) {
 	}
 }
 
-// TestAMinimumHoldOutlivesAnAgentAlone : a key that rests keeps its promise over an end in good order.
+// TestAMinimumHoldOutlivesAnAgentAlone : a key that rests keeps its promise over an end in good
+// order.
 func TestAMinimumHoldOutlivesAnAgentAlone(t *testing.T) {
 	for name, end := range map[string]func(b *openBench){
 		"stop":     func(b *openBench) { b.wants(0, "stop") },

@@ -220,7 +220,7 @@ func TestTarget(t *testing.T) {
 		{"three stay three, though there may be two, of whom none may be lost", "a b c", "b c", "", "", 2},
 		{"five aren't made fewer than three", "a b c d e", "b c d e", "a b c", "e is on standby (the limit is 3 voters), d is on standby (the limit is 3 voters)", 2},
 		{"nor where there may be one", "a b c d e", "b c d e", "a b c", "e is on standby (the limit is 3 voters), d is on standby (the limit is 3 voters)", 1},
-		{"where there may be one, who is gone is voted out all the same", "a b c", "b c=gone d", "a b d", "c out (it is gone), d in", 1},
+		{"where there may be one, a gone voter is voted out", "a b c", "b c=gone d", "a b d", "c out (it is gone), d in", 1},
 		{"and with nobody else it keeps its seat", "a b c", "b c=gone", "", "", 1},
 		{"and of two, of whom one can't say that the other is gone", "a b", "b=gone c", "", "", 1},
 		{"one alone may stay alone", "a", "b c", "", "", 1},

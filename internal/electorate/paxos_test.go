@@ -522,7 +522,7 @@ func TestTheSameAgainGivesTheSame(t *testing.T) {
 	}
 }
 
-func TestFollows(t *testing.T) {
+func TestWhichElectorateMayBeNext(t *testing.T) {
 	for _, c := range []struct {
 		name, e, next string
 		change        func(next *vote.Electorate)

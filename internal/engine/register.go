@@ -135,7 +135,7 @@ func (r *registrar) do(ctx context.Context, call *vote.RegisterCall) vote.Regist
 }
 
 // probe repeats this process's first store, on condition of the version from before, which the
-// register must refuse. Some storages take a condition and write all the same: there, two meshes
+// register must refuse. Some storages take a condition and ignore it: there, two meshes
 // would each find itself in the record, and act. The content is the same, so a write does no harm.
 // The result says what is wrong; empty if nothing is.
 func (r *registrar) probe(ctx context.Context, data []byte) (failed string) {

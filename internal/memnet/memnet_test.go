@@ -355,7 +355,7 @@ func TestDialing(t *testing.T) {
 // dynamic gives a node dynamic membership.
 func dynamic(c *transport.Config) { c.Terms.Dynamic = true }
 
-func TestAnElectorateThatFollowsTheLivingIsRefusedByOneThatIsFixedAndTheOtherWayRound(t *testing.T) {
+func TestFixedAndDynamicElectoratesRefuseEachOther(t *testing.T) {
 	run(t, 0, func(t *testing.T, n *Network, a, _ *box, _ vote.Conn) {
 		c, d := listen(t, n, "c", dynamic), listen(t, n, "d", func(c *transport.Config) {
 			dynamic(c)

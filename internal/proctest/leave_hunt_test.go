@@ -8,7 +8,7 @@ import "testing"
 // directory, and is voted in.
 func TestAVoterThatLeavesIsVotedOutAndMayComeBack(t *testing.T) {
 	t.Parallel()
-	m := startFollowing(t, abc)
+	m := startDynamic(t, abc)
 	a, b, c := m.procs["a"], m.procs["b"], m.procs["c"]
 	held := a.lock("held throughout")
 	c.tell("leave")

@@ -11,7 +11,7 @@ import (
 // addresses saved in their state directories.
 func TestNodesFindEachOtherByTheirStateDirectories(t *testing.T) {
 	t.Parallel()
-	m := startFollowing(t, abc)
+	m := startDynamic(t, abc)
 	for _, name := range abc {
 		p := m.procs[name]
 		p.onDisk("a note of where the others are", func() bool {

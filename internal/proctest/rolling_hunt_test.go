@@ -24,9 +24,9 @@ const rollTTL = 3 * time.Second
 // than the machine itself stood still.
 func TestFault77FiveNodesAreRestartedOneAfterTheOther(t *testing.T) {
 	for _, c := range []struct {
-		name      string
-		following bool
-		stop      string // the command
+		name    string
+		dynamic bool
+		stop    string // the command
 	}{
 		{"fixed voters that leave", false, "leave"},
 		{"voters with directories that stop", true, "stop"},
@@ -35,12 +35,12 @@ func TestFault77FiveNodesAreRestartedOneAfterTheOther(t *testing.T) {
 			t.Parallel()
 			names := []string{"a", "b", "c", "d", "e"}
 			m := newMesh(t, names, "-lock", "k", "-hold", "5ms", "-pause", "5ms", "-max-ttl", rollTTL.String())
-			if c.following {
+			if c.dynamic {
 				m.dirs = t.TempDir()
 			}
 			r := &rolling{mesh: m, machine: watchMachine(t)}
 			for _, name := range names {
-				if c.following {
+				if c.dynamic {
 					r.launch(name, "-bootstrap")
 				} else {
 					r.launch(name)

@@ -12,7 +12,7 @@ import (
 // lease held all the while is kept.
 func TestALostStateDirectory(t *testing.T) {
 	t.Parallel()
-	m := startFollowing(t, abc)
+	m := startDynamic(t, abc)
 	a := m.procs["a"]
 	held := a.lock("held throughout")
 	m.procs["c"].kill()

@@ -7,9 +7,9 @@ import (
 	"testing"
 )
 
-// startFollowing starts a mesh with dynamic membership, and waits until each founder has stored the
+// startDynamic starts a mesh with dynamic membership, and waits until each founder has stored the
 // first electorate: founders that are all killed before they have are a lost mesh.
-func startFollowing(t *testing.T, founders []string) *mesh {
+func startDynamic(t *testing.T, founders []string) *mesh {
 	t.Helper()
 	m := newMesh(t, founders)
 	m.dirs = t.TempDir()
@@ -43,7 +43,7 @@ func says(t *testing.T, text string, words ...string) {
 // the remedy.
 func TestStateDirectoriesThatCantBeUsed(t *testing.T) {
 	t.Parallel()
-	m := startFollowing(t, abc)
+	m := startDynamic(t, abc)
 	state := func(name string) string { return filepath.Join(m.stateDir(name), "state") }
 	refused := func(t *testing.T, p *process, words ...string) {
 		t.Helper()
@@ -136,7 +136,7 @@ func TestMostFoundersDontFound(t *testing.T) {
 // Founders that still have Bootstrap set log a warning, now and at each start.
 func TestFoundLeftInTheConfigurationWarns(t *testing.T) {
 	t.Parallel()
-	m := startFollowing(t, abc)
+	m := startDynamic(t, abc)
 	warning := []string{"level=WARN", "BOOTSTRAP IS STILL SET", "remove Bootstrap from this node's configuration"}
 	for _, name := range abc {
 		m.procs[name].awaitLog(append(warning, "name="+name)...)
@@ -157,9 +157,9 @@ func TestFoundLeftInTheConfigurationWarns(t *testing.T) {
 }
 
 // In a mesh all electorates are dynamic, or all are fixed.
-func TestAFixedNodeIsRefusedByAMeshThatFollows(t *testing.T) {
+func TestAFixedNodeIsRefusedByADynamicMesh(t *testing.T) {
 	t.Parallel()
-	m := startFollowing(t, abc)
+	m := startDynamic(t, abc)
 	a := m.procs["a"]
 	a.lock("held throughout")
 	x := launch(t, "x", secret, append(m.args(), "-bind", "127.0.0.1:0")...)

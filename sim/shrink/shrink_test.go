@@ -77,7 +77,7 @@ func TestAnActSaysAllInItsLiteral(t *testing.T) {
 	}
 }
 
-func TestAFollowingWorldIsNotShrunk(t *testing.T) {
+func TestADynamicWorldIsNotShrunk(t *testing.T) {
 	if _, err := Run(t.Context(), sim.DrawDynamic(1), time.Second, Settings{}); !errors.Is(err, errDynamic) {
 		t.Errorf("it says %v", err)
 	}

@@ -150,7 +150,7 @@ func suites() []*suite {
 		},
 		&suite{
 			name: "worlds with elections", pkg: "sim", guards: core,
-			args: slices.Concat(quick, []string{"-test.run", "^TestSwarmFollowing$"}),
+			args: slices.Concat(quick, []string{"-test.run", "^TestSwarmDynamic$"}),
 			env:  []string{"LOCKMESH_SIM_SEEDS=8", "LOCKMESH_SIM_SECONDS=20"},
 		},
 		&suite{

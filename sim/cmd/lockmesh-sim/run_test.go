@@ -171,9 +171,9 @@ func TestAViolationIsReported(t *testing.T) {
 	}
 }
 
-// TestAFollowingWorld runs a world with dynamic membership, and worlds of this kind until a world
+// TestADynamicWorld runs a world with dynamic membership, and worlds of this kind until a world
 // fails: the printed command repeats the failure.
-func TestAFollowingWorld(t *testing.T) {
+func TestADynamicWorld(t *testing.T) {
 	svg := filepath.Join(t.TempDir(), "run.svg")
 	var out bytes.Buffer
 	if err := run([]string{"-dynamic", "-seed", "4", "-seconds", "20", "-svg", svg}, &out, io.Discard); err != nil {

@@ -8,7 +8,7 @@ import "testing"
 // founders are killed for good, and grows back with two new nodes; then all nodes are killed and
 // restarted in turn. Meanwhile a worker in each process takes the same lock over and over, and a
 // lease is held until its own process is restarted. The test takes about a minute.
-func TestTheElectorateFollowsTheMembers(t *testing.T) {
+func TestTheElectorateChangesWithTheMembers(t *testing.T) {
 	t.Parallel()
 	s := found(t, abc)
 	a := s.procs["a"]
