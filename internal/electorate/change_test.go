@@ -565,7 +565,7 @@ func TestAnotherVoterConcludesWhenTheFirstIsGone(t *testing.T) {
 	}
 }
 
-func TestItGrowsAndShrinksWithTheLiving(t *testing.T) {
+func TestItGrowsAndShrinksWithTheMembers(t *testing.T) {
 	l := founded(t, "a")
 	step := func(want string) {
 		t.Helper()
