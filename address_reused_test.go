@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/lockmesh/lockmesh/internal/testwait"
 	"github.com/lockmesh/lockmesh/register"
 )
 
@@ -72,7 +73,7 @@ func TestALeavingVoterStaysAsItsContextAllows(t *testing.T) {
 		w.ready("a")
 		time.Sleep(10 * time.Second)
 		w.crash("c")
-		left := later(func() (*Lease, error) { return nil, w.nodes["a"].Leave(within(t, 55*time.Second)) })
+		left := later(func() (*Lease, error) { return nil, w.nodes["a"].Leave(testwait.Within(t, 55*time.Second)) })
 		time.Sleep(20 * time.Second)
 		w.start("d", with)
 		w.start("e", with)
@@ -98,7 +99,7 @@ func TestALeavingVoterWaitsForNoProcessThatCantReplaceIt(t *testing.T) {
 		w.start("d", expect(3))
 		time.Sleep(2 * time.Minute)
 		began := time.Now()
-		if err := w.nodes["a"].Leave(within(t, 5*time.Minute)); !errors.Is(err, ErrVoter) {
+		if err := w.nodes["a"].Leave(testwait.Within(t, 5*time.Minute)); !errors.Is(err, ErrVoter) {
 			t.Error(err)
 		}
 		if took := time.Since(began); took > 5*DefaultMaxTTL {

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/lockmesh/lockmesh/internal/sampled"
+	"github.com/lockmesh/lockmesh/internal/testwait"
 )
 
 func TestABarrierLetsAllInAndOutTogether(t *testing.T) {
@@ -120,7 +121,7 @@ func TestAMembersDeathOpensTheBarrierForTheOthers(t *testing.T) {
 		if open(la) {
 			t.Fatal("it was let out while two are inside")
 		}
-		if err := bc.Leave(within(t, time.Second)); err == nil {
+		if err := bc.Leave(testwait.Within(t, time.Second)); err == nil {
 			t.Fatal("it was let out while b is inside")
 		} else {
 			wantIs(t, err, context.DeadlineExceeded)
@@ -147,7 +148,7 @@ func TestAMembersDeathOpensTheBarrierForTheOthers(t *testing.T) {
 func TestAMemberThatGivesUpIsNotCounted(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *wire) {
 		a, b, c := w.three()
-		err := a.DoubleBarrier("b", 2).Enter(within(t, time.Second))
+		err := a.DoubleBarrier("b", 2).Enter(testwait.Within(t, time.Second))
 		wantIs(t, err, context.DeadlineExceeded)
 		if !contains(fmt.Sprint(err), "1 of 2") {
 			t.Error(err)

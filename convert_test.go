@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/lockmesh/lockmesh/internal/testwait"
 )
 
 // The stages of a node on the way from fixed voters to dynamic membership.
@@ -20,7 +22,7 @@ const servedWithin = time.Second
 func (w *living) served(names ...string) {
 	w.t.Helper()
 	for _, name := range names {
-		l, err := w.nodes[name].Lock(within(w.t, servedWithin), "served")
+		l, err := w.nodes[name].Lock(testwait.Within(w.t, servedWithin), "served")
 		if err != nil {
 			w.t.Fatalf("%s isn't served: %v\n%v", name, err, w.nodes[name].Status())
 		}
@@ -42,7 +44,7 @@ func (w *living) converts(name string, stage func(*Config), all []string, held m
 	w.served(slices.DeleteFunc(slices.Clone(all), func(n string) bool { return n == name })...)
 	w.ready(name)
 	w.served(name)
-	if err := w.nodes[name].Settled(within(w.t, time.Minute)); err != nil {
+	if err := w.nodes[name].Settled(testwait.Within(w.t, time.Minute)); err != nil {
 		w.t.Fatalf("%v\n%v", err, w.nodes[name].Status())
 	}
 	w.served(all...)
@@ -172,7 +174,7 @@ func TestAFixedNodeThatIsLeftBehindIsRefused(t *testing.T) {
 			"c": {"StateDir is not set here and set at a", "a (10.0.0.1:7950)", "b (10.0.0.2:7950)"},
 			"d": {"the electorate is fixed here and is dynamic there", "a refuses", "b refuses"},
 		} {
-			_, err := w.nodes[name].Lock(within(t, time.Minute), "k")
+			_, err := w.nodes[name].Lock(testwait.Within(t, time.Minute), "k")
 			if !errors.Is(err, ErrRefused) {
 				t.Errorf("%s: %v", name, err)
 			}

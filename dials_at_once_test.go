@@ -10,6 +10,7 @@ import (
 
 	"github.com/lockmesh/lockmesh/internal/discovery"
 	"github.com/lockmesh/lockmesh/internal/memnet"
+	"github.com/lockmesh/lockmesh/internal/testwait"
 	"github.com/lockmesh/lockmesh/internal/vote"
 	"github.com/lockmesh/lockmesh/internal/world"
 	"github.com/lockmesh/lockmesh/member"
@@ -115,7 +116,7 @@ func TestFault78OnlySoManyDialAtOnce(t *testing.T) {
 				start := time.Now()
 				for _, m := range w.meshes {
 					if m.Name() != c.cut {
-						check(t, m.Ready(within(t, time.Minute)))
+						check(t, m.Ready(testwait.Within(t, time.Minute)))
 					}
 				}
 				t.Logf("ready after %v", time.Since(start))

@@ -7,6 +7,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/lockmesh/lockmesh/internal/testwait"
 )
 
 // lockedBuffer is a log written by a node and read by a test.
@@ -50,14 +52,14 @@ func TestOfTwoVotersOfOneNameTheNewerGivesWayAfterTheCut(t *testing.T) {
 		})
 		time.Sleep(4 * DefaultMaxTTL)
 		for _, m := range []*Mesh{a, b, newer} {
-			if err := m.Ready(within(t, time.Minute)); err != nil {
+			if err := m.Ready(testwait.Within(t, time.Minute)); err != nil {
 				t.Fatalf("the occasion isn't there: %v", err)
 			}
 		}
-		lost := must[*Lease](t)(a.Lock(within(t, time.Minute), "k"))
-		own := must[*Lease](t)(newer.Lock(within(t, time.Minute), "the newer's own"))
+		lost := must[*Lease](t)(a.Lock(testwait.Within(t, time.Minute), "k"))
+		own := must[*Lease](t)(newer.Lock(testwait.Within(t, time.Minute), "the newer's own"))
 		// the second holder: with a duplicate name exclusion isn't promised
-		stays := must[*Lease](t)(b.Lock(within(t, time.Minute), "k"))
+		stays := must[*Lease](t)(b.Lock(testwait.Within(t, time.Minute), "k"))
 
 		w.CutAddrs(nil)
 		time.Sleep(2 * time.Second)

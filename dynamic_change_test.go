@@ -14,6 +14,7 @@ import (
 
 	"github.com/lockmesh/lockmesh/internal/sampled"
 	"github.com/lockmesh/lockmesh/internal/statedir"
+	"github.com/lockmesh/lockmesh/internal/testwait"
 	"github.com/lockmesh/lockmesh/internal/vote"
 	"github.com/lockmesh/lockmesh/internal/world"
 )
@@ -27,12 +28,12 @@ func TestAMissingFounderIsWaitedForByName(t *testing.T) {
 		if e := s.Electorate; e.Version != 0 || !strings.Contains(e.Change, "waits for all founders; missing: c (not reached)") || !strings.Contains(s.String(), e.Change) {
 			t.Errorf("%v", s)
 		}
-		_, err := w.nodes["a"].TryLock(within(t, 5*time.Minute), "k")
+		_, err := w.nodes["a"].TryLock(testwait.Within(t, 5*time.Minute), "k")
 		wantIs(t, err, ErrNoQuorum)
 		if !strings.Contains(err.Error(), "missing: c") {
 			t.Errorf("%v", err)
 		}
-		err = w.nodes["b"].Ready(within(t, time.Second))
+		err = w.nodes["b"].Ready(testwait.Within(t, time.Second))
 		wantIs(t, err, ErrNoQuorum, context.DeadlineExceeded)
 		if !strings.Contains(err.Error(), "missing: c") {
 			t.Errorf("%v", err)
@@ -163,7 +164,7 @@ func TestLeaveVotesOutAndThenSaysGoodbye(t *testing.T) {
 		w.foundAll()
 		w.start("d", nil) // a standby: four voters tolerate no more failures than three
 		w.until("a", "d standing by", func(s ElectorateStatus) bool { return slices.Equal(s.Standby, []string{"d"}) })
-		if err := w.nodes["d"].Leave(within(t, time.Second)); err != nil {
+		if err := w.nodes["d"].Leave(testwait.Within(t, time.Second)); err != nil {
 			t.Errorf("who is no voter leaves at once: %v", err)
 		}
 		w.start("d", nil)
@@ -172,7 +173,7 @@ func TestLeaveVotesOutAndThenSaysGoodbye(t *testing.T) {
 		// voter.
 		time.Sleep(2 * DefaultMaxTTL)
 		l := w.lock("b", "k")
-		if err := w.nodes["b"].Leave(within(t, 3*DefaultMaxTTL)); err != nil {
+		if err := w.nodes["b"].Leave(testwait.Within(t, 3*DefaultMaxTTL)); err != nil {
 			t.Error(err)
 		}
 		wantIs(t, l.Err(), ErrReleased)
@@ -196,10 +197,10 @@ func TestFiveVotersThatLeaveInTurnStayThree(t *testing.T) {
 				w.start("e", nil)
 				w.untilVoters("a", "a", "b", "c", "d", "e")
 				for _, name := range []string{"a", "b", "c", "d", "e"} {
-					if err := w.nodes[name].Leave(within(t, 30*time.Second)); err != nil {
+					if err := w.nodes[name].Leave(testwait.Within(t, 30*time.Second)); err != nil {
 						t.Errorf("%s leaves: %v", name, err)
 					}
-					if err := gate(w.start(name, nil), within(t, 5*time.Minute)); err != nil {
+					if err := gate(w.start(name, nil), testwait.Within(t, 5*time.Minute)); err != nil {
 						t.Errorf("%s: %v", name, err)
 					}
 				}
@@ -223,7 +224,7 @@ func TestAVoterThatOthersCannotDoWithoutSaysSoWhenItLeaves(t *testing.T) {
 	inLivingBubble(t, func(t *testing.T, w *living) {
 		w.founders = []string{"a", "b"}
 		w.foundAll()
-		err := w.nodes["b"].Leave(within(t, time.Minute))
+		err := w.nodes["b"].Leave(testwait.Within(t, time.Minute))
 		wantIs(t, err, ErrVoter)
 		if !strings.Contains(err.Error(), "electorate 1 (a, b)") || !strings.Contains(err.Error(), "until it is back") {
 			t.Errorf("%v", err)
@@ -320,7 +321,7 @@ func TestFixedAndDynamicNodesRefuseEachOther(t *testing.T) {
 	inLivingBubble(t, func(t *testing.T, w *living) {
 		w.foundAll()
 		fixed := w.start("d", func(c *Config) { c.StateDir = "" })
-		err := fixed.Ready(within(t, time.Minute))
+		err := fixed.Ready(testwait.Within(t, time.Minute))
 		wantIs(t, err, ErrRefused)
 		if !strings.Contains(err.Error(), "the electorate is fixed here and is dynamic there") && !strings.Contains(err.Error(), "the electorate is dynamic here and is fixed there") {
 			t.Errorf("%v", err)
@@ -329,7 +330,7 @@ func TestFixedAndDynamicNodesRefuseEachOther(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *wire) {
 		w.three()
 		d := w.join("d", []string{"a", "b", "c"}, func(c *Config) { c.StateDir = "/state/d" })
-		err := d.Ready(within(t, time.Minute))
+		err := d.Ready(testwait.Within(t, time.Minute))
 		wantIs(t, err, ErrRefused)
 		if !strings.Contains(err.Error(), "the electorate is dynamic ") {
 			t.Errorf("%v", err)
@@ -353,7 +354,7 @@ func TestALostElectorateIsToldOfAndFoundedAgain(t *testing.T) {
 		time.Sleep(10 * time.Second)
 		_, err := a.TryLock(t.Context(), "k")
 		wantIs(t, err, ErrNoQuorum)
-		for _, err := range []error{err, a.Ready(within(t, time.Second))} {
+		for _, err := range []error{err, a.Ready(testwait.Within(t, time.Second))} {
 			if !strings.Contains(err.Error(), "an operator must name new voters (Recover)") {
 				t.Errorf("%v", err)
 			}

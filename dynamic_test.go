@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/lockmesh/lockmesh/internal/memnet"
+	"github.com/lockmesh/lockmesh/internal/testwait"
 )
 
 // living is a mesh in memory with dynamic membership, in a bubble.
@@ -131,7 +132,7 @@ func (w *living) foundAll() {
 
 func (w *living) ready(name string) {
 	w.t.Helper()
-	if err := w.nodes[name].Ready(within(w.t, time.Minute)); err != nil {
+	if err := w.nodes[name].Ready(testwait.Within(w.t, time.Minute)); err != nil {
 		w.t.Fatalf("%v\n%v", err, w.nodes[name].Status())
 	}
 }
@@ -175,7 +176,7 @@ func (w *living) untilVoters(name string, voters ...string) ElectorateStatus {
 // lock has a node take a lock.
 func (w *living) lock(name, key string) *Lease {
 	w.t.Helper()
-	l, err := w.nodes[name].Lock(within(w.t, time.Minute), key)
+	l, err := w.nodes[name].Lock(testwait.Within(w.t, time.Minute), key)
 	if err != nil {
 		w.t.Fatalf("%v\n%v", err, w.nodes[name].Status())
 	}

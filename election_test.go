@@ -9,6 +9,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/lockmesh/lockmesh/internal/testwait"
 )
 
 // observed collects the leaders seen by an observer of an election, as texts.
@@ -185,7 +187,7 @@ func TestLeadOnceRunsItsFunctionWhileItLeads(t *testing.T) {
 		wantIs(t, err, ErrLost)
 		w.stall("a", false)
 		must[*Lease](t)(b.Lock(t.Context(), "e"))
-		err = a.LeadOnce(within(t, time.Second), "e", func(context.Context) error { return errOver })
+		err = a.LeadOnce(testwait.Within(t, time.Second), "e", func(context.Context) error { return errOver })
 		wantIs(t, err, ErrHeld, context.DeadlineExceeded)
 		if !contains(err.Error(), `lead "e"`) {
 			t.Error(err)

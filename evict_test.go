@@ -9,6 +9,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/lockmesh/lockmesh/internal/testwait"
 	"github.com/lockmesh/lockmesh/internal/vote"
 )
 
@@ -361,7 +362,7 @@ func TestAnInspectionThatGoesOnIsNotShortOfVoters(t *testing.T) {
 		}
 		for name, look := range looks {
 			for _, d := range []time.Duration{20 * time.Millisecond, 50 * time.Millisecond, 90 * time.Millisecond} {
-				err := look(within(t, d))
+				err := look(testwait.Within(t, d))
 				if name == "list" && err == nil {
 					continue // ListPage shows the first token, and waits for no holder
 				}
@@ -371,7 +372,7 @@ func TestAnInspectionThatGoesOnIsNotShortOfVoters(t *testing.T) {
 		}
 		// Evict has found the holder before the context ends within a later inspection.
 		for d := 120 * time.Millisecond; d < 300*time.Millisecond; d += 10 * time.Millisecond {
-			wantIs(t, b.Evict(within(t, d), "k", token), context.DeadlineExceeded, ErrHeld)
+			wantIs(t, b.Evict(testwait.Within(t, d), "k", token), context.DeadlineExceeded, ErrHeld)
 		}
 	})
 }

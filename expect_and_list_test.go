@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/lockmesh/lockmesh/internal/testwait"
 	"github.com/lockmesh/lockmesh/register"
 )
 
@@ -62,7 +63,7 @@ func (w *living) besideMisfit(edit func(*Config), meets string, recorded bool) {
 	if err := held.Err(); err != nil {
 		w.t.Errorf("the lease of the mesh has ended: %v", err)
 	}
-	if _, err := w.nodes["x"].Lock(within(w.t, 10*time.Second), "k"); !errors.Is(err, ErrRefused) {
+	if _, err := w.nodes["x"].Lock(testwait.Within(w.t, 10*time.Second), "k"); !errors.Is(err, ErrRefused) {
 		w.t.Errorf("x locks beside the mesh: %v", err)
 	}
 	w.unlock(w.lock("b", "k"))
@@ -105,7 +106,7 @@ func TestAGrownMeshGoesOnBesideASingleProcess(t *testing.T) {
 		if err := held.Err(); err != nil {
 			t.Errorf("the lease of the mesh has ended: %v", err)
 		}
-		if _, err := w.nodes["x"].Lock(within(t, 10*time.Second), "k"); !errors.Is(err, ErrRefused) {
+		if _, err := w.nodes["x"].Lock(testwait.Within(t, 10*time.Second), "k"); !errors.Is(err, ErrRefused) {
 			t.Errorf("x locks beside the mesh: %v", err)
 		}
 		w.unlock(w.lock("b", "k"))

@@ -12,6 +12,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/lockmesh/lockmesh/internal/testwait"
 	"github.com/lockmesh/lockmesh/internal/vote"
 	"github.com/lockmesh/lockmesh/register"
 )
@@ -86,7 +87,7 @@ func TestTooFewProcessesSayWhatTheyWaitFor(t *testing.T) {
 				t.Errorf("%d lines say what a waits for: %v", n, w.logs.all("no majority"))
 			}
 		}()
-		_, err := w.nodes["a"].Lock(within(t, 5*time.Second), "k")
+		_, err := w.nodes["a"].Lock(testwait.Within(t, 5*time.Second), "k")
 		wantIs(t, err, ErrNoQuorum, context.DeadlineExceeded)
 		if !contains(err.Error(), "waits until 3 processes (Expect) reach each other", "reaches no other process") {
 			t.Error(err)
@@ -227,12 +228,12 @@ func TestAWatchOutlivesAnElectorate(t *testing.T) {
 		}
 		// If x hasn't noticed the end of the voters when the others meet x, they learn of the
 		// electorate, d from any of them, and give the electorate up like x.
-		_, err = w.nodes["d"].Lock(within(t, 30*time.Second), "k")
+		_, err = w.nodes["d"].Lock(testwait.Within(t, 30*time.Second), "k")
 		waits := contains(fmt.Sprint(err), "knows an electorate", "gives it up after 1m0s")
 		if gives := contains(fmt.Sprint(err), "a majority of electorate 1 (a, b, c) is gone", "gives the electorate up"); !waits && !gives {
 			t.Error(err)
 		}
-		if err := w.nodes["d"].Ready(within(t, 3*time.Minute)); err != nil {
+		if err := w.nodes["d"].Ready(testwait.Within(t, 3*time.Minute)); err != nil {
 			t.Fatal(err)
 		}
 		after := w.lock("d", "k").Token()
@@ -266,7 +267,7 @@ func TestALeavingVoterIsReplaced(t *testing.T) {
 		w.start("d", expect(3))
 		w.ready("d")
 		began := time.Now()
-		if err := w.nodes["a"].Leave(within(t, 5*time.Minute)); err != nil {
+		if err := w.nodes["a"].Leave(testwait.Within(t, 5*time.Minute)); err != nil {
 			t.Error(err)
 		}
 		t.Logf("left after %v", time.Since(began))
@@ -274,7 +275,7 @@ func TestALeavingVoterIsReplaced(t *testing.T) {
 		// The electorate never has fewer than three voters, so without a replacement a voter stays.
 		time.Sleep(time.Minute) // time for a new process to become a standby
 		began = time.Now()
-		err := w.nodes["b"].Leave(within(t, 5*time.Minute))
+		err := w.nodes["b"].Leave(testwait.Within(t, 5*time.Minute))
 		wantIs(t, err, ErrVoter)
 		if strings.Contains(err.Error(), "directory") || !strings.Contains(err.Error(), "no other process is there to take its place") {
 			t.Error(err)
@@ -311,7 +312,7 @@ func TestAVoterLeavesNoLostMeshBehind(t *testing.T) {
 				w.crash("b")
 				time.Sleep(time.Second)
 				began, left := time.Now(), make(chan error, 1)
-				go func() { left <- w.nodes["a"].Leave(within(t, deploymentGrace)) }()
+				go func() { left <- w.nodes["a"].Leave(testwait.Within(t, deploymentGrace)) }()
 				time.Sleep(start)
 				w.start("d", expect(3))
 				w.start("e", expect(3))
@@ -354,14 +355,14 @@ func TestAnEvenMinimumOfVoters(t *testing.T) {
 			begin(w)
 			w.start("e", four)
 			w.untilVoters("b", "a", "b", "c", "d", "e")
-			if err := w.nodes["a"].Leave(within(t, 30*time.Second)); err != nil {
+			if err := w.nodes["a"].Leave(testwait.Within(t, 30*time.Second)); err != nil {
 				t.Error(err)
 			}
 			w.untilVoters("b", "b", "c", "d", "e")
 			// Of four none can go; and of five none beside a voter that is gone.
 			time.Sleep(time.Minute)
 			began := time.Now()
-			wantIs(t, w.nodes["b"].Leave(within(t, 5*time.Minute)), ErrVoter)
+			wantIs(t, w.nodes["b"].Leave(testwait.Within(t, 5*time.Minute)), ErrVoter)
 			if took := time.Since(began); took > DefaultMaxTTL+2*time.Second {
 				t.Errorf("Leave of one of four took %v", took)
 			}
@@ -376,7 +377,7 @@ func TestAnEvenMinimumOfVoters(t *testing.T) {
 			w.crash("e")
 			time.Sleep(time.Minute)
 			began := time.Now()
-			err := w.nodes["a"].Leave(within(t, 5*time.Minute))
+			err := w.nodes["a"].Leave(testwait.Within(t, 5*time.Minute))
 			wantIs(t, err, ErrVoter)
 			if took := time.Since(began); took > DefaultMaxTTL+2*time.Second || !contains(err.Error(), "electorate 3 (a, b, c, d, e)", "no other process is there to take its place") {
 				t.Errorf("after %v: %v", took, err)
@@ -397,7 +398,7 @@ func TestOneOfTwoVotersIsReplaced(t *testing.T) {
 		w.untilVoters("b", "a", "b")
 		held := w.lock("b", "held")
 		left := make(chan error, 1)
-		go func() { left <- w.nodes["a"].Leave(within(t, 5*time.Minute)) }()
+		go func() { left <- w.nodes["a"].Leave(testwait.Within(t, 5*time.Minute)) }()
 		time.Sleep(2 * time.Second)
 		w.start("c", expect(2))
 		if err := <-left; err != nil {
@@ -410,7 +411,7 @@ func TestOneOfTwoVotersIsReplaced(t *testing.T) {
 		}
 		const grace = 3 * DefaultMaxTTL
 		began := time.Now()
-		wantIs(t, w.nodes["c"].Leave(within(t, grace)), ErrVoter)
+		wantIs(t, w.nodes["c"].Leave(testwait.Within(t, grace)), ErrVoter)
 		if took := time.Since(began); took < grace-5*time.Second || took > grace {
 			t.Errorf("without a replacement Leave took %v", took)
 		}
@@ -427,7 +428,7 @@ func TestAMeshScaledToZeroLeavesAtOnce(t *testing.T) {
 		var leaving sync.WaitGroup
 		for name, m := range w.nodes {
 			leaving.Go(func() {
-				if err := m.Leave(within(t, 5*time.Minute)); !errors.Is(err, ErrVoter) {
+				if err := m.Leave(testwait.Within(t, 5*time.Minute)); !errors.Is(err, ErrVoter) {
 					t.Errorf("%s leaves with %v", name, err)
 				}
 			})
@@ -451,7 +452,7 @@ func TestAMeshScaledToZeroBesideACrashLeavesAtOnce(t *testing.T) {
 		var leaving sync.WaitGroup
 		for _, name := range []string{"a", "b"} {
 			leaving.Go(func() {
-				if err := w.nodes[name].Leave(within(t, 55*time.Second)); !errors.Is(err, ErrVoter) {
+				if err := w.nodes[name].Leave(testwait.Within(t, 55*time.Second)); !errors.Is(err, ErrVoter) {
 					t.Errorf("%s leaves with %v", name, err)
 				}
 			})
@@ -489,12 +490,12 @@ func TestDifferentExpectationsRefuseEachOther(t *testing.T) {
 		}
 		w.ready("a")
 		w.start("d", expect(5, peers))
-		_, err := w.nodes["d"].Lock(within(t, time.Minute), "k")
+		_, err := w.nodes["d"].Lock(testwait.Within(t, time.Minute), "k")
 		wantIs(t, err, ErrRefused)
 		if !contains(err.Error(), "Expect is 5", "3 at ") {
 			t.Error(err)
 		}
-		wantIs(t, w.nodes["d"].Ready(within(t, time.Minute)), ErrRefused)
+		wantIs(t, w.nodes["d"].Ready(testwait.Within(t, time.Minute)), ErrRefused)
 		w.unlock(w.lock("a", "k"))
 		if r := w.nodes["a"].Status().Refused; len(r) != 1 || r[0].Name != "d" || !contains(r[0].Reason, "Expect is 3 here and 5 at d") {
 			t.Errorf("a refuses %+v", r)
@@ -518,13 +519,13 @@ func TestAProcessThatAllOthersRefuseIsRefused(t *testing.T) {
 		w.start("s", with(fresh, wireAddr("a"), wireAddr("b"), wireAddr("s"), wireAddr("t")))
 		for _, wait := range []func(context.Context) error{w.nodes["s"].Ready, w.nodes["s"].Settled} {
 			began := time.Now()
-			err := wait(within(t, time.Minute))
+			err := wait(testwait.Within(t, time.Minute))
 			wantIs(t, err, ErrRefused, context.DeadlineExceeded)
 			if took := time.Since(began); took != time.Minute || !contains(err.Error(), "waits until 3 processes (Expect)", "the secrets differ") {
 				t.Errorf("%v after %v", err, took)
 			}
 		}
-		_, err := w.nodes["s"].Lock(within(t, time.Minute), "k")
+		_, err := w.nodes["s"].Lock(testwait.Within(t, time.Minute), "k")
 		wantIs(t, err, ErrNoQuorum)
 
 		// Another process with the new secret accepts this one, and two are too few for a birth.
@@ -532,7 +533,7 @@ func TestAProcessThatAllOthersRefuseIsRefused(t *testing.T) {
 		w.start("t", with(fresh, wireAddr("a"), wireAddr("s")))
 		time.Sleep(time.Minute)
 		for _, name := range []string{"s", "t"} {
-			wantIs(t, w.nodes[name].Ready(within(t, time.Second)), ErrRefused, context.DeadlineExceeded)
+			wantIs(t, w.nodes[name].Ready(testwait.Within(t, time.Second)), ErrRefused, context.DeadlineExceeded)
 			if text := w.nodes[name].Status().Electorate.Change; !contains(text, "refuses this node") {
 				t.Errorf("%s waits, and doesn't say that it is refused: %s", name, text)
 			}
@@ -553,13 +554,13 @@ func TestARefusalEndsWithItsAddress(t *testing.T) {
 			c.Peers, c.Discover = nil, func(context.Context) ([]string, error) { return *found.Load(), nil }
 		}))
 		time.Sleep(time.Minute)
-		wantIs(t, w.nodes["s"].Ready(within(t, time.Second)), ErrRefused)
+		wantIs(t, w.nodes["s"].Ready(testwait.Within(t, time.Second)), ErrRefused)
 		found.Store(new([]string)) // no answer at all says nothing
 		time.Sleep(time.Minute)
-		wantIs(t, w.nodes["s"].Ready(within(t, time.Second)), ErrRefused)
+		wantIs(t, w.nodes["s"].Ready(testwait.Within(t, time.Second)), ErrRefused)
 		found.Store(&[]string{wireAddr("s")})
 		time.Sleep(time.Minute)
-		wantIs(t, w.nodes["s"].Ready(within(t, time.Second)), ErrNoQuorum)
+		wantIs(t, w.nodes["s"].Ready(testwait.Within(t, time.Second)), ErrNoQuorum)
 	})
 }
 

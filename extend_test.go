@@ -7,6 +7,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/lockmesh/lockmesh/internal/testwait"
 )
 
 // about demands that a duration is as wanted, with a margin for messages and the drift of voters'
@@ -202,7 +204,7 @@ func TestAnExtendedLeaseIsUpgraded(t *testing.T) {
 					}
 					time.Sleep(2 * time.Second)
 					start, extended := time.Now(), make(chan error, 1)
-					go func() { extended <- l.Extend(within(t, time.Minute), by) }()
+					go func() { extended <- l.Extend(testwait.Within(t, time.Minute), by) }()
 					if waits {
 						if err := other.Unlock(t.Context()); err != nil {
 							t.Fatal(err)

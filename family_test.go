@@ -8,6 +8,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/lockmesh/lockmesh/internal/testwait"
 )
 
 // short starts three nodes with a TTL shorter than MaxTTL, and waits until the nodes are ready.
@@ -402,7 +404,7 @@ func TestAnUpgradeThatIsGivenUpLeavesTheReader(t *testing.T) {
 		a, b, _ := w.three()
 		l := must[*Lease](t)(a.RLock(t.Context(), "k"))
 		r := must[*Lease](t)(b.RLock(t.Context(), "k"))
-		err := l.Upgrade(within(t, time.Second))
+		err := l.Upgrade(testwait.Within(t, time.Second))
 		wantIs(t, err, context.DeadlineExceeded, ErrHeld)
 		<-time.After(time.Second) // until the voters know of the withdrawal
 		unlock(t, must[*Lease](t)(b.TryRLock(t.Context(), "k")))

@@ -6,6 +6,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/lockmesh/lockmesh/internal/testwait"
 )
 
 func TestALatchOpensAtTheLastCountAndStaysOpen(t *testing.T) {
@@ -31,7 +33,7 @@ func TestALatchOpensAtTheLastCountAndStaysOpen(t *testing.T) {
 		if open(awaits) {
 			t.Fatal("it is open with two of three counts")
 		}
-		err := lb.Await(within(t, time.Second))
+		err := lb.Await(testwait.Within(t, time.Second))
 		wantIs(t, err, context.DeadlineExceeded)
 		if !contains(fmt.Sprint(err), "2 of 3") {
 			t.Error(err)
@@ -74,7 +76,7 @@ func TestACountThatDiesBeforeTheLatchOpensIsGone(t *testing.T) {
 		wantIs(t, count.Err(), ErrLost)
 		time.Sleep(20 * time.Second)
 		must[*Count](t)(b.CountDownLatch("l", 2).CountDown(t.Context()))
-		wantIs(t, c.CountDownLatch("l", 2).Await(within(t, 30*time.Second)), context.DeadlineExceeded)
+		wantIs(t, c.CountDownLatch("l", 2).Await(testwait.Within(t, 30*time.Second)), context.DeadlineExceeded)
 		must[*Count](t)(b.CountDownLatch("l", 2).CountDown(t.Context()))
 		if err := c.CountDownLatch("l", 2).Await(t.Context()); err != nil {
 			t.Fatal(err)

@@ -9,6 +9,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/lockmesh/lockmesh/internal/testwait"
 )
 
 // A leader that is cut off loses its leadership. After the cut the node campaigns by itself, and
@@ -60,7 +62,7 @@ func TestLeadCallsAgainAFunctionThatFails(t *testing.T) {
 		errSlow := errors.New("the database is slow")
 		var at []time.Time
 		turns := 0
-		err := a.Lead(within(t, 10*time.Minute), "e", func(context.Context) error {
+		err := a.Lead(testwait.Within(t, 10*time.Minute), "e", func(context.Context) error {
 			if turns++; turns == 20 { // a long turn; the pauses begin short again
 				time.Sleep(time.Minute)
 			}
@@ -92,7 +94,7 @@ func TestLeadCallsAgainAFunctionThatFails(t *testing.T) {
 		if n := strings.Count(log.String(), `"the leader's function failed; this node campaigns again"`); n != len(at) && n != len(at)-1 {
 			t.Errorf("%d turns failed, and the log tells of %d:\n%s", len(at), n, log.String())
 		}
-		must[*Lease](t)(b.Lock(within(t, time.Minute), "e"))
+		must[*Lease](t)(b.Lock(testwait.Within(t, time.Minute), "e"))
 	})
 }
 

@@ -9,6 +9,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/lockmesh/lockmesh/internal/testwait"
 )
 
 func TestUnlock(t *testing.T) {
@@ -213,7 +215,7 @@ func TestTheClockIsReadBeforeAnyTimerFires(t *testing.T) {
 				wantIs(t, lease.Err(), ErrLost)
 				// Only the holder's clock has ended the lease, so the node releases the key at
 				// once.
-				if _, err := b.Lock(within(t, time.Second), "k"); err != nil {
+				if _, err := b.Lock(testwait.Within(t, time.Second), "k"); err != nil {
 					t.Error(err)
 				}
 			})
@@ -289,7 +291,7 @@ func TestDo(t *testing.T) {
 				}
 				wantIs(t, err, row.is...)
 				wantNot(t, err, row.not...)
-				if _, err := b.Lock(within(t, time.Minute), "k"); err != nil {
+				if _, err := b.Lock(testwait.Within(t, time.Minute), "k"); err != nil {
 					t.Error(err)
 				}
 			})

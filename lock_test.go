@@ -9,6 +9,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/lockmesh/lockmesh/internal/testwait"
 )
 
 // must returns a function that takes the results of a call, and ends the test on an error.
@@ -40,12 +42,6 @@ func wantNot(t *testing.T, err error, targets ...error) {
 			t.Errorf("error %v is %v", err, target)
 		}
 	}
-}
-
-func within(t *testing.T, d time.Duration) context.Context {
-	ctx, cancel := context.WithTimeout(t.Context(), d)
-	t.Cleanup(cancel)
-	return ctx
 }
 
 func TestAWaiterGetsTheKeyWhenItIsUnlocked(t *testing.T) {
@@ -274,7 +270,7 @@ func TestAGrantThatComesTooLateIsGivenBack(t *testing.T) {
 				wantNot(t, err, ErrHeld) // no other caller has the key
 			}
 			cancel()
-			next, err := b.Lock(within(t, time.Second), "k")
+			next, err := b.Lock(testwait.Within(t, time.Second), "k")
 			if err != nil {
 				t.Fatalf("round %d: a lease was left behind: %v", i, err)
 			}

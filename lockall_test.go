@@ -8,6 +8,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/lockmesh/lockmesh/internal/testwait"
 )
 
 func TestSeveralKeysAreHeldAllOrNone(t *testing.T) {
@@ -25,7 +27,7 @@ func TestSeveralKeysAreHeldAllOrNone(t *testing.T) {
 			_, err := b.TryLock(t.Context(), key)
 			wantIs(t, err, ErrHeld)
 		}
-		_, err := b.LockAll(within(t, time.Second), "w", "z")
+		_, err := b.LockAll(testwait.Within(t, time.Second), "w", "z")
 		wantIs(t, err, ErrHeld, context.DeadlineExceeded)
 		if keyOf(err) != "z" {
 			t.Errorf("the error doesn't name the key: %v", err)

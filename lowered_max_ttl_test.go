@@ -3,6 +3,8 @@ package lockmesh
 import (
 	"testing"
 	"time"
+
+	"github.com/lockmesh/lockmesh/internal/testwait"
 )
 
 // TestALoweredMaxTTLCountsAfterALoss : the maximum TTL of a mesh born by count was lowered long
@@ -17,15 +19,15 @@ func TestALoweredMaxTTLCountsAfterALoss(t *testing.T) {
 		for _, name := range []string{"a", "b", "c"} {
 			w.start(name, with(long))
 		}
-		if err := w.nodes["a"].Ready(within(t, time.Hour)); err != nil {
+		if err := w.nodes["a"].Ready(testwait.Within(t, time.Hour)); err != nil {
 			t.Fatal(err)
 		}
 		for i, name := range []string{"d", "e", "f"} {
 			w.start(name, with(short))
-			if err := w.nodes[name].Settled(within(t, 10*time.Hour)); err != nil {
+			if err := w.nodes[name].Settled(testwait.Within(t, 10*time.Hour)); err != nil {
 				t.Fatal(err)
 			}
-			if err := w.nodes[string("abc"[i])].Leave(within(t, 10*time.Hour)); err != nil {
+			if err := w.nodes[string("abc"[i])].Leave(testwait.Within(t, 10*time.Hour)); err != nil {
 				t.Fatal(err)
 			}
 		}

@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/lockmesh/lockmesh/internal/testwait"
 )
 
 // restart kills a node, and starts the node again with a maximum TTL.
@@ -140,7 +142,7 @@ func TestAFixedListWaitsForLeasesFromBeforeMaxTTLWasLowered(t *testing.T) {
 			w.start(name, func(c *Config) { asFixed(c); c.MaxTTL = short })
 			time.Sleep(time.Second)
 		}
-		l, err := w.nodes["a"].Lock(within(t, time.Hour), "k")
+		l, err := w.nodes["a"].Lock(testwait.Within(t, time.Hour), "k")
 		if err != nil {
 			t.Fatal(err)
 		}

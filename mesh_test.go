@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"github.com/benbjohnson/clock"
+
+	"github.com/lockmesh/lockmesh/internal/testwait"
 )
 
 func TestReadyWaitsForTheQuietTime(t *testing.T) {
@@ -19,7 +21,7 @@ func TestReadyWaitsForTheQuietTime(t *testing.T) {
 		voters := []string{"a", "b", "c"}
 		a := w.join("a", voters, nil)
 		w.join("b", voters, nil)
-		err := a.Ready(within(t, 5*time.Second))
+		err := a.Ready(testwait.Within(t, 5*time.Second))
 		wantIs(t, err, context.DeadlineExceeded, ErrNoQuorum)
 		if !strings.Contains(err.Error(), "0 of 3 voters count: a quiet for 5.0s, b quiet for 5.0s, c unreachable") {
 			t.Errorf("%q has no numbers", err)
@@ -105,7 +107,7 @@ func TestLeaveWithoutAMajorityEndsAndSaysSo(t *testing.T) {
 					waited <- time.Since(began)
 				}()
 				synctest.Wait()
-				err := a.Leave(within(t, row.bound))
+				err := a.Leave(testwait.Within(t, row.bound))
 				wantIs(t, err, row.is)
 				if !strings.Contains(err.Error(), row.says) {
 					t.Errorf("%v: it doesn't say %q", err, row.says)
@@ -290,7 +292,7 @@ func TestARefusalEndsWhenItsCauseDoes(t *testing.T) {
 		time.Sleep(10 * time.Second)
 		// Without gossip a restarted voter learns late of the other voter's restart, and is quiet
 		// for a further MaxTTL.
-		if err := odd.Ready(within(t, time.Minute)); err != nil {
+		if err := odd.Ready(testwait.Within(t, time.Minute)); err != nil {
 			t.Error(err)
 		}
 	})
@@ -375,13 +377,13 @@ func TestAMeshRunsByAMockClock(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *wire) {
 		mock := clock.NewMock()
 		m := w.join("a", []string{"a"}, func(c *Config) { c.Clock = mock })
-		if err := m.Ready(within(t, time.Hour)); !errors.Is(err, ErrNoQuorum) {
+		if err := m.Ready(testwait.Within(t, time.Hour)); !errors.Is(err, ErrNoQuorum) {
 			t.Errorf("ready though its clock stands still: %v", err)
 		}
 		for range 130 {
 			mock.Add(100 * time.Millisecond)
 		}
-		if err := m.Ready(within(t, time.Second)); err != nil {
+		if err := m.Ready(testwait.Within(t, time.Second)); err != nil {
 			t.Fatal(err)
 		}
 		lease := must[*Lease](t)(m.Lock(t.Context(), "k"))

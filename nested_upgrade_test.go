@@ -7,6 +7,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/lockmesh/lockmesh/internal/testwait"
 )
 
 // left returns readers that have re-entered a writer at a, and hold the key without the writer.
@@ -173,7 +175,7 @@ func TestReadersOfOneLeaseUpgradeAtOnce(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			unlock(t, must[*Lease](t)(b.Lock(within(t, time.Minute), "k")))
+			unlock(t, must[*Lease](t)(b.Lock(testwait.Within(t, time.Minute), "k")))
 		}
 	})
 }

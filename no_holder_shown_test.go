@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"testing"
 	"time"
+
+	"github.com/lockmesh/lockmesh/internal/testwait"
 )
 
 // askers returns the calls that ask for a key with a bounded wait.
@@ -134,22 +136,22 @@ func TestAVoterThatFallsSilentIsToldOf(t *testing.T) {
 		if e.Counting != 1 || e.Voters[1].State != VoterSilent || !contains(e.Voters[1].Text, "b silent (no answer for 3") {
 			t.Errorf("%+v", e)
 		}
-		wantIs(t, a.Ready(within(t, 100*time.Millisecond)), ErrNoQuorum)
-		_, err := a.Lock(within(t, 100*time.Millisecond), "k")
+		wantIs(t, a.Ready(testwait.Within(t, 100*time.Millisecond)), ErrNoQuorum)
+		_, err := a.Lock(testwait.Within(t, 100*time.Millisecond), "k")
 		wantIs(t, err, ErrNoQuorum)
 		if !contains(err.Error(), "1 of 3 voters counts", "b silent (no answer for 3", "c silent") {
 			t.Error(err)
 		}
-		_, err = a.Inspect(within(t, 100*time.Millisecond), "k")
+		_, err = a.Inspect(testwait.Within(t, 100*time.Millisecond), "k")
 		wantIs(t, err, ErrNoQuorum, context.DeadlineExceeded)
 		if !contains(err.Error(), "1 of 3 voters have answered", "b silent (no answer for 3", "c silent") {
 			t.Error(err)
 		}
 		w.stall("b", false)
 		w.stall("c", false)
-		if err := a.Ready(within(t, DefaultMaxTTL)); err != nil {
+		if err := a.Ready(testwait.Within(t, DefaultMaxTTL)); err != nil {
 			t.Fatal(err)
 		}
-		unlock(t, must[*Lease](t)(b.Lock(within(t, DefaultMaxTTL), "k")))
+		unlock(t, must[*Lease](t)(b.Lock(testwait.Within(t, DefaultMaxTTL), "k")))
 	})
 }

@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/lockmesh/lockmesh/internal/testwait"
 )
 
 // wantNoQuorum checks the error of a call that has waited for voters in vain: the error matches the
@@ -48,7 +50,7 @@ func TestAwaitWithoutAMajorityStatesNoNumber(t *testing.T) {
 					wait = time.Minute
 				}
 				awaits := make(chan error, 1)
-				await := func() { awaits <- a.CountDownLatch("l", 3).Await(within(t, wait)) }
+				await := func() { awaits <- a.CountDownLatch("l", 3).Await(testwait.Within(t, wait)) }
 				if row.early {
 					go await()
 					time.Sleep(time.Second)
@@ -74,7 +76,7 @@ func TestAwaitWithAMajorityStatesTheNumber(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *wire) {
 		a, b, _ := w.three()
 		must[*Count](t)(b.CountDownLatch("l", 3).CountDown(t.Context()))
-		err := a.CountDownLatch("l", 3).Await(within(t, time.Minute))
+		err := a.CountDownLatch("l", 3).Await(testwait.Within(t, time.Minute))
 		wantIs(t, err, context.DeadlineExceeded)
 		wantNot(t, err, ErrNoQuorum)
 		if !strings.Contains(fmt.Sprint(err), "1 of 3 counts are made") {
@@ -98,7 +100,7 @@ func TestCallsOfALeaseWithoutAMajority(t *testing.T) {
 				if err := l.Err(); err != nil {
 					t.Fatal(err)
 				}
-				wantNoQuorum(t, name+` "k": too few voters answer or count: `, call(within(t, 100*time.Millisecond), l))
+				wantNoQuorum(t, name+` "k": too few voters answer or count: `, call(testwait.Within(t, 100*time.Millisecond), l))
 			})
 		})
 	}
@@ -107,7 +109,7 @@ func TestCallsOfALeaseWithoutAMajority(t *testing.T) {
 			a, _, _ := w.three()
 			must[*Lease](t)(a.Lock(t.Context(), "k"))
 			w.stallOthers(a)
-			wantNoQuorum(t, "leave: ", a.Leave(within(t, 100*time.Millisecond)))
+			wantNoQuorum(t, "leave: ", a.Leave(testwait.Within(t, 100*time.Millisecond)))
 		})
 	})
 }
@@ -123,7 +125,7 @@ func TestUnlockAfterTheEndOfItsContext(t *testing.T) {
 		err := l.Unlock(ctx)
 		wantIs(t, err, context.Canceled)
 		wantNot(t, err, ErrNoQuorum)
-		must[*Lease](t)(b.Lock(within(t, time.Second), "k"))
+		must[*Lease](t)(b.Lock(testwait.Within(t, time.Second), "k"))
 	})
 }
 
@@ -132,7 +134,7 @@ func TestABarrierWithoutAMajorityStatesNoNumber(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *wire) {
 		a, _, _ := w.three()
 		entered := make(chan error, 1)
-		go func() { entered <- a.DoubleBarrier("b", 2).Enter(within(t, 7*time.Second)) }()
+		go func() { entered <- a.DoubleBarrier("b", 2).Enter(testwait.Within(t, 7*time.Second)) }()
 		time.Sleep(time.Second)
 		w.stallOthers(a)
 		err := <-entered
@@ -148,7 +150,7 @@ func TestABarrierWithoutAMajorityStatesNoNumber(t *testing.T) {
 			t.Fatal(err)
 		}
 		w.stallOthers(a)
-		wantNoQuorum(t, `leave "b": `, in.Leave(within(t, time.Second)))
+		wantNoQuorum(t, `leave "b": `, in.Leave(testwait.Within(t, time.Second)))
 	})
 }
 
@@ -204,8 +206,8 @@ func TestDrainWithoutAMajorityIsNotHeld(t *testing.T) {
 		a, _, _ := w.three()
 		l := must[*Lease](t)(a.Lock(t.Context(), "k"))
 		w.stallOthers(a)
-		wantIs(t, l.Unlock(within(t, 100*time.Millisecond)), ErrNoQuorum)
-		err := a.Drain(within(t, 100*time.Millisecond))
+		wantIs(t, l.Unlock(testwait.Within(t, 100*time.Millisecond)), ErrNoQuorum)
+		err := a.Drain(testwait.Within(t, 100*time.Millisecond))
 		wantNoQuorum(t, "drain: ", err)
 		wantNot(t, err, ErrHeld)
 		w.stall("b", false)
@@ -237,14 +239,14 @@ func TestACallThatEndsBeforeItsWithWaitSaysThatTheKeyIsHeld(t *testing.T) {
 			"lock": func(t *testing.T, a, b *Mesh) error {
 				must[*Lease](t)(b.Lock(t.Context(), "k"))
 				time.Sleep(3 * time.Second)
-				_, err := a.Lock(within(t, limit), "k", opts...)
+				_, err := a.Lock(testwait.Within(t, limit), "k", opts...)
 				return err
 			},
 			"upgrade": func(t *testing.T, a, b *Mesh) error {
 				l := must[*Lease](t)(a.RLock(t.Context(), "k", opts...))
 				must[*Lease](t)(b.RLock(t.Context(), "k"))
 				time.Sleep(3 * time.Second)
-				return l.Upgrade(within(t, limit))
+				return l.Upgrade(testwait.Within(t, limit))
 			},
 		} {
 			t.Run(fmt.Sprintf("%s with %d options", name, len(opts)), func(t *testing.T) {

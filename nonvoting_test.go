@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/lockmesh/lockmesh/internal/testwait"
 )
 
 func nonVoting(c *Config) { c.NonVoting = true }
@@ -91,7 +93,7 @@ func TestOneOfTwoVotersIsNonVoting(t *testing.T) {
 		w.start("c", nil)
 		w.untilVoters("a", "a", "b", "c")
 		time.Sleep(time.Minute)
-		if err := w.nodes["c"].Leave(within(t, 5*time.Minute)); err != nil {
+		if err := w.nodes["c"].Leave(testwait.Within(t, 5*time.Minute)); err != nil {
 			t.Fatal(err)
 		}
 		w.untilVoters("a", "a", "b")
@@ -109,7 +111,7 @@ func TestOneOfTwoVotersIsNonVoting(t *testing.T) {
 		}
 		w.start("d", nil)
 		w.untilVoters("a", "a", "d")
-		if err := w.nodes["a"].Settled(within(t, 10*time.Minute)); err != nil {
+		if err := w.nodes["a"].Settled(testwait.Within(t, 10*time.Minute)); err != nil {
 			t.Error(err)
 		}
 	})

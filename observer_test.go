@@ -10,6 +10,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/lockmesh/lockmesh/internal/testwait"
 )
 
 // told keeps the events of an observer, in order.
@@ -304,7 +306,7 @@ func TestJoinedObservers(t *testing.T) {
 					t.Fatal(err)
 				}
 				unlock(t, must[*Lease](t)(m.Lock(t.Context(), "k")))
-				_, _ = m.TryLock(within(t, -1), "k")
+				_, _ = m.TryLock(testwait.Within(t, -1), "k")
 				time.Sleep(time.Minute)
 				synctest.Wait()
 				byAsking := func(a, b any) int { // LockAsked is called by other goroutines

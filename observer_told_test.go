@@ -7,6 +7,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/lockmesh/lockmesh/internal/testwait"
 )
 
 // An observer receives each kind of call with its name, and with its outcome.
@@ -170,7 +172,7 @@ func TestAnObserverIsToldWhyALockIsRefused(t *testing.T) {
 		}, OutcomeHeld, 0},
 		"the caller's time is over": {func(t *testing.T, _ *wire, a, b *Mesh) error {
 			must[*Lease](t)(b.Lock(t.Context(), "k"))
-			_, err := a.Lock(within(t, 3*time.Second), "k")
+			_, err := a.Lock(testwait.Within(t, 3*time.Second), "k")
 			return err
 		}, OutcomeHeld, 3 * time.Second},
 		"WithWait": {func(t *testing.T, _ *wire, a, b *Mesh) error {
@@ -187,7 +189,7 @@ func TestAnObserverIsToldWhyALockIsRefused(t *testing.T) {
 		"no quorum": {func(t *testing.T, w *wire, a, _ *Mesh) error {
 			w.stall("b", true)
 			w.stall("c", true)
-			_, err := a.Lock(within(t, 5*time.Second), "k")
+			_, err := a.Lock(testwait.Within(t, 5*time.Second), "k")
 			return err
 		}, OutcomeNoQuorum, 5 * time.Second},
 		"other permits": {func(t *testing.T, _ *wire, a, b *Mesh) error {

@@ -6,6 +6,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/lockmesh/lockmesh/internal/testwait"
 )
 
 // A reader taken with the writer's context goes on after the writer's Unlock, lets other readers in
@@ -215,7 +217,7 @@ func TestAReaderOutlivesTheOthersAfterAFailedUpgrade(t *testing.T) {
 		outer := must[*Lease](t)(a.RLock(t.Context(), "k"))
 		reader := must[*Lease](t)(a.RLock(outer.Context(), "k"))
 		other := must[*Lease](t)(b.RLock(t.Context(), "k"))
-		short, long := within(t, time.Second), within(t, 2*time.Second)
+		short, long := testwait.Within(t, time.Second), testwait.Within(t, 2*time.Second)
 		both := make(chan error, 2)
 		go func() { both <- reader.Upgrade(short) }()
 		go func() { both <- reader.Upgrade(long) }()

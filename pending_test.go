@@ -6,6 +6,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/lockmesh/lockmesh/internal/testwait"
 	"github.com/lockmesh/lockmesh/internal/vote"
 )
 
@@ -84,9 +85,9 @@ func TestAnExtensionEndsWithAnEvictedLease(t *testing.T) {
 		time.Sleep(latency)
 		busy := make(chan struct{})
 		a.eng.Post(false, func(vote.Now) { <-busy })
-		evicted := later(func() (*Lease, error) { return nil, b.Evict(within(t, 5*time.Second), "k", l.Token()) })
+		evicted := later(func() (*Lease, error) { return nil, b.Evict(testwait.Within(t, 5*time.Second), "k", l.Token()) })
 		time.Sleep(4 * latency)
-		second := later(func() (*Lease, error) { return nil, l.Extend(within(t, time.Minute), 2*time.Second) })
+		second := later(func() (*Lease, error) { return nil, l.Extend(testwait.Within(t, time.Minute), 2*time.Second) })
 		synctest.Wait()
 		close(busy)
 		if err := (<-first).err; err != nil { // the eviction was read before the confirmation
@@ -94,6 +95,6 @@ func TestAnExtensionEndsWithAnEvictedLease(t *testing.T) {
 		}
 		check(t, (<-evicted).err)
 		wantIs(t, (<-second).err, ErrEvicted)
-		unlock(t, must[*Lease](t)(b.Lock(within(t, time.Minute), "k")))
+		unlock(t, must[*Lease](t)(b.Lock(testwait.Within(t, time.Minute), "k")))
 	})
 }

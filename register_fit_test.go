@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/lockmesh/lockmesh/internal/sampled"
+	"github.com/lockmesh/lockmesh/internal/testwait"
 	"github.com/lockmesh/lockmesh/register"
 )
 
@@ -25,7 +26,7 @@ func TestAStorageThatIgnoresConditionsBearsNoMesh(t *testing.T) {
 		for range 20 {
 			time.Sleep(15 * time.Second)
 			for _, name := range []string{"a", "d"} {
-				if l, err := w.nodes[name].Lock(within(t, time.Second), "k"); err == nil {
+				if l, err := w.nodes[name].Lock(testwait.Within(t, time.Second), "k"); err == nil {
 					t.Fatalf("%s has %v", name, l)
 				}
 			}
@@ -85,7 +86,7 @@ func TestWritesThatAreAlwaysRefusedAreTrouble(t *testing.T) {
 		w.bornRegistered(r)
 		r.stop(t)
 		time.Sleep(overATerm)
-		err := w.nodes["a"].Ready(within(t, time.Second))
+		err := w.nodes["a"].Ready(testwait.Within(t, time.Second))
 		if err == nil || !strings.Contains(err.Error(), "each read shows the same record") {
 			t.Errorf("Ready says %v", err)
 		}
@@ -134,7 +135,7 @@ func TestARolloutToAnotherRegisterStops(t *testing.T) {
 		first, second := new(register.Memory), new(register.Memory)
 		w.bornRegistered(first)
 		w.start("d", expect(3, registered(second)))
-		err := w.nodes["d"].Settled(within(t, time.Minute))
+		err := w.nodes["d"].Settled(testwait.Within(t, time.Minute))
 		if err == nil || !strings.Contains(err.Error(), "give all processes the same register") {
 			t.Errorf("Settled says %v", err)
 		}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/lockmesh/lockmesh/internal/memnet"
 	"github.com/lockmesh/lockmesh/internal/sampled"
+	"github.com/lockmesh/lockmesh/internal/testwait"
 	"github.com/lockmesh/lockmesh/register"
 )
 
@@ -93,7 +94,7 @@ func TestAMeshOutlivesAnOutageOfItsRegister(t *testing.T) {
 		default:
 			t.Error("a lease is valid though no voter has been registered for a term")
 		}
-		_, err := w.nodes["b"].Lock(within(t, 5*time.Second), "k")
+		_, err := w.nodes["b"].Lock(testwait.Within(t, 5*time.Second), "k")
 		wantIs(t, err, ErrNoQuorum)
 		if !contains(fmt.Sprint(err), "the register can't be used: the database is down") {
 			t.Error(err)
@@ -126,12 +127,12 @@ func TestTheNextMeshWaitsForTheRegister(t *testing.T) {
 		for _, name := range []string{"d", "e", "f"} {
 			w.start(name, expect(3, registered(m)))
 		}
-		_, err := w.nodes["d"].Lock(within(t, 5*time.Minute), "k")
+		_, err := w.nodes["d"].Lock(testwait.Within(t, 5*time.Minute), "k")
 		wantIs(t, err, ErrNoQuorum, context.DeadlineExceeded)
 		if !contains(fmt.Sprint(err), "the register names an earlier mesh", "stood unchanged for 10m0s (another 5m") {
 			t.Error(err)
 		}
-		l, err := w.nodes["d"].Lock(within(t, 10*time.Minute), "k")
+		l, err := w.nodes["d"].Lock(testwait.Within(t, 10*time.Minute), "k")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -223,7 +224,7 @@ func TestARolloutWithAWrongSecretStaysRefused(t *testing.T) {
 			time.Sleep(time.Minute)
 			for _, name := range late {
 				for _, wait := range []func(context.Context) error{w.nodes[name].Ready, w.nodes[name].Settled} {
-					err := wait(within(t, time.Second))
+					err := wait(testwait.Within(t, time.Second))
 					wantIs(t, err, ErrRefused, context.DeadlineExceeded)
 					if !contains(fmt.Sprint(err), "refuses this node", "the secrets differ", "the register names") {
 						t.Fatal(err)
@@ -237,7 +238,7 @@ func TestARolloutWithAWrongSecretStaysRefused(t *testing.T) {
 		}
 		time.Sleep(overATerm)
 		for _, name := range late {
-			check(t, w.nodes[name].Ready(within(t, time.Minute)))
+			check(t, w.nodes[name].Ready(testwait.Within(t, time.Minute)))
 		}
 		w.untilVoters("d", late...)
 		w.unlock(w.lock("d", "k"))
@@ -267,7 +268,7 @@ func TestProcessesWithoutAVoteAndWithAWrongSecretStayRefused(t *testing.T) {
 		for range 5 {
 			time.Sleep(10 * time.Second)
 			for _, name := range late {
-				err := w.nodes[name].Ready(within(t, time.Second))
+				err := w.nodes[name].Ready(testwait.Within(t, time.Second))
 				wantIs(t, err, ErrRefused, context.DeadlineExceeded)
 				if !contains(fmt.Sprint(err), "refuses this node", "the secrets differ") {
 					t.Fatal(err)
@@ -288,7 +289,7 @@ func TestARegisterIsPartOfTheTerms(t *testing.T) {
 		}
 		w.ready("a")
 		w.start("d", expect(3, peers))
-		_, err := w.nodes["d"].Lock(within(t, time.Minute), "k")
+		_, err := w.nodes["d"].Lock(testwait.Within(t, time.Minute), "k")
 		wantIs(t, err, ErrRefused)
 		if !contains(fmt.Sprint(err), "Register is not set at d and set at") && !contains(fmt.Sprint(err), "Register is not set here and set at") {
 			t.Error(err)
@@ -358,7 +359,7 @@ func TestARegisterThatCantBeUsed(t *testing.T) {
 				for _, name := range []string{"a", "b", "c"} {
 					w.start(name, expect(3, registered(test.register), short))
 				}
-				_, err := w.nodes["a"].Lock(within(t, time.Minute), "k")
+				_, err := w.nodes["a"].Lock(testwait.Within(t, time.Minute), "k")
 				wantIs(t, err, ErrNoQuorum)
 				if !strings.Contains(fmt.Sprint(err), test.want) {
 					t.Errorf("%v, want %q", err, test.want)
@@ -399,7 +400,7 @@ func TestCloseDoesNotWaitForADeafRegister(t *testing.T) {
 		for _, name := range []string{"a", "b", "c"} {
 			w.start(name, expect(3, registered(d)))
 		}
-		_, err := w.nodes["a"].Lock(within(t, time.Minute), "k")
+		_, err := w.nodes["a"].Lock(testwait.Within(t, time.Minute), "k")
 		wantIs(t, err, ErrNoQuorum)
 		if !contains(fmt.Sprint(err), "the register can't be used") {
 			t.Error(err)
@@ -408,8 +409,8 @@ func TestCloseDoesNotWaitForADeafRegister(t *testing.T) {
 		stuck := time.AfterFunc(time.Minute, release)
 		for _, end := range []func() error{
 			w.nodes["a"].Close,
-			func() error { return w.nodes["b"].Leave(within(t, 10*time.Second)) },
-			func() error { return w.nodes["c"].Stop(within(t, 10*time.Second)) },
+			func() error { return w.nodes["b"].Leave(testwait.Within(t, 10*time.Second)) },
+			func() error { return w.nodes["c"].Stop(testwait.Within(t, 10*time.Second)) },
 		} {
 			_ = end() // may fail for lack of voters
 		}

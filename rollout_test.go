@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/lockmesh/lockmesh/internal/sampled"
+	"github.com/lockmesh/lockmesh/internal/testwait"
 	"github.com/lockmesh/lockmesh/register"
 )
 
@@ -82,7 +83,7 @@ func (b *burden) works(turn chan *Mesh) {
 func (b *burden) restart(name string, edit func(*Config)) {
 	b.w.t.Helper()
 	m := <-b.nodes[name]
-	if err := m.Stop(within(b.w.t, time.Minute)); err != nil {
+	if err := m.Stop(testwait.Within(b.w.t, time.Minute)); err != nil {
 		b.w.t.Error(err)
 	}
 	b.w.start(name, func(c *Config) { edit(c); nonVoting(c) })
@@ -174,7 +175,7 @@ func (r *rollout) replace(old, next []string, edit func(*Config)) {
 			time.Sleep(r.pause) // the old process begins to end before the new process begins
 		}
 		r.start(name, edit)
-		if err := r.w.nodes[name].Settled(within(t, 5*time.Minute)); err != nil {
+		if err := r.w.nodes[name].Settled(testwait.Within(t, 5*time.Minute)); err != nil {
 			t.Fatal(err)
 		}
 		if r.surge {
@@ -348,7 +349,7 @@ func TestTheSecretIsChangedByRollouts(t *testing.T) {
 			t.Errorf("%d processes ran at a time", r.most)
 		}
 		w.start("s", expect(3, with(old), func(c *Config) { c.Peers = []string{wireAddr("j"), wireAddr("k")} })) // a stranger now
-		wantIs(t, w.nodes["s"].Ready(within(t, time.Minute)), ErrRefused, context.DeadlineExceeded)
+		wantIs(t, w.nodes["s"].Ready(testwait.Within(t, time.Minute)), ErrRefused, context.DeadlineExceeded)
 		w.unlock(w.lock("j", "other"))
 	})
 }
@@ -396,7 +397,7 @@ func TestScalingDownServesAllTheWhile(t *testing.T) {
 		left := make(chan error, len(all))
 		began := time.Now()
 		for _, name := range all[:20] {
-			go func() { left <- w.nodes[name].Leave(within(t, time.Minute)) }()
+			go func() { left <- w.nodes[name].Leave(testwait.Within(t, time.Minute)) }()
 		}
 		for range all[:20] {
 			if err := <-left; err != nil {

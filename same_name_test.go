@@ -5,6 +5,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/lockmesh/lockmesh/internal/testwait"
 )
 
 // TestProcessesWithExpectAreRestartedUnderTheirNames : as systemd restarts services with names of
@@ -18,7 +20,7 @@ func TestProcessesWithExpectAreRestartedUnderTheirNames(t *testing.T) {
 				w.t.Error(err)
 			}
 		},
-		"leave": func(w *living, name string) { _ = w.nodes[name].Leave(within(w.t, time.Minute)) },
+		"leave": func(w *living, name string) { _ = w.nodes[name].Leave(testwait.Within(w.t, time.Minute)) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			inCountedBubble(t, func(t *testing.T, w *living) {
@@ -30,7 +32,7 @@ func TestProcessesWithExpectAreRestartedUnderTheirNames(t *testing.T) {
 					end(w, name)
 					w.start(name, expect(3))
 					w.ready(name)
-					if err := w.nodes[name].Settled(within(t, 5*time.Minute)); err != nil {
+					if err := w.nodes[name].Settled(testwait.Within(t, 5*time.Minute)); err != nil {
 						t.Fatalf("%s isn't settled: %v", name, err)
 					}
 					w.unlock(w.lock("x", "k"))
@@ -67,7 +69,7 @@ func TestAProcessThatWasCutOffIsRefusedUnderItsName(t *testing.T) {
 		w.CutAddrs(func(string, string) bool { return false })
 		for range 10 {
 			time.Sleep(time.Minute)
-			if _, err := first.TryLock(within(t, time.Second), "other"); err == nil {
+			if _, err := first.TryLock(testwait.Within(t, time.Second), "other"); err == nil {
 				t.Fatal("both processes of the name lock")
 			}
 		}
@@ -97,7 +99,7 @@ func TestTheNewerOfTwoProcessesIsRestarted(t *testing.T) {
 		w.CutAddrs(func(from, to string) bool { return from == wireAddr("a") || to == wireAddr("a") })
 		time.Sleep(time.Minute)
 		newer := w.join("a", voters, elsewhere)
-		if err := newer.Settled(within(t, 5*time.Minute)); err != nil {
+		if err := newer.Settled(testwait.Within(t, 5*time.Minute)); err != nil {
 			t.Fatal(err)
 		}
 		if err := newer.Alive(t.Context()); err != nil {
@@ -105,7 +107,7 @@ func TestTheNewerOfTwoProcessesIsRestarted(t *testing.T) {
 		}
 		w.CutAddrs(func(string, string) bool { return false })
 		time.Sleep(time.Minute)
-		if err := first.Stop(within(t, time.Minute)); err != nil {
+		if err := first.Stop(testwait.Within(t, time.Minute)); err != nil {
 			t.Error(err)
 		}
 		time.Sleep(10 * time.Minute)
@@ -120,7 +122,7 @@ func TestTheNewerOfTwoProcessesIsRestarted(t *testing.T) {
 			t.Error(err)
 		}
 		again := w.join("a", voters, elsewhere)
-		if err := again.Settled(within(t, 5*time.Minute)); err != nil {
+		if err := again.Settled(testwait.Within(t, 5*time.Minute)); err != nil {
 			t.Error(err)
 		}
 		if err := again.Alive(t.Context()); err != nil {

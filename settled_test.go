@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/lockmesh/lockmesh/internal/sampled"
+	"github.com/lockmesh/lockmesh/internal/testwait"
 )
 
 // unservedMost bounds the wait of a caller while nodes are restarted one after the other.
@@ -28,11 +29,11 @@ func roll(t *testing.T, w *wire, voters []string, gate func(*Mesh, context.Conte
 	}
 	client := w.join("z", voters, nil)
 	for _, m := range append(slices.Collect(maps.Values(nodes)), client) {
-		if err := m.Settled(within(t, time.Minute)); err != nil {
+		if err := m.Settled(testwait.Within(t, time.Minute)); err != nil {
 			t.Fatal(err)
 		}
 	}
-	held, err := client.Lock(within(t, time.Minute), "held throughout")
+	held, err := client.Lock(testwait.Within(t, time.Minute), "held throughout")
 	check(t, err)
 	stop, served := make(chan struct{}), make(chan time.Duration)
 	go func() {
@@ -40,7 +41,7 @@ func roll(t *testing.T, w *wire, voters []string, gate func(*Mesh, context.Conte
 		defer func() { served <- longest }()
 		for {
 			start := time.Now()
-			l, err := client.Lock(within(t, 5*time.Minute), "k")
+			l, err := client.Lock(testwait.Within(t, 5*time.Minute), "k")
 			if err != nil {
 				t.Error(err)
 				return
@@ -60,7 +61,7 @@ func roll(t *testing.T, w *wire, voters []string, gate func(*Mesh, context.Conte
 	for _, v := range voters {
 		w.leaves(nodes[v])
 		nodes[v] = w.join(v, voters, nil)
-		if err := gate(nodes[v], within(t, time.Minute)); err != nil {
+		if err := gate(nodes[v], testwait.Within(t, time.Minute)); err != nil {
 			t.Fatalf("%s: %v", v, err)
 		}
 	}
@@ -99,9 +100,9 @@ func TestSettledWaitsForAVoterToSpare(t *testing.T) {
 		start := time.Now()
 		a, b := w.join("a", voters, nil), w.join("b", voters, nil)
 		z := w.join("z", voters, nil)
-		check(t, a.Ready(within(t, time.Minute)))
+		check(t, a.Ready(testwait.Within(t, time.Minute)))
 		for _, m := range []*Mesh{a, z} {
-			err := m.Settled(within(t, time.Minute))
+			err := m.Settled(testwait.Within(t, time.Minute))
 			wantIs(t, err, ErrNoQuorum)
 			wantIs(t, err, context.DeadlineExceeded)
 			for _, words := range []string{"lockmesh: settled: ", "2 of 3 voters count: c ", "the loss of one more voter would leave no majority"} {
@@ -111,7 +112,7 @@ func TestSettledWaitsForAVoterToSpare(t *testing.T) {
 			}
 		}
 		c := w.join("c", voters, nil)
-		check(t, c.Ready(within(t, time.Minute)))
+		check(t, c.Ready(testwait.Within(t, time.Minute)))
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
 		if err := c.Settled(ctx); err == nil || !strings.Contains(err.Error(), "this node's own voter doesn't count yet") {
@@ -123,7 +124,7 @@ func TestSettledWaitsForAVoterToSpare(t *testing.T) {
 			t.Errorf("while c is quiet: %v", err)
 		}
 		for _, m := range []*Mesh{a, b, c, z} {
-			check(t, m.Settled(within(t, time.Minute)))
+			check(t, m.Settled(testwait.Within(t, time.Minute)))
 		}
 		if took := time.Since(start); took < 2*DefaultMaxTTL {
 			t.Errorf("settled after %v", took)
@@ -138,7 +139,7 @@ func TestSettledOfFiveDoesNotNeedTheOneThatIsBroken(t *testing.T) {
 		for _, v := range voters[1:4] {
 			w.join(v, voters, nil)
 		}
-		check(t, a.Settled(within(t, time.Minute)))
+		check(t, a.Settled(testwait.Within(t, time.Minute)))
 	})
 }
 
@@ -146,11 +147,11 @@ func TestSettledWhereNoVoterCanBeSpared(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *wire) {
 		voters := []string{"a", "b"}
 		a := w.join("a", voters, nil)
-		wantIs(t, a.Settled(within(t, time.Minute)), ErrNoQuorum)
+		wantIs(t, a.Settled(testwait.Within(t, time.Minute)), ErrNoQuorum)
 		b := w.join("b", voters, nil)
-		check(t, a.Settled(within(t, time.Minute)))
-		check(t, b.Settled(within(t, time.Minute)))
-		check(t, w.join("d", []string{"d"}, nil).Settled(within(t, time.Minute)))
+		check(t, a.Settled(testwait.Within(t, time.Minute)))
+		check(t, b.Settled(testwait.Within(t, time.Minute)))
+		check(t, w.join("d", []string{"d"}, nil).Settled(testwait.Within(t, time.Minute)))
 	})
 }
 
@@ -160,33 +161,33 @@ func TestSettledWaitsUntilTheOthersKnow(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *wire) {
 		w.SilenceGossip()
 		_, _, c := w.three()
-		check(t, c.Settled(within(t, time.Minute)))
+		check(t, c.Settled(testwait.Within(t, time.Minute)))
 		w.leaves(c)
 		// c comes back at an address unknown to the others, so the others can't dial c's voter; c
 		// reaches all.
 		elsewhere := func(cfg *Config) { cfg.Bind = wireAddr("x") }
 		c = w.join("c", []string{"a", "b", "c"}, elsewhere)
-		err := c.Settled(within(t, time.Minute))
+		err := c.Settled(testwait.Within(t, time.Minute))
 		if err == nil || !strings.Contains(err.Error(), "3 of 3 voters count; not every other voter knows yet that this node's votes count: a, b") {
 			t.Errorf("%v", err)
 		}
 		w.leaves(c)
 		c = w.join("c", []string{"a", "b", "c"}, nil)
-		check(t, c.Settled(within(t, time.Minute)))
+		check(t, c.Settled(testwait.Within(t, time.Minute)))
 	})
 }
 
 // leaves has a node leave.
 func (w *wire) leaves(m *Mesh) {
 	w.t.Helper()
-	check(w.t, m.Leave(within(w.t, time.Minute)))
+	check(w.t, m.Leave(testwait.Within(w.t, time.Minute)))
 	w.meshes = slices.DeleteFunc(w.meshes, func(other *Mesh) bool { return other == m })
 }
 
 func TestSettledWhileTheElectorateChanges(t *testing.T) {
 	inLivingBubble(t, func(t *testing.T, w *living) {
 		w.foundAll()
-		check(t, w.nodes["a"].Settled(within(t, time.Minute)))
+		check(t, w.nodes["a"].Settled(testwait.Within(t, time.Minute)))
 		w.start("d", nil)
 		w.start("e", nil)
 		w.until("a", "a joint electorate", func(s ElectorateStatus) bool { return s.Joint })
@@ -196,7 +197,7 @@ func TestSettledWhileTheElectorateChanges(t *testing.T) {
 			t.Errorf("%v", err)
 		}
 		for _, m := range w.nodes {
-			check(t, m.Settled(within(t, time.Minute)))
+			check(t, m.Settled(testwait.Within(t, time.Minute)))
 		}
 		if s := w.nodes["d"].Status().Electorate; s.Joint || len(s.Voters) != 5 {
 			t.Errorf("settled with %v", s)

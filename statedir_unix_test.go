@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/lockmesh/lockmesh/internal/testwait"
 )
 
 // stateFiles has all files used by a node in its state directory.
@@ -48,7 +50,7 @@ func TestWhatIsNoPlainFileInTheStateDirectoryIsAnError(t *testing.T) {
 			t.Run(kind+" named "+name, func(t *testing.T) {
 				dir := private(t)
 				put(t, filepath.Join(dir, name))
-				m, err := Join(within(t, time.Minute), onDisk(dir, slog.DiscardHandler))
+				m, err := Join(testwait.Within(t, time.Minute), onDisk(dir, slog.DiscardHandler))
 				if m != nil {
 					check(t, m.Close())
 					t.Fatal("it joins")
@@ -68,7 +70,7 @@ func TestWhatIsNoPlainFileInTheStateDirectoryIsAnError(t *testing.T) {
 func TestALoopInTheStateDirectorysOwnPathIsAnError(t *testing.T) {
 	loop := filepath.Join(private(t), "loop")
 	check(t, os.Symlink("loop", loop))
-	_, err := Join(within(t, time.Minute), onDisk(filepath.Join(loop, "state"), slog.DiscardHandler))
+	_, err := Join(testwait.Within(t, time.Minute), onDisk(filepath.Join(loop, "state"), slog.DiscardHandler))
 	wantIs(t, err, ErrState)
 }
 
@@ -79,9 +81,9 @@ func TestModesWiderThanTheOwnersAreWarnedOf(t *testing.T) {
 		if row.file != "" {
 			check(t, os.Chmod(filepath.Join(dir, row.file), 0o755))
 		}
-		m, err := Join(within(t, time.Minute), onDisk(dir, slog.NewTextHandler(logs, nil)))
+		m, err := Join(testwait.Within(t, time.Minute), onDisk(dir, slog.NewTextHandler(logs, nil)))
 		check(t, err)
-		check(t, m.Ready(within(t, time.Minute))) // now the directory has a state
+		check(t, m.Ready(testwait.Within(t, time.Minute))) // now the directory has a state
 		check(t, m.Close())
 		if row.file == "" {
 			if n := logs.count("chmod"); n != 0 {
@@ -101,9 +103,9 @@ func TestSavedAddressesThatNameNoNodeAreIgnored(t *testing.T) {
 	lines := "0.0.0.0:7000\n[::]:7000\n127.0.0.1:0\ndns::7000\ndns:saved.invalid:7000\nfile:\nnonsense\n127.0.0.1:1\n"
 	check(t, os.WriteFile(filepath.Join(dir, "peers"), []byte(lines), 0o600))
 	logs := &logged{}
-	m, err := Join(within(t, time.Minute), onDisk(dir, slog.NewTextHandler(logs, nil)))
+	m, err := Join(testwait.Within(t, time.Minute), onDisk(dir, slog.NewTextHandler(logs, nil)))
 	check(t, err)
-	check(t, m.Ready(within(t, time.Minute)))
+	check(t, m.Ready(testwait.Within(t, time.Minute)))
 	check(t, m.Close())
 	if n := logs.count("saved.invalid"); n != 0 {
 		t.Errorf("a name was looked up: %d lines", n)

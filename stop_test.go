@@ -8,6 +8,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/lockmesh/lockmesh/internal/testwait"
 )
 
 func TestStopHandsLeasesBackAndKeepsTheSeat(t *testing.T) {
@@ -45,7 +47,7 @@ func TestStopAndLeaveWaitForEachOther(t *testing.T) {
 		must[*Lease](t)(a.Lock(t.Context(), "k"))
 		w.stall("a", true) // so the release isn't confirmed
 		first := make(chan error, 1)
-		go func() { first <- a.Stop(within(t, time.Minute)) }()
+		go func() { first <- a.Stop(testwait.Within(t, time.Minute)) }()
 		synctest.Wait()
 		ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
 		defer cancel()

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/lockmesh/lockmesh/internal/sampled"
+	"github.com/lockmesh/lockmesh/internal/testwait"
 )
 
 // siege keeps a number of connections open to an address until the test ends. Each connection sends
@@ -87,7 +88,7 @@ func TestStrangersDontShutHonestOnesOut(t *testing.T) {
 				a := open(t, config("a", m.secret))
 				siege(t, b.at, 400, words)
 				// on a busy machine the honest node may have to give way before its first message
-				until(t, "an honest node is linked", func() bool {
+				testwait.Until(t, "an honest node is linked", func() bool {
 					_, err := a.Dial(t.Context(), b.at, "b")
 					return err == nil
 				})
@@ -98,8 +99,8 @@ func TestStrangersDontShutHonestOnesOut(t *testing.T) {
 					}
 					return err
 				}
-				until(t, "its gossip is let in", func() bool { return stream() == nil })
-				until(t, "it is logged", func() bool { return b.log.has("did not complete the handshake", "127.0.0.1 (", "displaced=") })
+				testwait.Until(t, "its gossip is let in", func() bool { return stream() == nil })
+				testwait.Until(t, "it is logged", func() bool { return b.log.has("did not complete the handshake", "127.0.0.1 (", "displaced=") })
 				d := b.Stats().Admission
 				if most := waitingKnown + waitingStrangers; d.Evicted == 0 || d.Open > most {
 					t.Errorf("%+v; at most %d may be open", d, most)
@@ -126,7 +127,7 @@ func TestWhatComesByDropsIsCutOffBeforeTheHandshakesEnd(t *testing.T) {
 			}
 			defer c.Close()
 			drops := 0
-			until(t, "the connection is cut", func() bool {
+			testwait.Until(t, "the connection is cut", func() bool {
 				if drops++; drops <= 4 { // fewer than the first message has bytes
 					_, _ = io.WriteString(c, m.drop)
 				}
@@ -134,7 +135,7 @@ func TestWhatComesByDropsIsCutOffBeforeTheHandshakesEnd(t *testing.T) {
 				_, err := c.Read(make([]byte, 1))
 				return !errors.Is(err, os.ErrDeadlineExceeded)
 			})
-			until(t, "it is counted", func() bool { return b.Stats().Admission.Silent == 1 })
+			testwait.Until(t, "it is counted", func() bool { return b.Stats().Admission.Silent == 1 })
 		})
 	}
 }
@@ -159,7 +160,7 @@ func TestALateFirstMessageIsReadWhileThereIsRoom(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer c.Close()
-	until(t, "the connection is admitted", func() bool { return b.Stats().Admission.Open == 1 })
+	testwait.Until(t, "the connection is admitted", func() bool { return b.Stats().Admission.Open == 1 })
 	for i := range magicLocks { // byte by byte, however slowly the machine runs
 		if _, err := io.WriteString(c, magicLocks[i:i+1]); err != nil {
 			t.Fatal(err)
@@ -186,7 +187,7 @@ func TestAFirstMessageThatHasArrivedIsReadHoweverLate(t *testing.T) {
 			narrow(b.Port)
 			a := open(t, config("a", m.secret))
 			// the first message may come later than finalRead
-			until(t, "an honest node is linked", func() bool {
+			testwait.Until(t, "an honest node is linked", func() bool {
 				_, err := a.Dial(t.Context(), b.at, "b")
 				return err == nil
 			})

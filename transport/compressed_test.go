@@ -11,6 +11,8 @@ import (
 	"net"
 	"testing"
 	"testing/iotest"
+
+	"github.com/lockmesh/lockmesh/internal/testwait"
 )
 
 // squeezed is a gossip message that memberlist unpacks to megabytes: kind 9, and msgpack of an
@@ -107,7 +109,7 @@ func TestCompressedPacketsAreRefused(t *testing.T) {
 					t.Fatal(err)
 				}
 				if row.refuse {
-					until(t, "it is counted and logged", func() bool { return p.Stats().Compressed == 1 && p.log.has("compressed") })
+					testwait.Until(t, "it is counted and logged", func() bool { return p.Stats().Compressed == 1 && p.log.has("compressed") })
 					if n := len(p.Gossip().PacketCh()); n != 0 {
 						t.Errorf("%d packets were handed over", n)
 					}

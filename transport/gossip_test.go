@@ -9,6 +9,7 @@ import (
 
 	"github.com/hashicorp/memberlist"
 
+	"github.com/lockmesh/lockmesh/internal/testwait"
 	"github.com/lockmesh/lockmesh/internal/vote"
 )
 
@@ -87,7 +88,7 @@ func TestMemberlistLivesOnThePort(t *testing.T) {
 				t.Fatalf("got %q", got)
 			}
 			// a stream is counted just after its hand-over to memberlist
-			until(t, "packets and streams are counted", func() bool {
+			testwait.Until(t, "packets and streams are counted", func() bool {
 				sa, sb := a.Stats(), b.Stats()
 				return sa.SentPackets > 0 && sb.ReceivedPackets > 0 && sb.GossipStreams >= 2
 			})
@@ -167,7 +168,7 @@ func TestAStreamThatIsNotAcceptedIsDropped(t *testing.T) {
 	if _, err := out.Read(make([]byte, 1)); err == nil {
 		t.Fatal("something came")
 	}
-	until(t, "it is counted", func() bool { return b.Stats().DroppedStreams == 1 })
+	testwait.Until(t, "it is counted", func() bool { return b.Stats().DroppedStreams == 1 })
 }
 
 func TestPacketsThatAreNotReadAreDroppedAndThePortGoesOn(t *testing.T) {
@@ -177,7 +178,7 @@ func TestPacketsThatAreNotReadAreDroppedAndThePortGoesOn(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer c.Close()
-	until(t, "packets are dropped", func() bool { // the system may drop some by itself
+	testwait.Until(t, "packets are dropped", func() bool { // the system may drop some by itself
 		for range 50 {
 			_, _ = c.Write([]byte("x"))
 		}

@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/lockmesh/lockmesh/internal/testwait"
 	"github.com/lockmesh/lockmesh/internal/vote"
 )
 
@@ -40,7 +41,7 @@ func TestASecretThatDiffersIsToldApartByEitherSide(t *testing.T) {
 		if no.Reason != vote.ReasonSecret || no.Peer != "" || no.Text != "the peer doesn't accept our secret" {
 			t.Fatalf("got %+v", no)
 		}
-		until(t, "the acceptor has counted and logged it", func() bool {
+		testwait.Until(t, "the acceptor has counted and logged it", func() bool {
 			return d.to.Stats().Refused[vote.ReasonSecret] > 0 && d.to.log.has("another secret")
 		})
 		if !d.from.log.has("doesn't accept our secret", d.to.at) {
@@ -56,7 +57,7 @@ func TestTLSToAPlainNodeAndPlainToASecuredOne(t *testing.T) {
 		if no.Reason != vote.ReasonSecret || no.Text != "the peer speaks plain text: it has no secret" {
 			t.Fatalf("got %+v", no)
 		}
-		until(t, "the plain node has counted and logged it", func() bool {
+		testwait.Until(t, "the plain node has counted and logged it", func() bool {
 			return plain.Stats().Refused[vote.ReasonSecret] == 1 && plain.log.has("a peer speaks TLS")
 		})
 	})
@@ -65,7 +66,7 @@ func TestTLSToAPlainNodeAndPlainToASecuredOne(t *testing.T) {
 		if no.Reason != vote.ReasonSecret || !strings.Contains(no.Text, "TLS") || !strings.Contains(no.Text, "this node has none") {
 			t.Fatalf("got %+v", no)
 		}
-		until(t, "the secured node has counted and logged it", func() bool {
+		testwait.Until(t, "the secured node has counted and logged it", func() bool {
 			return secured.Stats().Refused[vote.ReasonSecret] > 0 && secured.log.has("a peer speaks plain text")
 		})
 	})
@@ -218,7 +219,7 @@ func TestAProbeNamesTheNodeAndMakesNoLink(t *testing.T) {
 					t.Fatalf("got %v, error %v", who, err)
 				}
 			}
-			until(t, "both probes are counted", func() bool { return b.Stats().Probed == 2 })
+			testwait.Until(t, "both probes are counted", func() bool { return b.Stats().Probed == 2 })
 			if len(a.linked)+len(b.linked) != 0 {
 				t.Fatal("a probe was linked")
 			}
@@ -301,7 +302,7 @@ func TestGarbageIsDroppedAndCounted(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			p := open(t, config("a", tt.secret))
 			talk(t, p, tt.words)
-			until(t, "it is counted and logged", func() bool {
+			testwait.Until(t, "it is counted and logged", func() bool {
 				return p.Stats().Garbage == 1 && p.log.has("isn't lockmesh's")
 			})
 			if len(p.linked) != 0 {
@@ -326,7 +327,7 @@ func TestGarbageIsDroppedAndCounted(t *testing.T) {
 				t.Fatalf("protocol %q was served", proto)
 			}
 		}
-		until(t, "both are counted", func() bool { return p.Stats().Garbage == 2 })
+		testwait.Until(t, "both are counted", func() bool { return p.Stats().Garbage == 2 })
 	})
 }
 
@@ -352,7 +353,7 @@ func TestAConnectionThatIsResetIsNoStrangers(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			until(t, "it is let in", func() bool { return p.Stats().Admission.Open == 1 })
+			testwait.Until(t, "it is let in", func() bool { return p.Stats().Admission.Open == 1 })
 			if _, err := c.Write([]byte(tt.words)); err != nil {
 				t.Fatal(err)
 			}
@@ -362,7 +363,7 @@ func TestAConnectionThatIsResetIsNoStrangers(t *testing.T) {
 			if err := c.Close(); err != nil {
 				t.Fatal(err)
 			}
-			until(t, "it is over", func() bool { return p.Stats().Admission.Open == 0 })
+			testwait.Until(t, "it is over", func() bool { return p.Stats().Admission.Open == 0 })
 			if p.Stats().Garbage != 0 || p.log.has("level=") {
 				t.Errorf("it counts as a stranger's: %+v", p.Stats())
 			}
@@ -380,7 +381,7 @@ func TestAFloodOfGarbageIsAFewLinesInTheLog(t *testing.T) {
 	for range 20 {
 		talk(t, p, []byte("GET / HTTP/1.1"))
 	}
-	until(t, "all are counted", func() bool { return p.Stats().Garbage == 20 })
+	testwait.Until(t, "all are counted", func() bool { return p.Stats().Garbage == 20 })
 	if n := strings.Count(p.log.String(), "\n"); n != 1 {
 		t.Fatalf("%d lines:\n%s", n, p.log)
 	}
@@ -557,7 +558,7 @@ func TestCloseDoesntWaitForHandshakes(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer c.Close()
-			until(t, "the connection is in its handshake", func() bool {
+			testwait.Until(t, "the connection is in its handshake", func() bool {
 				p.mu.Lock()
 				defer p.mu.Unlock()
 				return len(p.sockets) == 1

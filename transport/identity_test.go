@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/lockmesh/lockmesh/internal/testwait"
 	"github.com/lockmesh/lockmesh/internal/vote"
 )
 
@@ -85,7 +86,7 @@ func TestAStrangerThatDialsLearnsNothing(t *testing.T) {
 				t.Fatal(err)
 			}
 			shown[string(answer)] = true
-			until(t, "it is counted and logged", func() bool {
+			testwait.Until(t, "it is counted and logged", func() bool {
 				return p.Stats().Refused[vote.ReasonSecret] == 1 && p.log.has("a peer has another secret")
 			})
 			if len(p.linked) != 0 {
@@ -235,7 +236,7 @@ func TestAnotherVersionOfTheHandshakeIsNamed(t *testing.T) {
 	if !isOtherVersion(err) {
 		t.Errorf("%v isn't taken for another version", err)
 	}
-	until(t, "the acceptor names it, too", func() bool {
+	testwait.Until(t, "the acceptor names it, too", func() bool {
 		return p.Stats().Refused[vote.ReasonTerms] == 1 && p.log.has("refused a peer", "another version of lockmesh's handshake")
 	})
 	if p.Stats().Garbage != 0 {
@@ -301,7 +302,7 @@ func TestSecretsAreChangedWhileLinksStay(t *testing.T) {
 		return n
 	}
 	link(a, b, "b")
-	until(t, "b has the link", func() bool { return b.Stats().Links == 1 })
+	testwait.Until(t, "b has the link", func() bool { return b.Stats().Links == 1 })
 	if here := netip.MustParseAddr("127.0.0.1"); !b.knows(here) {
 		t.Error("the address of a peer that has proved the secret has no reserved place")
 	}
@@ -311,7 +312,7 @@ func TestSecretsAreChangedWhileLinksStay(t *testing.T) {
 	set(b, secretA, secretB)
 	set(a, secretB, secretA)
 	link(a, b, "b")
-	until(t, "b has all links", func() bool { return b.Stats().Links == 3 })
+	testwait.Until(t, "b has all links", func() bool { return b.Stats().Links == 3 })
 	set(b, secretB, secretA)
 	if old, fresh := by(b, secretA), by(b, secretB); old != 2 || fresh != 1 {
 		t.Errorf("b has %d links by the old secret, and %d by the new one", old, fresh)
@@ -319,12 +320,12 @@ func TestSecretsAreChangedWhileLinksStay(t *testing.T) {
 	link(b, a, "a")
 
 	set(b, secretB)
-	until(t, "the links by the old secret are closed", func() bool { return b.Stats().Links == 2 && a.Stats().Links == 2 })
+	testwait.Until(t, "the links by the old secret are closed", func() bool { return b.Stats().Links == 2 && a.Stats().Links == 2 })
 	if old, fresh := by(b, secretA), by(b, secretB); old != 0 || fresh != 2 {
 		t.Errorf("b has %d links by the old secret, and %d by the new one", old, fresh)
 	}
 	set(a, secretA) // by mistake
-	until(t, "all links are closed", func() bool { return a.Stats().Links+b.Stats().Links == 0 })
+	testwait.Until(t, "all links are closed", func() bool { return a.Stats().Links+b.Stats().Links == 0 })
 	if no := refused(t, a, b, "b"); no == nil || no.Reason != vote.ReasonSecret {
 		t.Errorf("%v", no)
 	}

@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/lockmesh/lockmesh/internal/testwait"
 	"github.com/lockmesh/lockmesh/internal/vote"
 )
 
@@ -37,7 +38,7 @@ func TestAProcessKeepsAFewLinks(t *testing.T) {
 					t.Fatalf("ended %+v", end)
 				}
 			}
-			until(t, "the others are left", func() bool { return b.Stats().Links == linksOfOne+1 })
+			testwait.Until(t, "the others are left", func() bool { return b.Stats().Links == linksOfOne+1 })
 		})
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/lockmesh/lockmesh/internal/testwait"
 	"github.com/lockmesh/lockmesh/internal/vote"
 )
 
@@ -48,7 +49,7 @@ func TestMessagesOfEveryKindGoBothWays(t *testing.T) {
 				}
 			}
 			// just after the write
-			until(t, "a batch is counted", func() bool { return a.Stats().SentBytes > 0 })
+			testwait.Until(t, "a batch is counted", func() bool { return a.Stats().SentBytes > 0 })
 			s := a.Stats()
 			if n := uint64(len(carried)); s.SentMessages != n || s.ReceivedMessages != n || s.Links != 1 || s.Dialed != 1 {
 				t.Fatalf("counted %+v", s)
@@ -127,7 +128,7 @@ func TestClosingAConnectionSendsWhatWaitsFirst(t *testing.T) {
 			if end := get(t, a.closed, "the dialer's end"); end.conn != atA || !errors.Is(end.err, ErrClosed) {
 				t.Fatalf("the dialer was told %+v", end)
 			}
-			until(t, "no link is counted", func() bool { return a.Stats().Links+b.Stats().Links == 0 })
+			testwait.Until(t, "no link is counted", func() bool { return a.Stats().Links+b.Stats().Links == 0 })
 			a.Send(atA, &vote.Message{Kind: vote.KindRelease}) // to a closed link
 			a.CloseConn(atA)
 		})
@@ -332,7 +333,7 @@ func TestNoLinkIsMadeWithAPortThatFinishes(t *testing.T) {
 	impostor(t, nil, a) // reads nothing
 	finished := make(chan struct{})
 	go func() { defer close(finished); a.Finish() }()
-	until(t, "the port finishes", func() bool { a.mu.Lock(); defer a.mu.Unlock(); return a.isFinishing })
+	testwait.Until(t, "the port finishes", func() bool { a.mu.Lock(); defer a.mu.Unlock(); return a.isFinishing })
 	if _, err := b.Dial(t.Context(), a.at, "a"); err == nil {
 		t.Error("b has a link")
 	}

@@ -162,17 +162,6 @@ func openBuild(t testing.TB, cfg Config, b build) *side {
 	return s
 }
 
-// until waits for a condition without a channel, such as a counter.
-func until(t testing.TB, what string, ok func() bool) {
-	t.Helper()
-	for deadline := time.Now().Add(patience); !ok(); {
-		if time.Now().After(deadline) {
-			t.Fatalf("waited in vain until %s", what)
-		}
-		time.Sleep(time.Millisecond)
-	}
-}
-
 // modes are the two ways to run a mesh.
 var modes = []struct {
 	name   string

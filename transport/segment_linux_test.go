@@ -4,6 +4,8 @@ import (
 	"net"
 	"syscall"
 	"testing"
+
+	"github.com/lockmesh/lockmesh/internal/testwait"
 )
 
 // sendsAtMost returns the largest size of a segment sent by this end.
@@ -55,7 +57,7 @@ func TestSegmentsOfBothSidesFitIntoATunnel(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		until(t, "both ends have two sockets", func() bool { return len(a.socketsOpen()) == 2 && len(b.socketsOpen()) == 2 })
+		testwait.Until(t, "both ends have two sockets", func() bool { return len(a.socketsOpen()) == 2 && len(b.socketsOpen()) == 2 })
 		for _, s := range []*side{a, b} {
 			for _, c := range s.socketsOpen() {
 				// 60 bytes are the headers of IPv6 and TCP.

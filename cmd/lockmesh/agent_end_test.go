@@ -17,6 +17,7 @@ import (
 
 	"github.com/lockmesh/lockmesh/admin"
 	"github.com/lockmesh/lockmesh/internal/sampled"
+	"github.com/lockmesh/lockmesh/internal/testwait"
 )
 
 // marking is a script for a key's holder: a directory stands for the protected resource, and the
@@ -120,7 +121,7 @@ func TestKeysAtTheEndOfAnAgent(t *testing.T) {
 		}
 		for _, next := range []*process{w.next, w.keys[0].next, w.keys[1].next} {
 			key := next.Args[2]
-			until(t, "a client waits for "+key, func() bool { // or has the key already, on a busy machine
+			testwait.Until(t, "a client waits for "+key, func() bool { // or has the key already, on a busy machine
 				return next.out.String() != "" || voter.waiters(key) > 0
 			})
 		}
@@ -162,7 +163,7 @@ func TestACommandThatGoesOnAtTheEndOfItsAgent(t *testing.T) {
 	run := b.start("run", "--grace", "1200ms", "k", "--", "bash", "-c", stubborn, steps)
 	run.prints("ready")
 	next := voter.start("run", "k", "--", "date", "+%s%N")
-	until(t, "a client waits for the key", func() bool { return voter.waiters("k") > 0 })
+	testwait.Until(t, "a client waits for the key", func() bool { return voter.waiters("k") > 0 })
 	told := time.Now()
 	b.agent.signal(sigTerm)
 	if code := run.waitInTime(); code != 79 {

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/lockmesh/lockmesh/internal/freeport"
+	"github.com/lockmesh/lockmesh/internal/testwait"
 )
 
 // TestAgentEnds : upon a signal, or the verb stop, the agent ends in good order.
@@ -244,7 +245,7 @@ func TestJoin(t *testing.T) {
 	}
 	b.wants(0, "run", "-n", "k", "--", "true")
 	// by a leave message, or by gossip on a busy machine
-	until(t, "gossip knows the end", func() bool {
+	testwait.Until(t, "gossip knows the end", func() bool {
 		for line := range strings.Lines(b.wants(0, "members").out.String()) {
 			if strings.HasPrefix(line, name) {
 				return !strings.Contains(line, "alive")

@@ -9,6 +9,7 @@ import (
 
 	"github.com/lockmesh/lockmesh/admin"
 	"github.com/lockmesh/lockmesh/internal/freeport"
+	"github.com/lockmesh/lockmesh/internal/testwait"
 )
 
 // wantsComplaint fails unless the process has printed nothing, and has ended with a single line on
@@ -82,7 +83,7 @@ func TestWaitForAKey(t *testing.T) {
 	wantsComplaint(t, b.wants(75, "wait", "--free", "jobs/1", "-w", "0"), "the wait of 0s for jobs/1 to be free is over: held by "+b.node())
 	text, lines := b.start("wait", "--free", "jobs/1", "-v"), b.start("wait", "--free", "jobs/1", "-o", "json")
 	text.complains("waiting for jobs/1 to be free: held by")
-	until(t, "another waits", func() bool { return b.waiters("jobs/1") > 0 })
+	testwait.Until(t, "another waits", func() bool { return b.waiters("jobs/1") > 0 })
 	in.Close()
 	if code := holder.waitInTime(); code != 0 {
 		t.Errorf("the holder ends with %d", code)

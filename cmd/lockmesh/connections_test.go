@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/lockmesh/lockmesh/internal/sampled"
+	"github.com/lockmesh/lockmesh/internal/testwait"
 )
 
 // openFiles returns how many files a process has open, as far as the system shows.
@@ -73,7 +74,7 @@ func TestACrowdOfConnections(t *testing.T) {
 		g.Close()
 	}
 	for _, w := range ways {
-		until(t, "a place over "+w.name, func() bool {
+		testwait.Until(t, "a place over "+w.name, func() bool {
 			g, err := w.enter(t)
 			if g != nil {
 				defer g.Close()
@@ -81,7 +82,7 @@ func TestACrowdOfConnections(t *testing.T) {
 			return err == nil
 		})
 	}
-	until(t, "the files are closed", func() bool { return b.agent.openFiles() <= before })
+	testwait.Until(t, "the files are closed", func() bool { return b.agent.openFiles() <= before })
 	if _, err := io.WriteString(in, "x\n"); err != nil {
 		t.Error(err)
 	}

@@ -17,6 +17,7 @@ import (
 
 	"github.com/lockmesh/lockmesh"
 	"github.com/lockmesh/lockmesh/internal/freeport"
+	"github.com/lockmesh/lockmesh/internal/testwait"
 )
 
 // diagnosis runs doctor, and returns the findings and the exit code.
@@ -231,7 +232,7 @@ func TestDoctorOnAMeshThatStarts(t *testing.T) {
 		p.start()
 	}
 	args := []string{"--voters", "a,b,c", "--peers", strings.Join(addrs, ","), "--max-ttl", "1m", "--name", "d"}
-	until(t, "both agents are in the mesh", func() bool {
+	testwait.Until(t, "both agents are in the mesh", func() bool {
 		all, code := b.diagnosis(secret, args...)
 		if code != 1 {
 			t.Fatalf("doctor ends with %d: %+v", code, all)

@@ -10,6 +10,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/lockmesh/lockmesh/internal/testwait"
 )
 
 // examplesDir is where the examples in other languages are, from this package.
@@ -154,7 +156,7 @@ func TestExamplesReadTheClockAfterAPause(t *testing.T) {
 		t.Fatal(err)
 	}
 	over := time.Now().Add(length)
-	until(t, "the end of the leases", func() bool { return time.Now().After(over) })
+	testwait.Until(t, "the end of the leases", func() bool { return time.Now().After(over) })
 	if err := os.WriteFile(filepath.Join(b.dir, "go"), nil, 0o600); err != nil {
 		t.Fatal(err)
 	}

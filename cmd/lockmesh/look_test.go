@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/lockmesh/lockmesh/admin"
+	"github.com/lockmesh/lockmesh/internal/testwait"
 )
 
 // objects reads lines of JSON.
@@ -32,7 +33,7 @@ func TestLooks(t *testing.T) {
 	p, _ := b.startPiped("lock", "jobs/1", hostile, "--value", "v\x1b]0;x\a", "--ttl", "20s")
 	p.prints("jobs/1")
 	waiting := b.start("run", "jobs/1", "--", "true")
-	until(t, "it waits", func() bool { return strings.Contains(b.wants(0, "inspect", "jobs/1").out.String(), "WAITER") })
+	testwait.Until(t, "it waits", func() bool { return strings.Contains(b.wants(0, "inspect", "jobs/1").out.String(), "WAITER") })
 
 	locks := objects[admin.Lock](t, b.wants(0, "ls", "-o", "json").out.String())
 	if len(locks) != 2 || locks[0].Key != hostile || locks[1].Key != "jobs/1" || len(locks[1].Waiters) != 1 {
@@ -107,7 +108,7 @@ func TestWatch(t *testing.T) {
 	b.wants(0, "run", "jobs/1", "--value", "mine", "--", "true")
 	b.wants(0, "run", "other", "--", "true")
 	b.wants(0, "run", "jobs/2", "--", "true")
-	until(t, "all events", func() bool { return strings.Count(text.out.String(), "released") == 2 })
+	testwait.Until(t, "all events", func() bool { return strings.Count(text.out.String(), "released") == 2 })
 	for _, w := range []string{"granted   jobs/1  by " + b.node(), "mine", "released  jobs/2"} {
 		if !strings.Contains(text.out.String(), w) {
 			t.Errorf("watch doesn't print %q: %s", w, text.out.String())

@@ -19,6 +19,7 @@ import (
 
 	"github.com/lockmesh/lockmesh/admin"
 	"github.com/lockmesh/lockmesh/internal/sampled"
+	"github.com/lockmesh/lockmesh/internal/testwait"
 )
 
 // asCommand is the variable with which the test's program acts as the command itself.
@@ -111,7 +112,7 @@ func grants(t *testing.T, socket string) {
 	t.Helper()
 	c := newClient(t, socket)
 	defer c.Close()
-	until(t, "the agent grants locks", func() bool {
+	testwait.Until(t, "the agent grants locks", func() bool {
 		ctx, cancel := context.WithTimeout(t.Context(), patience)
 		defer cancel()
 		_, err := c.Ready(ctx, patience)
@@ -276,21 +277,11 @@ func (p *process) signal(sig syscall.Signal) {
 // prints waits until the process has printed a text.
 func (p *process) prints(text string) {
 	p.t.Helper()
-	until(p.t, "the output "+text, func() bool { return strings.Contains(p.out.String(), text) })
+	testwait.Until(p.t, "the output "+text, func() bool { return strings.Contains(p.out.String(), text) })
 }
 
 // complains waits until the process has written a text to standard error.
 func (p *process) complains(text string) {
 	p.t.Helper()
-	until(p.t, "the complaint "+text, func() bool { return strings.Contains(p.err.String(), text) })
-}
-
-// until waits for a condition.
-func until(t *testing.T, what string, holds func() bool) {
-	t.Helper()
-	for end := time.Now().Add(patience); !holds(); time.Sleep(5 * time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatalf("never came: %s", what)
-		}
-	}
+	testwait.Until(p.t, "the complaint "+text, func() bool { return strings.Contains(p.err.String(), text) })
 }

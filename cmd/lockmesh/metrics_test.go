@@ -18,6 +18,7 @@ import (
 
 	promlock "github.com/lockmesh/lockmesh/contrib/prometheus"
 	"github.com/lockmesh/lockmesh/internal/freeport"
+	"github.com/lockmesh/lockmesh/internal/testwait"
 )
 
 // ask sends a request, and returns the status and the body of the answer.
@@ -55,16 +56,16 @@ func TestMetrics(t *testing.T) {
 		"lockmesh_ready 1\n", `lockmesh_voters{state="reachable"} 1` + "\n", "lockmesh_voters_needed 1\n", "lockmesh_voters_spare 0\n",
 		"lockmesh_leases 0\n", "lockmesh_electorate_changes_total 0\n", "lockmesh_loop_busy_seconds_total 0.", "go_goroutines ",
 	} {
-		until(t, line, func() bool { return has(line) })
+		testwait.Until(t, line, func() bool { return has(line) })
 	}
 
 	const key = "a-key-that-is-no-label"
 	run, in := b.startPiped("run", key, "--", "sh", "-c", "echo ready; read x")
 	run.prints("ready")
 	for _, line := range []string{"lockmesh_leases 1\n", `lockmesh_acquire_seconds_count{op="lock",outcome="granted"} 1` + "\n"} {
-		until(t, line, func() bool { return has(line) })
+		testwait.Until(t, line, func() bool { return has(line) })
 	}
-	until(t, "a renewal is measured", func() bool {
+	testwait.Until(t, "a renewal is measured", func() bool {
 		return has("lockmesh_lease_margin_ratio_count") && !has("lockmesh_lease_margin_ratio_count 0\n")
 	})
 	if _, body := ask(t, http.MethodGet, "http://"+addr+"/metrics"); strings.Contains(body, key) {
@@ -72,7 +73,7 @@ func TestMetrics(t *testing.T) {
 	}
 	in.Close()
 	run.waitInTime()
-	until(t, "no lease is left", func() bool { return has("lockmesh_leases 0\n") })
+	testwait.Until(t, "no lease is left", func() bool { return has("lockmesh_leases 0\n") })
 
 	for _, c := range []struct {
 		method, path string

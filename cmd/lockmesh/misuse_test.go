@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/lockmesh/lockmesh/internal/testwait"
 )
 
 // auth is the header with the token, for requests written by hand.
@@ -47,7 +49,7 @@ func (b *openBench) watch() *watched {
 func (w *watched) check() {
 	w.t.Helper()
 	w.wants(0, "run", "other", "--", "true")
-	until(w.t, "the files are closed", func() bool { return w.agent.openFiles() <= w.before })
+	testwait.Until(w.t, "the files are closed", func() bool { return w.agent.openFiles() <= w.before })
 	if _, err := io.WriteString(w.in, "x\n"); err != nil {
 		w.t.Error(err)
 	}
@@ -112,9 +114,9 @@ func TestClientsThatVanish(t *testing.T) {
 		} {
 			g := b.guest(way)
 			_, _ = io.WriteString(g, line+" HTTP/1.1\r\n"+auth+"\r\n")
-			until(t, "it waits", func() bool { return b.waiters("victim") == 1 })
+			testwait.Until(t, "it waits", func() bool { return b.waiters("victim") == 1 })
 			g.Close()
-			until(t, way.name+" "+line+": nothing waits", func() bool { return b.waiters("victim") == 0 })
+			testwait.Until(t, way.name+" "+line+": nothing waits", func() bool { return b.waiters("victim") == 0 })
 		}
 		for _, part := range []string{
 			"POST /v1/locks/victim/revoke HTTP/1.1\r\n" + auth + "Content-Length: 1000\r\n\r\n{", "PUT /v1/hold/vic", "GET /v1/watch HTTP/1.1\r\n" + auth + "\r\n",

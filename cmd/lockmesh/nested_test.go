@@ -10,6 +10,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"github.com/lockmesh/lockmesh/internal/testwait"
 )
 
 // nest is a run under the key outer of a run under the key inner, and two processes of the inner
@@ -31,7 +33,7 @@ func (b *bench) startNest(flags ...string) *nest {
 	args := append(append([]string{"run"}, flags...), "outer", "--", self, "run", "inner", "--", "sh", "-c",
 		"trap '' TERM; sleep 1000 & echo $$ $! > out; while :; do wait; done")
 	n := &nest{outer: b.start(args...)}
-	until(b.t, "the processes run", func() bool {
+	testwait.Until(b.t, "the processes run", func() bool {
 		text, _ := os.ReadFile(name)
 		if !strings.HasSuffix(string(text), "\n") {
 			return false
@@ -88,7 +90,7 @@ func TestTheGuardHasItsOwnName(t *testing.T) {
 			continue // the command
 		}
 		guards++
-		until(t, "the guard's name", func() bool {
+		testwait.Until(t, "the guard's name", func() bool {
 			name, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/comm")
 			return err == nil && string(name) == "lm-guard\n"
 		})

@@ -13,6 +13,7 @@ import (
 	"github.com/lockmesh/lockmesh/internal/freeport"
 	"github.com/lockmesh/lockmesh/internal/registerserver"
 	"github.com/lockmesh/lockmesh/internal/sampled"
+	"github.com/lockmesh/lockmesh/internal/testwait"
 	"github.com/lockmesh/lockmesh/register/registerflag"
 )
 
@@ -145,7 +146,7 @@ func TestDoctorRefusesTheRecordsThatANodeRefuses(t *testing.T) {
 		}
 		store(record)
 		var trouble string
-		until(t, "the node's trouble: "+c.reason, func() bool {
+		testwait.Until(t, "the node's trouble: "+c.reason, func() bool {
 			e, err := node.Electorate(t.Context())
 			if err != nil {
 				return false // the agent isn't up yet

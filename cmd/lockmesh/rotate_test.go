@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/lockmesh/lockmesh/admin"
+	"github.com/lockmesh/lockmesh/internal/testwait"
 )
 
 func TestNextStep(t *testing.T) {
@@ -79,7 +80,7 @@ func TestRotate(t *testing.T) {
 			return strings.Contains(c.out.String(), text)
 		}
 	}
-	until(t, "one secret", shown("to begin"))
+	testwait.Until(t, "one secret", shown("to begin"))
 	for _, step := range []struct{ file, want string }{
 		{first + "\n" + second + "\n", "go on with step 2"},
 		{second + "\n" + first + "\n", "go on with step 2, or with step 3"},
@@ -87,12 +88,12 @@ func TestRotate(t *testing.T) {
 	} {
 		write(step.file)
 		p.signal(syscall.SIGHUP)
-		until(t, step.want, shown(step.want))
+		testwait.Until(t, step.want, shown(step.want))
 	}
 	write("short\n")
 	p.signal(syscall.SIGHUP)
 	p.complains("the secrets stay as they are")
-	until(t, "one secret", shown("to begin"))
+	testwait.Until(t, "one secret", shown("to begin"))
 	p.signal(sigTerm)
 	if code := p.waitInTime(); code != 0 {
 		t.Errorf("the agent ends with %d: %s", code, p.err.String())
@@ -105,8 +106,8 @@ func TestHangupWhileTheAgentStarts(t *testing.T) {
 	b := newRoom(t)
 	socket := filepath.Join(b.dir, "other")
 	p := b.start("agent", "--socket", socket, "--expect", "1")
-	until(t, "a socket", func() bool { _, err := os.Stat(socket); return err == nil })
-	until(t, "an answer", func() bool {
+	testwait.Until(t, "a socket", func() bool { _, err := os.Stat(socket); return err == nil })
+	testwait.Until(t, "an answer", func() bool {
 		for range 10 {
 			p.signal(syscall.SIGHUP)
 		}

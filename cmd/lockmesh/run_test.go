@@ -8,6 +8,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"github.com/lockmesh/lockmesh/internal/testwait"
 )
 
 func TestExitCodes(t *testing.T) {
@@ -138,7 +140,7 @@ func TestLocksOfARun(t *testing.T) {
 		t.Errorf("the complaint is %s", text)
 	}
 	waiting := b.start("run", "a", "--", "echo", "had")
-	until(t, "the second waits", func() bool { return b.waiters("a") > 0 })
+	testwait.Until(t, "the second waits", func() bool { return b.waiters("a") > 0 })
 	in.Close()
 	if first.waitInTime() != 1 || waiting.waitInTime() != 0 || waiting.out.String() != "had\n" {
 		t.Errorf("the waiting run prints %q", waiting.out.String())
@@ -171,13 +173,13 @@ func TestALostKeyEndsTheWaitForTheNext(t *testing.T) {
 		{"lock", "-o", "json", "b", "a"},
 	} {
 		p, _ := b.startPiped(args...)
-		until(t, "a wait for the second key", func() bool { return b.waiters("b") > 0 })
+		testwait.Until(t, "a wait for the second key", func() bool { return b.waiters("b") > 0 })
 		b.wants(0, "evict", "a", "--node", b.node(), "--reason", "stuck since noon")
 		code := p.waitInTime()
 		if text := p.err.String(); code != 79 || p.out.String() != "" || !strings.Contains(text, `"a"`) || !strings.Contains(text, "stuck since noon") {
 			t.Errorf("%q ends with %d, prints %q and complains %s", args, code, p.out.String(), text)
 		}
-		until(t, "no request is left", func() bool { return b.waiters("b") == 0 })
+		testwait.Until(t, "no request is left", func() bool { return b.waiters("b") == 0 })
 		b.wants(0, "run", "-n", "a", "--", "true")
 	}
 	if _, err := os.Stat(filepath.Join(b.dir, "started")); err == nil {
@@ -265,15 +267,15 @@ func TestLead(t *testing.T) {
 	first := b.start("lead", "boss", "--pause", "10ms", "--", "sh", "-c", "echo first leads; sleep 1000")
 	first.prints("leads")
 	second := b.start("lead", "boss", "--", "sh", "-c", "echo second leads; sleep 1000")
-	until(t, "the second waits", func() bool { return b.waiters("boss") > 0 })
+	testwait.Until(t, "the second waits", func() bool { return b.waiters("boss") > 0 })
 	b.wants(0, "evict", "boss", "--node", b.node())
 	second.prints("second leads")
-	until(t, "the first campaigns again", func() bool { return b.waiters("boss") > 0 })
+	testwait.Until(t, "the first campaigns again", func() bool { return b.waiters("boss") > 0 })
 	second.signal(sigTerm)
 	if code := second.waitInTime(); code != 143 {
 		t.Errorf("the second ends with %d: %s", code, second.err.String())
 	}
-	until(t, "the first leads again", func() bool { return strings.Count(first.out.String(), "leads") == 2 })
+	testwait.Until(t, "the first leads again", func() bool { return strings.Count(first.out.String(), "leads") == 2 })
 	first.signal(sigTerm)
 	if code := first.waitInTime(); code != 143 {
 		t.Errorf("the first ends with %d: %s", code, first.err.String())
@@ -281,7 +283,7 @@ func TestLead(t *testing.T) {
 	// A command that has ended is started again at its next turn, whatever its code.
 	for _, last := range []string{"exit 1", "exit 64", "exit 78", "exit 126", "no-such-command"} {
 		again := b.start("lead", "boss", "--pause", "1ms", "--", "sh", "-c", "echo leads; "+last)
-		until(t, "several turns", func() bool { return strings.Count(again.out.String(), "leads") >= 3 })
+		testwait.Until(t, "several turns", func() bool { return strings.Count(again.out.String(), "leads") >= 3 })
 		again.signal(sigTerm)
 		again.waitInTime()
 	}
@@ -297,14 +299,14 @@ func TestLeadKeepsNoConnections(t *testing.T) {
 	lead := b.start("lead", "boss", "--pause", "0s", "--", "echo", "leads")
 	turns := func(n int) {
 		t.Helper()
-		until(t, "several turns", func() bool { return strings.Count(lead.out.String(), "leads") >= n })
+		testwait.Until(t, "several turns", func() bool { return strings.Count(lead.out.String(), "leads") >= n })
 	}
 	turns(5)
 	leads, agents := lead.openFiles(), b.agent.openFiles()
 	turns(100)
 	// A busy machine may close the connections of several turns late.
 	const few = 20 // of a turn under way
-	until(t, "lead and the agent have few files open after 100 turns", func() bool {
+	testwait.Until(t, "lead and the agent have few files open after 100 turns", func() bool {
 		n, m := lead.openFiles(), b.agent.openFiles()
 		return n > 0 && n <= leads+few && m > 0 && m <= agents+few
 	})
@@ -322,7 +324,7 @@ func TestLeadAfterAReload(t *testing.T) {
 	reloads.signal(syscall.SIGHUP)
 	reloads.prints("reloaded")
 	b.wants(0, "evict", "boss", "--node", b.node())
-	until(t, "a further turn", func() bool { return strings.Count(reloads.out.String(), "leads") == 2 })
+	testwait.Until(t, "a further turn", func() bool { return strings.Count(reloads.out.String(), "leads") == 2 })
 	reloads.signal(sigTerm)
 	if code := reloads.waitInTime(); code != 0 {
 		t.Errorf("after a TERM, lead ends with %d: %s", code, reloads.err.String())

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/lockmesh/lockmesh"
+	"github.com/lockmesh/lockmesh/internal/testwait"
 )
 
 const (
@@ -32,7 +33,7 @@ func (b *bench) startFamily(last string, flags ...string) (*process, []int) {
 	args := append(append([]string{"run"}, flags...), "k", "--", "bash", "-c", "("+family+") > out 2>&1; "+last)
 	p := b.start(args...)
 	var pids []int
-	until(b.t, "the processes run", func() bool {
+	testwait.Until(b.t, "the processes run", func() bool {
 		text, _ := os.ReadFile(b.dir + "/out")
 		if !strings.Contains(string(text), "ready") {
 			return false
@@ -75,7 +76,7 @@ func state(pid int) byte {
 func gone(t *testing.T, pids []int) {
 	t.Helper()
 	for _, pid := range pids {
-		until(t, "the end of process "+strconv.Itoa(pid), func() bool { return state(pid) == 0 })
+		testwait.Until(t, "the end of process "+strconv.Itoa(pid), func() bool { return state(pid) == 0 })
 	}
 }
 
@@ -137,12 +138,12 @@ func TestSignalsWhileWaiting(t *testing.T) {
 	holder.prints("ready")
 	for _, sig := range []syscall.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT} {
 		p := b.start("run", "k", "--", "echo", "ran")
-		until(t, "it waits", func() bool { return b.waiters("k") > 0 })
+		testwait.Until(t, "it waits", func() bool { return b.waiters("k") > 0 })
 		p.signal(sig)
 		if code := p.waitInTime(); code != 128+int(sig) || p.out.String() != "" || strings.Contains(p.err.String(), "goroutine") {
 			t.Errorf("%v: the wait ends with %d, and prints %s", sig, code, p.err.String())
 		}
-		until(t, "nothing waits", func() bool { return b.waiters("k") == 0 })
+		testwait.Until(t, "nothing waits", func() bool { return b.waiters("k") == 0 })
 	}
 }
 
@@ -169,10 +170,10 @@ func TestStopAndContinue(t *testing.T) {
 	p, pids := b.startFamily("sleep 1000")
 	for range 3 {
 		p.signal(syscall.SIGTSTP)
-		until(t, "the run is stopped", func() bool { return state(p.Process.Pid) == 'T' })
-		until(t, "the command's process is stopped", func() bool { return state(pids[0]) == 'T' })
+		testwait.Until(t, "the run is stopped", func() bool { return state(p.Process.Pid) == 'T' })
+		testwait.Until(t, "the command's process is stopped", func() bool { return state(pids[0]) == 'T' })
 		p.signal(syscall.SIGCONT)
-		until(t, "all go on", func() bool { return state(p.Process.Pid) != 'T' && state(pids[0]) != 'T' })
+		testwait.Until(t, "all go on", func() bool { return state(p.Process.Pid) != 'T' && state(pids[0]) != 'T' })
 	}
 	p.signal(syscall.SIGTERM)
 	if code := p.waitInTime(); code != 143 {
@@ -233,7 +234,7 @@ func TestTheAgentIsKilledUnderClientsThatWait(t *testing.T) {
 	holder, _ := b.startPiped("lock", "k")
 	holder.prints("k")
 	run, lock := b.start("run", "k", "--", "true"), b.start("lock", "k")
-	until(t, "two wait", func() bool { return b.waiters("k") == 2 })
+	testwait.Until(t, "two wait", func() bool { return b.waiters("k") == 2 })
 	clients := []*process{run, lock}
 	for _, args := range [][]string{{"watch", "-o", "json"}, {"electorate", "--watch", "-o", "json"}} {
 		p := b.start(args...)

@@ -13,6 +13,8 @@ import (
 	"testing"
 
 	"github.com/creack/pty"
+
+	"github.com/lockmesh/lockmesh/internal/testwait"
 )
 
 // screen is a terminal with an interactive shell, as a user has.
@@ -84,7 +86,7 @@ func (s *screen) shows(text string, n int) {
 			s.t.Logf("the screen: %q", s.text())
 		}
 	}()
-	until(s.t, "the terminal shows "+text, func() bool { return strings.Count(s.text(), text) >= n })
+	testwait.Until(s.t, "the terminal shows "+text, func() bool { return strings.Count(s.text(), text) >= n })
 }
 
 const ctrlC, ctrlZ = "\x03", "\x1a"

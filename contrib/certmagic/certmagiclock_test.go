@@ -15,13 +15,14 @@ import (
 	"github.com/lockmesh/lockmesh"
 	certmagiclock "github.com/lockmesh/lockmesh/contrib/certmagic"
 	"github.com/lockmesh/lockmesh/internal/adaptertest"
+	"github.com/lockmesh/lockmesh/internal/testwait"
 	"github.com/lockmesh/lockmesh/meshtest"
 )
 
 // eventually waits until a condition holds, and may be called from any goroutine.
 func eventually(t *testing.T, what string, holds func() bool) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), adaptertest.Patience)
+	ctx, cancel := context.WithTimeout(t.Context(), testwait.Patience)
 	defer cancel()
 	look := time.NewTicker(time.Millisecond)
 	defer look.Stop()
@@ -78,7 +79,7 @@ func TestOneOfThreeServersObtainsEachCertificate(t *testing.T) {
 		names = append(names, fmt.Sprintf("site%d.example.com", i))
 	}
 	for _, name := range names {
-		together(t, servers, func(s server) error { return s.ManageSync(adaptertest.Within(t), []string{name}) })
+		together(t, servers, func(s server) error { return s.ManageSync(testwait.Within(t, testwait.Patience), []string{name}) })
 	}
 	for _, name := range names {
 		if n := ca.count(name); n != 1 {
@@ -86,7 +87,7 @@ func TestOneOfThreeServersObtainsEachCertificate(t *testing.T) {
 		}
 		served := map[string]bool{}
 		for _, s := range servers {
-			cert, err := s.CacheManagedCertificate(adaptertest.Within(t), name)
+			cert, err := s.CacheManagedCertificate(testwait.Within(t, testwait.Patience), name)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -108,7 +109,7 @@ func TestOneOfThreeServersRenewsACertificate(t *testing.T) {
 		servers = append(servers, newServer(t, node, dir, ca))
 	}
 	ca.renewsAtOnce(true)
-	if err := servers[0].ObtainCertSync(adaptertest.Within(t), name); err != nil {
+	if err := servers[0].ObtainCertSync(testwait.Within(t, testwait.Patience), name); err != nil {
 		t.Fatal(err)
 	}
 	ca.renewsAtOnce(false)
@@ -116,7 +117,7 @@ func TestOneOfThreeServersRenewsACertificate(t *testing.T) {
 		eventually(t, "the two others want it, too", func() bool { return waiting(nodes, "issue_cert_"+name) == 2 })
 	}
 	// In the background certmagic retries, and acquires its lease before each attempt.
-	together(t, servers, func(s server) error { return s.RenewCertAsync(adaptertest.Within(t), name, false) })
+	together(t, servers, func(s server) error { return s.RenewCertAsync(testwait.Within(t, testwait.Patience), name, false) })
 	if n := ca.count(name); n != 2 {
 		t.Errorf("it was issued %d times instead of twice", n)
 	}
@@ -129,7 +130,7 @@ func TestOneOfThreeServersAsksForRenewalInformation(t *testing.T) {
 	nodes := adaptertest.Start(t, "a", "b", "c")
 	ca := newIssuer(t)
 	dir := t.TempDir()
-	if err := newServer(t, nodes[0], dir, ca).ObtainCertSync(adaptertest.Within(t), name); err != nil {
+	if err := newServer(t, nodes[0], dir, ca).ObtainCertSync(testwait.Within(t, testwait.Patience), name); err != nil {
 		t.Fatal(err)
 	}
 	var servers []server
@@ -142,7 +143,7 @@ func TestOneOfThreeServersAsksForRenewalInformation(t *testing.T) {
 	}
 	together(t, servers, func(s server) error {
 		defer managed.Add(1)
-		return s.ManageSync(adaptertest.Within(t), []string{name})
+		return s.ManageSync(testwait.Within(t, testwait.Patience), []string{name})
 	})
 	if n := ca.informed(); n != 1 {
 		t.Errorf("the authority was asked %d times", n)
@@ -165,7 +166,7 @@ func TestAServerThatDiesIsFollowedByAnother(t *testing.T) {
 	lost := make(chan error, 1)
 	dies := newServer(t, nodes[0], dir, ca, certmagiclock.WithLost(func(_ string, err error) { lost <- err }))
 	ended := make(chan error, 1)
-	go func() { ended <- dies.ObtainCertSync(adaptertest.Within(t), name) }()
+	go func() { ended <- dies.ObtainCertSync(testwait.Within(t, testwait.Patience), name) }()
 	<-began
 	if err := nodes[0].Close(); err != nil {
 		t.Error(err)
@@ -174,7 +175,7 @@ func TestAServerThatDiesIsFollowedByAnother(t *testing.T) {
 		t.Errorf("it was told %v", err)
 	}
 	other := newServer(t, nodes[1], dir, ca)
-	if err := other.ObtainCertSync(adaptertest.Within(t), name); err != nil {
+	if err := other.ObtainCertSync(testwait.Within(t, testwait.Patience), name); err != nil {
 		t.Error(err)
 	}
 	if n := ca.count(name); n != 2 {
@@ -190,10 +191,10 @@ func TestALostLockIsRenewedOnceItIsFree(t *testing.T) {
 	m.Ready()
 	lost := make(chan string, 10)
 	s := newServer(t, m.Node("a"), t.TempDir(), newIssuer(t), certmagiclock.WithLost(func(name string, _ error) { lost <- name })).storage
-	if err := s.Lock(adaptertest.Within(t), name); err != nil {
+	if err := s.Lock(testwait.Within(t, testwait.Patience), name); err != nil {
 		t.Fatal(err)
 	}
-	if err := s.RenewLockLease(adaptertest.Within(t), name, time.Hour); err != nil {
+	if err := s.RenewLockLease(testwait.Within(t, testwait.Patience), name, time.Hour); err != nil {
 		t.Errorf("a lock that is held: %v", err)
 	}
 
@@ -203,7 +204,7 @@ func TestALostLockIsRenewedOnceItIsFree(t *testing.T) {
 	if got := <-lost; got != name {
 		t.Errorf("lost %q", got)
 	}
-	if err := s.RenewLockLease(adaptertest.Within(t), name, time.Hour); !errors.Is(err, lockmesh.ErrLost) || !errors.Is(err, lockmesh.ErrNoQuorum) {
+	if err := s.RenewLockLease(testwait.Within(t, testwait.Patience), name, time.Hour); !errors.Is(err, lockmesh.ErrLost) || !errors.Is(err, lockmesh.ErrNoQuorum) {
 		t.Errorf("without a majority: %v", err)
 	}
 	m.Restart("b")
@@ -211,23 +212,23 @@ func TestALostLockIsRenewedOnceItIsFree(t *testing.T) {
 	m.Ready()
 
 	// Another node has the lock first.
-	lease, err := m.Node("b").Lock(adaptertest.Within(t), "certmagic/"+name)
+	lease, err := m.Node("b").Lock(testwait.Within(t, testwait.Patience), "certmagic/"+name)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := s.RenewLockLease(adaptertest.Within(t), name, time.Hour); !errors.Is(err, lockmesh.ErrLost) || !errors.Is(err, lockmesh.ErrHeld) {
+	if err := s.RenewLockLease(testwait.Within(t, testwait.Patience), name, time.Hour); !errors.Is(err, lockmesh.ErrLost) || !errors.Is(err, lockmesh.ErrHeld) {
 		t.Errorf("a lock that another has now: %v", err)
 	}
-	if err := lease.Unlock(adaptertest.Within(t)); err != nil {
+	if err := lease.Unlock(testwait.Within(t, testwait.Patience)); err != nil {
 		t.Error(err)
 	}
-	if err := s.RenewLockLease(adaptertest.Within(t), name, time.Hour); err != nil {
+	if err := s.RenewLockLease(testwait.Within(t, testwait.Patience), name, time.Hour); err != nil {
 		t.Errorf("a lock that is free again: %v", err)
 	}
-	if ok, err := newServer(t, m.Node("b"), t.TempDir(), newIssuer(t)).storage.TryLock(adaptertest.Within(t), name); ok || err != nil {
+	if ok, err := newServer(t, m.Node("b"), t.TempDir(), newIssuer(t)).storage.TryLock(testwait.Within(t, testwait.Patience), name); ok || err != nil {
 		t.Errorf("the renewed lock doesn't lock others out: %v, %v", ok, err)
 	}
-	if err := s.Unlock(adaptertest.Within(t), name); err != nil {
+	if err := s.Unlock(testwait.Within(t, testwait.Patience), name); err != nil {
 		t.Errorf("a renewed lock: %v", err)
 	}
 }
@@ -238,7 +239,7 @@ func TestALostLockIsUnlocked(t *testing.T) {
 	nodes := adaptertest.Start(t, "a")
 	lost := make(chan error, 1)
 	s := certmagiclock.Wrap(&certmagic.FileStorage{Path: t.TempDir()}, nodes[0], certmagiclock.WithLost(func(_ string, err error) { lost <- err }))
-	if err := s.Lock(adaptertest.Within(t), "x"); err != nil {
+	if err := s.Lock(testwait.Within(t, testwait.Patience), "x"); err != nil {
 		t.Fatal(err)
 	}
 	if err := nodes[0].Close(); err != nil {
@@ -266,10 +267,10 @@ func TestLocksWithinOneProcess(t *testing.T) {
 	}
 	// Names come from clients, so names needn't be valid keys.
 	for _, name := range []string{"x", "", strings.Repeat("long.", 200), "with\na break", "\xff"} {
-		if err := s.Lock(adaptertest.Within(t), name); err != nil {
+		if err := s.Lock(testwait.Within(t, testwait.Patience), name); err != nil {
 			t.Fatal(err)
 		}
-		if ok, err := s.TryLock(adaptertest.Within(t), name); ok || err != nil {
+		if ok, err := s.TryLock(testwait.Within(t, testwait.Patience), name); ok || err != nil {
 			t.Errorf("%.20q is locked twice: %v, %v", name, ok, err)
 		}
 		canceled, cancel := context.WithCancel(t.Context())
@@ -286,7 +287,7 @@ func TestLocksWithinOneProcess(t *testing.T) {
 	for range 8 {
 		work.Go(func() {
 			for range 5 {
-				if err := s.Lock(adaptertest.Within(t), "x"); err != nil {
+				if err := s.Lock(testwait.Within(t, testwait.Patience), "x"); err != nil {
 					t.Error(err)
 					return
 				}
@@ -294,7 +295,7 @@ func TestLocksWithinOneProcess(t *testing.T) {
 					t.Error("two have it at a time")
 				}
 				holders.Add(-1)
-				if err := s.Unlock(adaptertest.Within(t), "x"); err != nil {
+				if err := s.Unlock(testwait.Within(t, testwait.Patience), "x"); err != nil {
 					t.Error(err)
 				}
 			}

@@ -12,6 +12,7 @@ import (
 	"github.com/lockmesh/lockmesh"
 	gocronlock "github.com/lockmesh/lockmesh/contrib/gocron"
 	"github.com/lockmesh/lockmesh/internal/adaptertest"
+	"github.com/lockmesh/lockmesh/internal/testwait"
 )
 
 const key = "billing/cron"
@@ -32,7 +33,7 @@ func electors(t *testing.T, nodes []*lockmesh.Mesh) []*gocronlock.Elector {
 func leader(t *testing.T, all []*gocronlock.Elector) int {
 	t.Helper()
 	found := -1
-	adaptertest.Eventually(t, "there is a leader", func() bool {
+	testwait.Until(t, "there is a leader", func() bool {
 		found = slices.IndexFunc(all, func(e *gocronlock.Elector) bool { return e.IsLeader(t.Context()) == nil })
 		return found >= 0
 	})
@@ -61,7 +62,7 @@ func TestOnlyTheLeaderRunsJobsAndItsDeathHandsOver(t *testing.T) {
 	for n := 1; n <= 5; n++ {
 		c.tick()
 		c.scheduled()
-		adaptertest.Eventually(t, "the leader has run the job", func() bool { return len(runs()) >= n })
+		testwait.Until(t, "the leader has run the job", func() bool { return len(runs()) >= n })
 	}
 	token := all[first].Lease().Token()
 
@@ -78,7 +79,7 @@ func TestOnlyTheLeaderRunsJobsAndItsDeathHandsOver(t *testing.T) {
 	for n := 6; n <= 10; n++ {
 		c.tick()
 		c.scheduled()
-		adaptertest.Eventually(t, "the next leader has run the job", func() bool { return len(runs()) >= n })
+		testwait.Until(t, "the next leader has run the job", func() bool { return len(runs()) >= n })
 	}
 	want := append(slices.Repeat([]int{first}, 5), slices.Repeat([]int{second}, 5)...)
 	if got := runs(); !slices.Equal(got, want) {
@@ -99,7 +100,7 @@ func TestALeaderWithoutAMajorityStopsByItself(t *testing.T) {
 	}
 	select {
 	case <-ctx.Done():
-	case <-adaptertest.Within(t).Done():
+	case <-testwait.Within(t, testwait.Patience).Done():
 		t.Fatal("a job that runs isn't told")
 	}
 	if cause := context.Cause(ctx); !errors.Is(cause, lockmesh.ErrLost) {
@@ -118,7 +119,7 @@ func TestALeaderThatClosesHandsOverAtOnce(t *testing.T) {
 	all := electors(t, nodes)
 	first := leader(t, all)
 	for range 2 {
-		if err := all[first].Close(adaptertest.Within(t)); err != nil {
+		if err := all[first].Close(testwait.Within(t, testwait.Patience)); err != nil {
 			t.Error(err)
 		}
 	}
@@ -134,7 +135,7 @@ func TestAnElectorThatCantBeElectedSaysWhy(t *testing.T) {
 	nodes := adaptertest.Start(t, "a")
 	e := gocronlock.NewElector(nodes[0], "")
 	defer e.Close(t.Context())
-	adaptertest.Eventually(t, "the key is refused", func() bool { return errors.Is(e.IsLeader(t.Context()), lockmesh.ErrKey) })
+	testwait.Until(t, "the key is refused", func() bool { return errors.Is(e.IsLeader(t.Context()), lockmesh.ErrKey) })
 	ctx, done := e.Guard(t.Context())
 	defer done()
 	if !errors.Is(context.Cause(ctx), gocronlock.ErrNotLeader) {
@@ -152,5 +153,5 @@ func TestAnElectorThatCantBeElectedSaysWhy(t *testing.T) {
 	if err := nodes[0].Close(); err != nil {
 		t.Error(err)
 	}
-	adaptertest.Eventually(t, "it says that the mesh is closed", func() bool { return errors.Is(other.IsLeader(t.Context()), lockmesh.ErrClosed) })
+	testwait.Until(t, "it says that the mesh is closed", func() bool { return errors.Is(other.IsLeader(t.Context()), lockmesh.ErrClosed) })
 }

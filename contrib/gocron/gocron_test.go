@@ -8,7 +8,7 @@ import (
 	"github.com/go-co-op/gocron/v2"
 	"github.com/jonboulle/clockwork"
 
-	"github.com/lockmesh/lockmesh/internal/adaptertest"
+	"github.com/lockmesh/lockmesh/internal/testwait"
 )
 
 // cron has one gocron scheduler for each node, all on one clock set by the test.
@@ -67,7 +67,7 @@ func (c *cron) tick() {
 // decided about the previous run.
 func (c *cron) scheduled() {
 	c.t.Helper()
-	if err := c.clock.BlockUntilContext(adaptertest.Within(c.t), c.jobs); err != nil {
+	if err := c.clock.BlockUntilContext(testwait.Within(c.t, testwait.Patience), c.jobs); err != nil {
 		c.t.Fatal("the schedulers don't come to rest")
 	}
 }

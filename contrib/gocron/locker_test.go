@@ -15,6 +15,7 @@ import (
 	"github.com/lockmesh/lockmesh"
 	gocronlock "github.com/lockmesh/lockmesh/contrib/gocron"
 	"github.com/lockmesh/lockmesh/internal/adaptertest"
+	"github.com/lockmesh/lockmesh/internal/testwait"
 )
 
 // tally counts the runs of each job, and the skipped runs.
@@ -69,7 +70,7 @@ func lockers(nodes []*lockmesh.Mesh, opts ...gocronlock.LockerOption) func(int) 
 // Every job is quick, so only the splay keeps a second scheduler from finding the job's lock free.
 func TestEachQuickJobIsRunOnceBySomeScheduler(t *testing.T) {
 	nodes := adaptertest.Start(t, "a", "b", "c")
-	c := newCron(t, 3, lockers(nodes, gocronlock.WithSplay(adaptertest.Patience)))
+	c := newCron(t, 3, lockers(nodes, gocronlock.WithSplay(testwait.Patience)))
 	y := newTally()
 	const jobs = 20
 	for j := range jobs {
@@ -80,7 +81,7 @@ func TestEachQuickJobIsRunOnceBySomeScheduler(t *testing.T) {
 	c.tick()
 	for j := range jobs {
 		name := fmt.Sprint("job ", j)
-		adaptertest.Eventually(t, name+" is settled", func() bool {
+		testwait.Until(t, name+" is settled", func() bool {
 			ran, skipped := y.of(name)
 			return ran+skipped >= 3
 		})
@@ -101,7 +102,7 @@ func TestWithoutASplayAQuickJobMayBeRunTwice(t *testing.T) {
 	nodes := adaptertest.Start(t, "a")
 	l := gocronlock.NewLocker(nodes[0], gocronlock.WithSplay(0))
 	for range 2 {
-		lock, err := l.Lock(adaptertest.Within(t), "quick")
+		lock, err := l.Lock(testwait.Within(t, testwait.Patience), "quick")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -134,12 +135,12 @@ func TestEachRunOfALongJobIsOneSchedulers(t *testing.T) {
 	c.start()
 	for n := 1; n <= ticks; n++ {
 		c.tick()
-		adaptertest.Eventually(t, "the tick is settled", func() bool {
+		testwait.Until(t, "the tick is settled", func() bool {
 			ran, skipped := y.of("nightly")
 			return ran == n && skipped == 2*n && running.Load() == 0
 		})
-		adaptertest.Eventually(t, "the lock is free", func() bool {
-			lease, err := nodes[0].TryLock(adaptertest.Within(t), "gocron/nightly")
+		testwait.Until(t, "the lock is free", func() bool {
+			lease, err := nodes[0].TryLock(testwait.Within(t, testwait.Patience), "gocron/nightly")
 			return err == nil && lease.Unlock(t.Context()) == nil
 		})
 	}
@@ -179,7 +180,7 @@ func TestALostLeaseReachesTheJobAndAnotherRunsTheNext(t *testing.T) {
 
 	// While the job without its lock still runs, the process of the job doesn't start another run.
 	c.tick()
-	adaptertest.Eventually(t, "the next run is skipped", func() bool {
+	testwait.Until(t, "the next run is skipped", func() bool {
 		_, skipped := y.of("nightly")
 		return skipped == 1
 	})
@@ -199,7 +200,7 @@ func TestALostLeaseReachesTheJobAndAnotherRunsTheNext(t *testing.T) {
 	})
 	other.start()
 	var next uint64
-	adaptertest.Eventually(t, "another scheduler runs it", func() bool {
+	testwait.Until(t, "another scheduler runs it", func() bool {
 		other.tick()
 		select {
 		case next = <-tokens:
@@ -216,8 +217,8 @@ func TestALostLeaseReachesTheJobAndAnotherRunsTheNext(t *testing.T) {
 
 func TestErrorsOfALocker(t *testing.T) {
 	nodes := adaptertest.Start(t, "a")
-	l := gocronlock.NewLocker(nodes[0], gocronlock.WithPrefix("cron:"), gocronlock.WithSplay(adaptertest.Patience))
-	lock, err := l.Lock(adaptertest.Within(t), "job")
+	l := gocronlock.NewLocker(nodes[0], gocronlock.WithPrefix("cron:"), gocronlock.WithSplay(testwait.Patience))
+	lock, err := l.Lock(testwait.Within(t, testwait.Patience), "job")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -229,10 +230,10 @@ func TestErrorsOfALocker(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	if _, err := l.Lock(adaptertest.Within(t), "job"); !errors.Is(err, gocronlock.ErrRunning) {
+	if _, err := l.Lock(testwait.Within(t, testwait.Patience), "job"); !errors.Is(err, gocronlock.ErrRunning) {
 		t.Errorf("during the splay: %v", err)
 	}
-	if _, err := l.Lock(adaptertest.Within(t), "a\nb"); !errors.Is(err, lockmesh.ErrKey) {
+	if _, err := l.Lock(testwait.Within(t, testwait.Patience), "a\nb"); !errors.Is(err, lockmesh.ErrKey) {
 		t.Errorf("a name that is no key: %v", err)
 	}
 	if l.Lease("other") != nil {
@@ -246,7 +247,7 @@ func TestErrorsOfALocker(t *testing.T) {
 	if err := nodes[0].Close(); err != nil {
 		t.Error(err)
 	}
-	if _, err := l.Lock(adaptertest.Within(t), "another"); !errors.Is(err, lockmesh.ErrClosed) {
+	if _, err := l.Lock(testwait.Within(t, testwait.Patience), "another"); !errors.Is(err, lockmesh.ErrClosed) {
 		t.Errorf("after the mesh has ended: %v", err)
 	}
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/lockmesh/lockmesh"
 	gooselock "github.com/lockmesh/lockmesh/contrib/goose"
 	"github.com/lockmesh/lockmesh/internal/adaptertest"
+	"github.com/lockmesh/lockmesh/internal/testwait"
 )
 
 const key = "orders/migrations"
@@ -50,7 +51,7 @@ func provider(t *testing.T, db *sql.DB, l lock.Locker, opts ...goose.ProviderOpt
 func wantOrders(t *testing.T, db *sql.DB, want int) {
 	t.Helper()
 	var got int
-	if err := db.QueryRowContext(adaptertest.Within(t), "SELECT count(*) FROM orders").Scan(&got); err != nil {
+	if err := db.QueryRowContext(testwait.Within(t, testwait.Patience), "SELECT count(*) FROM orders").Scan(&got); err != nil {
 		t.Fatal(err)
 	}
 	if got != want {
@@ -131,7 +132,7 @@ func TestALostLeaseEndsTheMigrationAndAnotherNodeGoesOn(t *testing.T) {
 	began, ended := make(chan struct{}), make(chan error, 1)
 	first := provider(t, open(t, file), gooselock.New(nodes[0], key), stuck(began))
 	go func() {
-		ctx, done := gooselock.Guard(adaptertest.Within(t))
+		ctx, done := gooselock.Guard(testwait.Within(t, testwait.Patience))
 		defer done()
 		_, err := first.Up(ctx)
 		ended <- err
@@ -140,7 +141,7 @@ func TestALostLeaseEndsTheMigrationAndAnotherNodeGoesOn(t *testing.T) {
 	second := provider(t, open(t, file), gooselock.New(nodes[1], key), last())
 	took := make(chan []*goose.MigrationResult, 1)
 	go func() {
-		results, err := second.Up(adaptertest.Within(t))
+		results, err := second.Up(testwait.Within(t, testwait.Patience))
 		if err != nil {
 			t.Error(err)
 		}
@@ -165,7 +166,7 @@ func TestGooseReportsALeaseThatWasLostMeanwhile(t *testing.T) {
 	p := provider(t, db, gooselock.New(nodes[0], key), goose.WithGoMigrations(goose.NewGoMigration(4, &goose.GoFunc{
 		RunTx: func(context.Context, *sql.Tx) error { return nodes[0].Close() },
 	}, nil)))
-	if _, err := p.Up(adaptertest.Within(t)); !errors.Is(err, lockmesh.ErrLost) {
+	if _, err := p.Up(testwait.Within(t, testwait.Patience)); !errors.Is(err, lockmesh.ErrLost) {
 		t.Errorf("got %v", err)
 	}
 }
@@ -180,7 +181,7 @@ func TestErrorsReachGoose(t *testing.T) {
 	if _, err := provider(t, db, gooselock.New(nodes[0], "")).Up(t.Context()); !errors.Is(err, lockmesh.ErrKey) {
 		t.Errorf("an empty key: %v", err)
 	}
-	lease, err := nodes[1].Lock(adaptertest.Within(t), key)
+	lease, err := nodes[1].Lock(testwait.Within(t, testwait.Patience), key)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -189,10 +190,10 @@ func TestErrorsReachGoose(t *testing.T) {
 	if _, err := provider(t, db, l).Up(short); !errors.Is(err, lockmesh.ErrHeld) || !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("a lock that another node has: %v", err)
 	}
-	if err := lease.Unlock(adaptertest.Within(t)); err != nil {
+	if err := lease.Unlock(testwait.Within(t, testwait.Patience)); err != nil {
 		t.Error(err)
 	}
-	if _, err := provider(t, db, l).Up(adaptertest.Within(t)); err != nil {
+	if _, err := provider(t, db, l).Up(testwait.Within(t, testwait.Patience)); err != nil {
 		t.Errorf("the locker doesn't work after an error: %v", err)
 	}
 }

@@ -1,7 +1,6 @@
 package promlock_test
 
 import (
-	"context"
 	"maps"
 	"math"
 	"os"
@@ -18,6 +17,7 @@ import (
 
 	"github.com/lockmesh/lockmesh"
 	promlock "github.com/lockmesh/lockmesh/contrib/prometheus"
+	"github.com/lockmesh/lockmesh/internal/testwait"
 	"github.com/lockmesh/lockmesh/meshtest"
 )
 
@@ -96,12 +96,6 @@ func (s *scrape) is(want map[string]float64) {
 	}
 }
 
-func within(t *testing.T, d time.Duration) context.Context {
-	ctx, cancel := context.WithTimeout(t.Context(), d)
-	t.Cleanup(cancel)
-	return ctx
-}
-
 func lock(t *testing.T, m *lockmesh.Mesh, key string, opts ...lockmesh.Option) *lockmesh.Lease {
 	t.Helper()
 	l, err := m.Lock(t.Context(), key, opts...)
@@ -131,7 +125,7 @@ func TestLocksAreMeasured(t *testing.T) {
 		done := make(chan struct{})
 		go func() {
 			defer close(done)
-			_, _ = a.Lock(within(t, 7*time.Second), "orders/2") // the metrics have the outcome
+			_, _ = a.Lock(testwait.Within(t, 7*time.Second), "orders/2") // the metrics have the outcome
 		}()
 		time.Sleep(5 * time.Second)
 		s.is(map[string]float64{"lockmesh_waiting": 1, "lockmesh_wait_oldest_seconds": 5, "lockmesh_leases": 0})

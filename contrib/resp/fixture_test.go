@@ -11,7 +11,6 @@ import (
 	"strconv"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/lockmesh/lockmesh/internal/pipes"
 	"github.com/lockmesh/lockmesh/meshtest"
@@ -176,14 +175,4 @@ func readReply(r *bufio.Reader) (string, error) {
 		return "[" + strings.Join(items, " ") + "]", nil
 	}
 	return "", fmt.Errorf("no answer: %q", line)
-}
-
-// eventually waits until ok holds, for a minute at most.
-func eventually(t *testing.T, what string, ok func() bool) {
-	t.Helper()
-	for end := time.Now().Add(time.Minute); !ok(); time.Sleep(10 * time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatalf("not within a minute: %s", what)
-		}
-	}
 }

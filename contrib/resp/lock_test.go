@@ -10,6 +10,7 @@ import (
 
 	"github.com/lockmesh/lockmesh"
 	"github.com/lockmesh/lockmesh/internal/pipes"
+	"github.com/lockmesh/lockmesh/internal/testwait"
 	"github.com/lockmesh/lockmesh/meshtest"
 )
 
@@ -157,7 +158,7 @@ func TestAKeyOutlivesItsServer(t *testing.T) {
 		d.want(`"v"`, "GET", "job")
 		d.want("nil", "SET", "job", "w", "NX", "PX", 8000)
 		d.want("-HELD…", "EVAL", compareAndDelete, 1, "job", "v")
-		eventually(t, "the key is free", func() bool { return d.do("SET", "job", "w", "NX", "PX", 8000) == "+OK" })
+		testwait.Until(t, "the key is free", func() bool { return d.do("SET", "job", "w", "NX", "PX", 8000) == "+OK" })
 		if took := time.Since(began); took < 8*time.Second || took > 8_300*time.Millisecond {
 			t.Errorf("the key of a crashed server was free after %v", took)
 		}
@@ -306,7 +307,7 @@ func TestAMaxTTLLoweredJustNowCounts(t *testing.T) {
 		began := time.Now()
 		m.Crash("a")
 		d := newSite(t, m, "b").client()
-		eventually(t, "the key is free", func() bool { return d.do("SET", "job", "w", "NX", "PX", 2000) == "+OK" })
+		testwait.Until(t, "the key is free", func() bool { return d.do("SET", "job", "w", "NX", "PX", 2000) == "+OK" })
 		if took := time.Since(began); took < 2900*time.Millisecond {
 			t.Errorf("the key was free after %v", took)
 		}

@@ -10,6 +10,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/lockmesh/lockmesh/internal/testwait"
 	"github.com/lockmesh/lockmesh/meshtest"
 )
 
@@ -266,7 +267,7 @@ func TestConnectionsAreBounded(t *testing.T) {
 			t.Errorf("the log has not one line: %s", log)
 		}
 		c.nc.Close()
-		eventually(t, "a place is free", func() bool {
+		testwait.Until(t, "a place is free", func() bool {
 			nc, err := s.l.Dial(t.Context())
 			if err != nil {
 				t.Fatal(err)

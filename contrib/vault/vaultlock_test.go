@@ -15,6 +15,7 @@ import (
 	"github.com/lockmesh/lockmesh"
 	vaultlock "github.com/lockmesh/lockmesh/contrib/vault"
 	"github.com/lockmesh/lockmesh/internal/adaptertest"
+	"github.com/lockmesh/lockmesh/internal/testwait"
 )
 
 const key = "core/lock" // the lock of Vault's active node
@@ -49,7 +50,7 @@ func lockWith(t *testing.T, b physical.HABackend, value string) *vaultlock.Lock 
 // lock locks, or stops when the test has waited for too long.
 func lock(t *testing.T, l *vaultlock.Lock) <-chan struct{} {
 	t.Helper()
-	lost, err := l.Lock(adaptertest.Within(t).Done())
+	lost, err := l.Lock(testwait.Within(t, testwait.Patience).Done())
 	if err != nil || lost == nil {
 		t.Fatalf("locking: %v, %v", lost, err)
 	}
@@ -145,7 +146,7 @@ func TestALeaderWithoutAMajorityIsTold(t *testing.T) {
 	}
 	select {
 	case <-lost:
-	case <-adaptertest.Within(t).Done():
+	case <-testwait.Within(t, testwait.Patience).Done():
 		t.Fatal("the leader isn't told")
 	}
 	if _, _, err := l.Value(); !errors.Is(err, lockmesh.ErrNoQuorum) {
@@ -162,7 +163,7 @@ func TestALeaderWithoutAMajorityIsTold(t *testing.T) {
 		}
 		ended <- err
 	}()
-	adaptertest.Eventually(t, "it waits", func() bool { return len(nodes[0].Status().Waiting) == 1 })
+	testwait.Until(t, "it waits", func() bool { return len(nodes[0].Status().Waiting) == 1 })
 	if _, err := standby.Lock(nil); !errors.Is(err, vaultlock.ErrLocked) {
 		t.Errorf("locking twice: %v", err)
 	}
@@ -181,7 +182,7 @@ func TestAValueEndsWithItsLease(t *testing.T) {
 		t.Error(err)
 	}
 	reader := lockWith(t, vaultlock.New(nodes[1], storage), "read")
-	adaptertest.Eventually(t, "it isn't held any more", func() bool {
+	testwait.Until(t, "it isn't held any more", func() bool {
 		held, _, err := reader.Value()
 		return err == nil && !held
 	})
@@ -273,7 +274,7 @@ func TestALockThatIsStoppedWhileItsValueIsStoredIsNotHeld(t *testing.T) {
 func TestAskingForTheValueTakesNothing(t *testing.T) {
 	nodes := adaptertest.Start(t, "a", "b")
 	b := vaultlock.New(nodes[0], inMemory(t))
-	watch, err := nodes[1].Watch(adaptertest.Within(t), "vault/"+key)
+	watch, err := nodes[1].Watch(testwait.Within(t, testwait.Patience), "vault/"+key)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -326,7 +327,7 @@ func TestNamesOfLocks(t *testing.T) {
 		t.Errorf("a name that is no key: %v", err)
 	}
 	lock(t, lockWith(t, b, "x"))
-	if _, err := nodes[0].TryLock(adaptertest.Within(t), "cluster-1/"+key); !errors.Is(err, lockmesh.ErrHeld) {
+	if _, err := nodes[0].TryLock(testwait.Within(t, testwait.Patience), "cluster-1/"+key); !errors.Is(err, lockmesh.ErrHeld) {
 		t.Errorf("the prefix isn't used: %v", err)
 	}
 	if !b.HAEnabled() {

@@ -130,7 +130,7 @@ func TestNothingShippedImportsWhatIsForTests(t *testing.T) {
 		for name, f := range parse(t, dir) {
 			for _, imp := range f.Imports {
 				path := strings.Trim(imp.Path.Value, `"`)
-				if slices.Contains([]string{"testing", module + "/internal/adaptertest", module + "/internal/conversation", module + "/internal/memnet", module + "/internal/registerserver", module + "/meshtest"}, path) ||
+				if slices.Contains([]string{"testing", module + "/internal/adaptertest", module + "/internal/conversation", module + "/internal/memnet", module + "/internal/registerserver", module + "/internal/testwait", module + "/meshtest"}, path) ||
 					strings.HasPrefix(path, "testing/") || strings.HasPrefix(path, module+"/sim") {
 					t.Errorf("%s imports %s; only tests, and what is made for them, may", name, path)
 				}

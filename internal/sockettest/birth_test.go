@@ -8,6 +8,7 @@ import (
 
 	"github.com/lockmesh/lockmesh"
 	"github.com/lockmesh/lockmesh/internal/sampled"
+	"github.com/lockmesh/lockmesh/internal/testwait"
 )
 
 // Processes without names and disks found a mesh over sockets and gossip. Then all voters but one
@@ -21,10 +22,10 @@ func TestProcessesWithoutNamesFoundAMesh(t *testing.T) {
 	for _, m := range r.nodes {
 		r.ready(m)
 	}
-	eventually(t, "the three are voters", func() bool { return len(a.Status().Electorate.Voters) == 3 })
+	testwait.Until(t, "the three are voters", func() bool { return len(a.Status().Electorate.Voters) == 3 })
 	before := a.Status().Electorate.DirID
 	l := r.lock(b, "k")
-	if err := l.Unlock(within(t, patience)); err != nil {
+	if err := l.Unlock(testwait.Within(t, patience)); err != nil {
 		t.Error(err)
 	}
 	for _, m := range []*lockmesh.Mesh{b, c} {
@@ -33,7 +34,7 @@ func TestProcessesWithoutNamesFoundAMesh(t *testing.T) {
 		}
 	}
 	d, e := start(), start()
-	eventually(t, "the next mesh", func() bool {
+	testwait.Until(t, "the next mesh", func() bool {
 		s := d.Status().Electorate
 		var names []string
 		for _, v := range s.Voters {
@@ -53,8 +54,8 @@ func TestProcessesWithoutNamesFoundAMesh(t *testing.T) {
 func TestAMeshOfOneProcessEnds(t *testing.T) {
 	t.Parallel()
 	for name, end := range map[string]func(m *lockmesh.Mesh) error{
-		"leave": func(m *lockmesh.Mesh) error { return m.Leave(within(t, patience)) },
-		"stop":  func(m *lockmesh.Mesh) error { return m.Stop(within(t, patience)) },
+		"leave": func(m *lockmesh.Mesh) error { return m.Leave(testwait.Within(t, patience)) },
+		"stop":  func(m *lockmesh.Mesh) error { return m.Stop(testwait.Within(t, patience)) },
 		"close": (*lockmesh.Mesh).Close,
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -63,11 +64,11 @@ func TestAMeshOfOneProcessEnds(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			l, err := m.Lock(within(t, patience), "k")
+			l, err := m.Lock(testwait.Within(t, patience), "k")
 			if err != nil {
 				t.Fatal(err)
 			}
-			if err := l.Unlock(within(t, patience)); err != nil {
+			if err := l.Unlock(testwait.Within(t, patience)); err != nil {
 				t.Error(err)
 			}
 			if err := end(m); err != nil && !errors.Is(err, lockmesh.ErrVoter) {
@@ -90,7 +91,7 @@ func TestASurvivorIsVotedInUnderItsNewIdentity(t *testing.T) {
 	}
 	voters := func(m *lockmesh.Mesh, names ...string) {
 		t.Helper()
-		eventually(t, "the voters are as wanted", func() bool {
+		testwait.Until(t, "the voters are as wanted", func() bool {
 			s := m.Status().Electorate
 			var got []string
 			for _, v := range s.Voters {

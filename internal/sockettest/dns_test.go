@@ -14,6 +14,7 @@ import (
 
 	"github.com/lockmesh/lockmesh"
 	"github.com/lockmesh/lockmesh/internal/sampled"
+	"github.com/lockmesh/lockmesh/internal/testwait"
 )
 
 // dnsServer is a name server on loopback with answers set by the test.
@@ -139,7 +140,7 @@ func TestNodesFindEachOtherByNames(t *testing.T) {
 	for _, name := range r.voters {
 		r.join(name, func(c *lockmesh.Config) { c.Peers = []string{"srv:" + service} })
 	}
-	eventually(t, "an error names the name that has no address", func() bool {
+	testwait.Until(t, "an error names the name that has no address", func() bool {
 		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 		defer cancel()
 		err := r.nodes[0].Ready(ctx)
@@ -161,7 +162,7 @@ func TestNodesFindEachOtherByNames(t *testing.T) {
 		c.Peers, c.Discover = nil, func(context.Context) ([]string, error) { return []string{b}, nil }
 	}))
 	stranger := r.join("stranger", func(c *lockmesh.Config) { c.Mesh, c.Peers = "another", []string{"srv:" + service} })
-	err := stranger.Ready(within(t, patience))
+	err := stranger.Ready(testwait.Within(t, patience))
 	wantIs(t, err, lockmesh.ErrRefused)
 	if err == nil || !strings.Contains(err.Error(), "another") {
 		t.Errorf("%v doesn't say that the meshes differ", err)

@@ -11,6 +11,7 @@ import (
 	"github.com/lockmesh/lockmesh"
 	"github.com/lockmesh/lockmesh/internal/realworld"
 	"github.com/lockmesh/lockmesh/internal/sampled"
+	"github.com/lockmesh/lockmesh/internal/testwait"
 	"github.com/lockmesh/lockmesh/internal/vote"
 	"github.com/lockmesh/lockmesh/internal/world"
 	"github.com/lockmesh/lockmesh/member"
@@ -93,8 +94,8 @@ func TestOneVoterThatNamesAbsurdTokensStopsNoOther(t *testing.T) {
 		key := fmt.Sprint("k", i)
 		go func() {
 			defer close(broken)
-			if l, err := c.Lock(within(t, time.Second), key); err == nil {
-				_ = l.Unlock(within(t, time.Second)) // the node is broken
+			if l, err := c.Lock(testwait.Within(t, time.Second), key); err == nil {
+				_ = l.Unlock(testwait.Within(t, time.Second)) // the node is broken
 			}
 		}()
 		<-broken
@@ -111,12 +112,12 @@ func TestOneVoterThatNamesAbsurdTokensStopsNoOther(t *testing.T) {
 					t.Fatalf("%s has %q with the token %d after %d; a day from now it is %d", m.Name(), key, l.Token(), last[key], top)
 				}
 				last[key] = l.Token()
-				check(t, l.Unlock(within(t, patience)))
+				check(t, l.Unlock(testwait.Within(t, patience)))
 			}
 		}
 	}
 	use(a, b, d)
 	told := func() bool { return log.count("level=ERROR", `\"c\"`, fmt.Sprint(uint64(absurd))) > 0 }
-	eventually(t, "an alarm that names the node and the token", told)
+	testwait.Until(t, "an alarm that names the node and the token", told)
 	use(d, b, a)
 }

@@ -1,7 +1,6 @@
 package sockettest
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -10,7 +9,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"go.uber.org/goleak"
 
@@ -55,13 +53,6 @@ func count(t *testing.T, variable string, slow, fast int) int {
 		return slow
 	}
 	return fast
-}
-
-// within returns a context that ends after d, and with the test.
-func within(t *testing.T, d time.Duration) context.Context {
-	ctx, cancel := context.WithTimeout(t.Context(), d)
-	t.Cleanup(cancel)
-	return ctx
 }
 
 // check ends the test at an error.

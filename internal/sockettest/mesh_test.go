@@ -17,6 +17,7 @@ import (
 
 	"github.com/lockmesh/lockmesh"
 	"github.com/lockmesh/lockmesh/internal/sampled"
+	"github.com/lockmesh/lockmesh/internal/testwait"
 )
 
 // The tests wait for conditions, and run in parallel, since the tests mostly wait.
@@ -129,29 +130,18 @@ func (r *onLoopback) join(name string, edit func(*lockmesh.Config)) *lockmesh.Me
 
 func (r *onLoopback) ready(m *lockmesh.Mesh) {
 	r.t.Helper()
-	if err := m.Ready(within(r.t, patience)); err != nil {
+	if err := m.Ready(testwait.Within(r.t, patience)); err != nil {
 		r.t.Fatalf("%v\n%v", err, m.Status())
 	}
 }
 
 func (r *onLoopback) lock(m *lockmesh.Mesh, key string) *lockmesh.Lease {
 	r.t.Helper()
-	lease, err := m.Lock(within(r.t, patience), key)
+	lease, err := m.Lock(testwait.Within(r.t, patience), key)
 	if err != nil {
 		r.t.Fatal(err)
 	}
 	return lease
-}
-
-// eventually waits until a condition holds.
-func eventually(t *testing.T, what string, holds func() bool) {
-	t.Helper()
-	for end := time.Now().Add(patience); !holds(); {
-		if time.Now().After(end) {
-			t.Fatalf("never came: %s", what)
-		}
-		time.Sleep(time.Millisecond)
-	}
 }
 
 func TestThreeNodesNeverShareALock(t *testing.T) {
@@ -164,7 +154,7 @@ func TestThreeNodesNeverShareALock(t *testing.T) {
 		m := r.nodes[i%len(r.nodes)]
 		work.Go(func() {
 			for range 10 {
-				err := m.Do(within(t, patience), "shared by nobody", func(_ context.Context, l *lockmesh.Lease) error {
+				err := m.Do(testwait.Within(t, patience), "shared by nobody", func(_ context.Context, l *lockmesh.Lease) error {
 					if n := holders.Add(1); n != 1 {
 						t.Errorf("%d hold the lock", n)
 					}
@@ -195,7 +185,7 @@ func TestExactlyOneOfManyTryLocksWinsOverSockets(t *testing.T) {
 		leases := make([]*lockmesh.Lease, 12)
 		for i := range leases {
 			work.Go(func() {
-				lease, err := r.nodes[i%4].TryLock(within(t, patience), "tried by many")
+				lease, err := r.nodes[i%4].TryLock(testwait.Within(t, patience), "tried by many")
 				if err != nil && !errors.Is(err, lockmesh.ErrHeld) {
 					t.Error(err)
 				}
@@ -207,7 +197,7 @@ func TestExactlyOneOfManyTryLocksWinsOverSockets(t *testing.T) {
 		for _, lease := range leases {
 			if lease != nil {
 				won++
-				if err := lease.Unlock(within(t, patience)); err != nil {
+				if err := lease.Unlock(testwait.Within(t, patience)); err != nil {
 					t.Error(err)
 				}
 			}
@@ -226,13 +216,13 @@ func TestTheNextWaiterFollowsAHolderThatCrashed(t *testing.T) {
 	first := r.lock(crashes, "of the crashed")
 	served := make(chan *lockmesh.Lease, 1)
 	go func() {
-		lease, err := b.Lock(within(t, patience), "of the crashed")
+		lease, err := b.Lock(testwait.Within(t, patience), "of the crashed")
 		if err != nil {
 			t.Error(err)
 		}
 		served <- lease
 	}()
-	eventually(t, "b waits", func() bool { return waits(b, "of the crashed") })
+	testwait.Until(t, "b waits", func() bool { return waits(b, "of the crashed") })
 	deadline := first.Deadline() // the deadline may be extended before the crash, and then is later
 	if err := crashes.Close(); err != nil {
 		t.Fatal(err)
@@ -250,7 +240,7 @@ func TestTheNextWaiterFollowsAHolderThatCrashed(t *testing.T) {
 	if second.Token() <= first.Token() {
 		t.Errorf("token %d follows %d", second.Token(), first.Token())
 	}
-	if err := second.Unlock(within(t, patience)); err != nil {
+	if err := second.Unlock(testwait.Within(t, patience)); err != nil {
 		t.Error(err)
 	}
 }
@@ -274,7 +264,7 @@ func TestAVoterThatComesBackCounts(t *testing.T) {
 	}
 	again := r.join("a", func(c *lockmesh.Config) { c.Peers = r.peers[1:] })
 	r.ready(again)
-	eventually(t, "b counts on the new life of a", func() bool {
+	testwait.Until(t, "b counts on the new life of a", func() bool {
 		s := b.Status()
 		for _, m := range s.Members {
 			if m.Name == "a" && m.Incarnation == again.Status().Incarnation {
@@ -293,30 +283,30 @@ func TestLeaveHandsOverOverSockets(t *testing.T) {
 	lease := r.lock(leaves, "of the leaver")
 	served := make(chan *lockmesh.Lease, 1)
 	go func() {
-		lease, err := b.Lock(within(t, patience), "of the leaver")
+		lease, err := b.Lock(testwait.Within(t, patience), "of the leaver")
 		if err != nil {
 			t.Error(err)
 		}
 		served <- lease
 	}()
-	eventually(t, "b waits", func() bool { return waits(b, "of the leaver") })
+	testwait.Until(t, "b waits", func() bool { return waits(b, "of the leaver") })
 	defer func() {
 		if t.Failed() {
 			t.Logf("b sees %+v", b.Status().Members)
 		}
 	}()
 	// gossip ignores the leave message of a node that isn't known yet
-	eventually(t, "b knows the leaver", func() bool { return knows(b, "leaves", "alive") })
+	testwait.Until(t, "b knows the leaver", func() bool { return knows(b, "leaves", "alive") })
 	began := time.Now()
-	if err := leaves.Leave(within(t, patience)); err != nil {
+	if err := leaves.Leave(testwait.Within(t, patience)); err != nil {
 		t.Error(err)
 	}
 	next := <-served
 	t.Logf("the waiter was served %v after Leave began", time.Since(began))
 	wantIs(t, lease.Err(), lockmesh.ErrReleased)
-	eventually(t, "b hears the goodbye", func() bool { return knows(b, "leaves", "left") })
+	testwait.Until(t, "b hears the goodbye", func() bool { return knows(b, "leaves", "left") })
 	if next != nil {
-		if err := next.Unlock(within(t, patience)); err != nil {
+		if err := next.Unlock(testwait.Within(t, patience)); err != nil {
 			t.Error(err)
 		}
 	}
@@ -342,7 +332,7 @@ func TestARefusalNamesBothValuesOverSockets(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		_, err = m.Lock(within(t, patience), "k")
+		_, err = m.Lock(testwait.Within(t, patience), "k")
 		wantIs(t, err, lockmesh.ErrRefused)
 		for _, text := range row.says {
 			if err != nil && !strings.Contains(err.Error(), text) {
@@ -360,15 +350,15 @@ func TestTheLaterOfTwoProcessesIsRefusedOverSockets(t *testing.T) {
 	r := loopback(t, calmTTL, "a", "b", "c")
 	first := r.lock(r.nodes[0], "k")
 	twin := r.join("a", nil)
-	eventually(t, "the twin is refused", func() bool {
-		lease, err := twin.TryLock(within(t, patience), "other")
+	testwait.Until(t, "the twin is refused", func() bool {
+		lease, err := twin.TryLock(testwait.Within(t, patience), "other")
 		if lease != nil {
 			_ = lease.Unlock(t.Context())
 		}
 		return errors.Is(err, lockmesh.ErrRefused)
 	})
 	for range 20 {
-		_, err := twin.TryLock(within(t, patience), "other")
+		_, err := twin.TryLock(testwait.Within(t, patience), "other")
 		wantIs(t, err, lockmesh.ErrRefused)
 	}
 	if err := first.Err(); err != nil {
@@ -399,8 +389,8 @@ func TestPeersThatCantBeLookedUpAreTriedOn(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "the log says so", func() bool { return log.n.Load() > 0 })
-	_, err = m.TryLock(within(t, patience), "k")
+	testwait.Until(t, "the log says so", func() bool { return log.n.Load() > 0 })
+	_, err = m.TryLock(testwait.Within(t, patience), "k")
 	wantIs(t, err, lockmesh.ErrNoQuorum)
 	if err := m.Close(); err != nil {
 		t.Error(err)
@@ -445,7 +435,7 @@ func TestOnLoopbackThreeFoundAndAFourthTakesLocks(t *testing.T) {
 	for _, m := range r.nodes {
 		r.ready(m)
 		lease := r.lock(m, "k")
-		if err := lease.Unlock(within(t, patience)); err != nil {
+		if err := lease.Unlock(testwait.Within(t, patience)); err != nil {
 			t.Error(err)
 		}
 	}

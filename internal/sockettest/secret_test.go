@@ -6,6 +6,7 @@ import (
 
 	"github.com/lockmesh/lockmesh"
 	"github.com/lockmesh/lockmesh/internal/sampled"
+	"github.com/lockmesh/lockmesh/internal/testwait"
 )
 
 // The secret of a running mesh is changed in the three steps of docs/changing-the-secret.md. Leases
@@ -32,11 +33,11 @@ func TestTheSecretIsChangedWhileLocksAreHeld(t *testing.T) {
 				t.Fatal(err)
 			}
 			lease := r.lock(m, "free")
-			check(t, lease.Unlock(within(t, patience)))
+			check(t, lease.Unlock(testwait.Within(t, patience)))
 		}
 		for i, m := range r.nodes {
 			check(t, held[i].Err())
-			check(t, m.Ready(within(t, patience)))
+			check(t, m.Ready(testwait.Within(t, patience)))
 		}
 	}
 	// uses waits until every node knows the accepted and sent secrets of every node.
@@ -44,7 +45,7 @@ func TestTheSecretIsChangedWhileLocksAreHeld(t *testing.T) {
 		t.Helper()
 		all := []string{"a", "b", "c", "d"}
 		for _, m := range r.nodes {
-			eventually(t, "all know what all use", func() bool {
+			testwait.Until(t, "all know what all use", func() bool {
 				s := m.Status().Secrets
 				sentBy := 0
 				for _, u := range s {
@@ -71,7 +72,7 @@ func TestTheSecretIsChangedWhileLocksAreHeld(t *testing.T) {
 	r.secret = fresh
 	e := r.join("e", nil)
 	r.ready(e)
-	eventually(t, "gossip shows all nodes to the newest", func() bool {
+	testwait.Until(t, "gossip shows all nodes to the newest", func() bool {
 		alive := 0
 		for _, s := range e.Status().Members {
 			if s.State == "alive" {
@@ -82,10 +83,10 @@ func TestTheSecretIsChangedWhileLocksAreHeld(t *testing.T) {
 	})
 	r.secret = old
 	late := r.join("late", nil)
-	wantIs(t, late.Ready(within(t, patience)), lockmesh.ErrRefused)
+	wantIs(t, late.Ready(testwait.Within(t, patience)), lockmesh.ErrRefused)
 	for i := range held {
 		check(t, held[i].Err())
-		check(t, held[i].Unlock(within(t, patience)))
+		check(t, held[i].Unlock(testwait.Within(t, patience)))
 	}
 }
 

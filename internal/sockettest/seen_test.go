@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/lockmesh/lockmesh"
+	"github.com/lockmesh/lockmesh/internal/testwait"
 )
 
 // seenRounds is the number of queries of each kind. LOCKMESH_SEEN sets another number.
@@ -49,7 +50,7 @@ func TestWhatHasReturnedIsSeenOnAnyNode(t *testing.T) {
 	t.Parallel()
 	r := calm(t)
 	rounds := seenRounds(t)
-	ctx := within(t, time.Duration(10+rounds/500)*patience)
+	ctx := testwait.Within(t, time.Duration(10+rounds/500)*patience)
 	looks := newLooks()
 	defer looks.report(t, rounds)
 	saw := func(what string, n int, seen bool, more any) { t.Helper(); looks.saw(t, what, n, seen, more) }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/lockmesh/lockmesh"
 	"github.com/lockmesh/lockmesh/internal/sampled"
+	"github.com/lockmesh/lockmesh/internal/testwait"
 )
 
 // A process of a mesh that is born by count finds no other process, and reports why, for each kind
@@ -50,7 +51,7 @@ func TestAProcessThatFindsNoOtherSaysWhy(t *testing.T) {
 					t.Logf("%s\n%s", text, status)
 				}
 			}()
-			eventually(t, "the error and the status say why", func() bool {
+			testwait.Until(t, "the error and the status say why", func() bool {
 				ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 				defer cancel()
 				text, status = fmt.Sprint(m.Ready(ctx)), m.Status().String()
@@ -72,7 +73,7 @@ func TestARefusalIsFoundOnceANameHasAnAddress(t *testing.T) {
 	m := foreign.join("", func(c *lockmesh.Config) { counted(c); c.Peers = []string{"file:" + list} })
 	says := func(claim string, words ...string) {
 		t.Helper()
-		eventually(t, claim, func() bool { return containsAll(m.Status().String(), words...) })
+		testwait.Until(t, claim, func() bool { return containsAll(m.Status().String(), words...) })
 	}
 	says("the file is missing", "file:"+list+": ")
 	if err := os.WriteFile(list, []byte(named.Addr()+"\n"), 0o600); err != nil {

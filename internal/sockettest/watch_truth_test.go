@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/lockmesh/lockmesh"
+	"github.com/lockmesh/lockmesh/internal/testwait"
 )
 
 // watchedLeases is the number of leases granted under watch. LOCKMESH_WATCHED sets another number.
@@ -111,7 +112,7 @@ func TestAWatchIsATrueStory(t *testing.T) {
 // watchTurns watches callers that take turns, on four nodes or several on one node.
 func watchTurns(t *testing.T, prefix string, callers func([]*lockmesh.Mesh) []*lockmesh.Mesh) {
 	r := calm(t)
-	ctx, stop := context.WithCancel(within(t, 20*patience))
+	ctx, stop := context.WithCancel(testwait.Within(t, 20*patience))
 	defer stop()
 	keys := []string{prefix + "-1", prefix + "-2"}
 	each := watchedLeases(t) / len(keys) / len(r.nodes)

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/lockmesh/lockmesh"
+	"github.com/lockmesh/lockmesh/internal/testwait"
 )
 
 // firstState reads the events of a watch until the watch is synced.
@@ -40,7 +41,7 @@ func TestAWatchBeginsWithWhatHasReturned(t *testing.T) {
 	t.Parallel()
 	r := calm(t)
 	rounds := seenRounds(t)
-	ctx := within(t, time.Duration(10+rounds/500)*patience)
+	ctx := testwait.Within(t, time.Duration(10+rounds/500)*patience)
 	looks := newLooks()
 	defer looks.report(t, rounds)
 	must := func(err error) {

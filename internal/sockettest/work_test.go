@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/lockmesh/lockmesh"
+	"github.com/lockmesh/lockmesh/internal/testwait"
 )
 
 // envWork is the number of keys in use beside the watches; make soak uses many keys.
@@ -22,7 +23,7 @@ func (r *onLoopback) keysHeld(m *lockmesh.Mesh, prefix string, n int) []*lockmes
 	for g := range 64 {
 		work.Go(func() {
 			for i := g; i < n; i += 64 {
-				leases[i], _ = m.Lock(within(r.t, patience), fmt.Sprintf("%s/%06d", prefix, i))
+				leases[i], _ = m.Lock(testwait.Within(r.t, patience), fmt.Sprintf("%s/%06d", prefix, i))
 			}
 		})
 	}

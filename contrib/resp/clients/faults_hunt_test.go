@@ -15,6 +15,8 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	"github.com/lockmesh/lockmesh/internal/testwait"
 )
 
 const release = `if redis.call("get", KEYS[1]) == ARGV[1] then return redis.call("del", KEYS[1]) else return 0 end`
@@ -45,7 +47,7 @@ func TestAKilledAgent(t *testing.T) {
 	if v != "v" || err != nil {
 		t.Fatal(v, err)
 	}
-	waitFor(t, "the key is free", func() bool {
+	testwait.Until(t, "the key is free", func() bool {
 		ok, err := d.SetNX(ctx, "job", "w", length).Result()
 		return ok && err == nil
 	})
@@ -73,7 +75,7 @@ func TestAKilledAgent(t *testing.T) {
 		t.Fatal(err)
 	}
 	_ = a.cmd.Wait()
-	waitFor(t, "the key is free", func() bool {
+	testwait.Until(t, "the key is free", func() bool {
 		ok, err := d.SetNX(ctx, "other", "w", length).Result()
 		return ok && err == nil
 	})
@@ -206,7 +208,7 @@ func TestTenThousandConnections(t *testing.T) {
 			_ = nc.Close()
 		}
 	}()
-	waitFor(t, "a connection is refused", func() bool {
+	testwait.Until(t, "a connection is refused", func() bool {
 		nc, err := net.Dial("tcp", a.addr)
 		if err != nil {
 			t.Fatal(err)
@@ -223,7 +225,7 @@ func TestTenThousandConnections(t *testing.T) {
 	for _, c := range conns[:n/2] {
 		_ = c.nc.Close()
 	}
-	waitFor(t, "a new client is served", func() bool {
+	testwait.Until(t, "a new client is served", func() bool {
 		nc, err := net.Dial("tcp", a.addr)
 		if err != nil {
 			return false

@@ -12,6 +12,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/lockmesh/lockmesh/internal/testwait"
 )
 
 // wire is a connection for requests and answers as they are.
@@ -101,7 +103,7 @@ func newRedisServer(t *testing.T) (addr string) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = cmd.Process.Kill(); _ = cmd.Wait() })
-	waitFor(t, "redis-server listens", func() bool {
+	testwait.Until(t, "redis-server listens", func() bool {
 		nc, err := net.Dial("tcp", addr)
 		if err == nil {
 			_ = nc.Close()
@@ -109,14 +111,4 @@ func newRedisServer(t *testing.T) (addr string) {
 		return err == nil
 	})
 	return addr
-}
-
-// waitFor waits until ok holds, for a minute at most.
-func waitFor(t *testing.T, what string, ok func() bool) {
-	t.Helper()
-	for end := time.Now().Add(longTime); !ok(); time.Sleep(10 * time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatalf("not within %v: %s", longTime, what)
-		}
-	}
 }
