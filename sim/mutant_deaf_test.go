@@ -5,7 +5,7 @@ import (
 
 	"github.com/lockmesh/lockmesh/internal/node"
 	"github.com/lockmesh/lockmesh/internal/vote"
-	"github.com/lockmesh/lockmesh/quorum"
+	"github.com/lockmesh/lockmesh/sim/internal/broken"
 )
 
 // deafMutants break the rules by which a process that can send and can't receive keeps no key from
@@ -25,27 +25,8 @@ var deafMutants = []mutant{
 	{name: "an answer that extends nothing is counted", build: countsVoid, scenario: unextendedAnswer, options: Options{Clients: 2}},
 }
 
-// sender changes the messages that a node sends.
-type sender struct {
-	Machine
-	change func(m *vote.Message)
-}
-
-func sends(change func(m *vote.Message)) Builder {
-	return func(_ *World, cfg node.Config, now vote.Now) (Machine, error) {
-		n, err := node.New(cfg, now)
-		return &sender{n, change}, err
-	}
-}
-
-func (s *sender) Drain(out []vote.Outbound, ev []quorum.Event) ([]vote.Outbound, []quorum.Event) {
-	first := len(out)
-	out, ev = s.Machine.Drain(out, ev)
-	for i := first; i < len(out); i++ {
-		s.change(&out[i].Message)
-	}
-	return out, ev
-}
+// sends builds nodes whose sent messages are changed.
+func sends(change func(m *vote.Message)) Builder { return shared(broken.Twists(nil, change)) }
 
 // holderGoesDeaf has x2 wait for a lease of x1 after x1 can no longer receive messages.
 func holderGoesDeaf(w *World) {

@@ -23,7 +23,7 @@ var modeMutants = []mutant{
 		}
 	}), scenario: upgradeMeetsReader, options: Options{Clients: 2}},
 	{name: "a reader passes a waiting writer", build: hurries, scenario: readerAfterWriter, options: Options{Clients: 3}},
-	{name: "permits counted without slots", build: countsAnySlot, scenario: threeForTwoPermits, options: Options{Clients: 3}},
+	{name: "permits counted without slots", build: shared(broken.CountsAnySlot), scenario: threeForTwoPermits, options: Options{Clients: 3}},
 	{name: "a vote counted as moved before the voter has moved it", build: movesFirst, scenario: slotsCrossed, options: Options{Clients: 2}},
 	{name: "a delay forgotten", build: mistakes(func(x *vote.Spec) { x.Delay = 0 }), scenario: lapseWithDelay, options: Options{Clients: 2}},
 	{name: "a minimum hold forgotten", build: mistakes(func(x *vote.Spec) { x.MinHold = 0 }), scenario: backTooSoon, options: Options{Clients: 2}},
@@ -31,7 +31,7 @@ var modeMutants = []mutant{
 	{name: "a vote of its own length counted as covered by the session", build: coversLengths, scenario: shortLease, options: Options{Clients: 2}},
 	{name: "upgrades that don't clash", build: hearsNoClash, scenario: twoUpgrades, options: Options{Clients: 2}},
 	{name: "a downgrade that keeps others out", build: hearsNoShare, scenario: downgradeLetsIn, options: Options{Clients: 2}},
-	{name: "tokens of shared leases not told apart", build: hearsNoOtherToken, scenario: manyReadersAtOnce, options: Options{Clients: 3}},
+	{name: "tokens of shared leases not told apart", build: shared(broken.TakesAnyToken), scenario: manyReadersAtOnce, options: Options{Clients: 3}},
 }
 
 // wishful is a voter that misreads the request specs of other nodes.
@@ -111,35 +111,6 @@ func readerAfterWriter(w *World) {
 	w.Run(time.Second)
 	w.Script.Release(first)
 	w.RunUntil(sceneTTL, func() bool { return writer.State == Granted || second.State == Granted })
-}
-
-// countless counts all votes of a request for the slot of the first vote.
-type countless struct {
-	Machine
-	slots map[vote.Number]vote.Slot
-}
-
-func countsAnySlot(_ *World, cfg node.Config, now vote.Now) (Machine, error) {
-	n, err := node.New(cfg, now)
-	return countless{n, make(map[vote.Number]vote.Slot)}, err
-}
-
-func (c countless) Deliver(now vote.Now, conn vote.Conn, from vote.SessionID, m *vote.Message) {
-	same := func(n vote.Number, s *vote.Slot) {
-		if c.slots[n] == 0 {
-			c.slots[n] = *s
-		}
-		*s = c.slots[n]
-	}
-	switch m.Kind {
-	case vote.KindPromise:
-		same(m.Number, &m.Slot)
-	case vote.KindAnswer:
-		for i := range m.Entries {
-			same(m.Entries[i].Number, &m.Entries[i].Slot)
-		}
-	}
-	c.Machine.Deliver(now, conn, from, m)
 }
 
 func takes(node string, of uint16) Ask {
@@ -345,35 +316,6 @@ func downgradeLetsIn(w *World) {
 	w.expect(r, Granted, sceneTTL)
 	w.Script.Downgrade(r)
 	w.expect(w.Script.Ask(reads("x2")), Granted, sceneTTL)
-}
-
-// sameToken takes every confirmation for a confirmation of the requested token.
-type sameToken struct {
-	Machine
-	asked map[lateVote]vote.Token
-}
-
-func hearsNoOtherToken(_ *World, cfg node.Config, now vote.Now) (Machine, error) {
-	n, err := node.New(cfg, now)
-	return sameToken{n, make(map[lateVote]vote.Token)}, err
-}
-
-func (s sameToken) Drain(out []vote.Outbound, ev []quorum.Event) ([]vote.Outbound, []quorum.Event) {
-	first := len(out)
-	out, ev = s.Machine.Drain(out, ev)
-	for _, o := range out[first:] {
-		if m := &o.Message; m.Kind == vote.KindConfirm {
-			s.asked[lateVote{o.Conn, m.Stream, m.Number, m.Serial}] = m.Token
-		}
-	}
-	return out, ev
-}
-
-func (s sameToken) Deliver(now vote.Now, conn vote.Conn, from vote.SessionID, m *vote.Message) {
-	if t := s.asked[lateVote{conn, m.Stream, m.Number, m.Serial}]; m.Kind == vote.KindConfirmed && t != 0 {
-		m.Token = t
-	}
-	s.Machine.Deliver(now, conn, from, m)
 }
 
 func manyReadersAtOnce(w *World) {

@@ -40,7 +40,7 @@ var firstMutants = []mutant{
 		Clients: 2, Clocks: Clocks{PPM: []int64{0, 0, 0, 0, 0}, Wall: []time.Duration{time.Hour, 0, 0, time.Hour, 0}},
 	}},
 	{name: "generations ignored", build: ignoresGenerations, scenario: sessionRenewed, options: Options{Clients: 2}},
-	{name: "no confirmation of tokens", build: confirmsNothing, scenario: tokenOfOneVoter, options: Options{
+	{name: "no confirmation of tokens", build: shared(broken.ConfirmsNothing), scenario: tokenOfOneVoter, options: Options{
 		Clients: 2, Clocks: Clocks{PPM: []int64{0, 0, 0, 0, 0}, Wall: []time.Duration{time.Hour, 0, 0, time.Hour, 0}},
 	}},
 	{name: "restarted voters that don't ask for the highest token", build: shared(broken.AsksNoVoter), scenario: tokenBeyondTheClocks, options: Options{
@@ -354,52 +354,6 @@ func sessionRenewed(w *World) {
 	w.Run(10 * time.Millisecond)
 	w.Script.Continue("x1")
 	w.Run(2 * sceneTTL)
-}
-
-// trusting takes a token for confirmed as soon as the confirmation is requested.
-type trusting struct {
-	Machine
-	now   vote.Now
-	owed  map[lateVote]bool
-	peers map[vote.Conn]vote.SessionID
-}
-
-func confirmsNothing(_ *World, cfg node.Config, now vote.Now) (Machine, error) {
-	n, err := node.New(cfg, now)
-	return &trusting{Machine: n, now: now, owed: make(map[lateVote]bool), peers: make(map[vote.Conn]vote.SessionID)}, err
-}
-
-func (c *trusting) Link(now vote.Now, conn vote.Conn, voter vote.SessionID) {
-	c.peers[conn] = voter
-	c.Machine.Link(now, conn, voter)
-}
-
-func (c *trusting) Tick(now vote.Now) { c.now = now; c.Machine.Tick(now) }
-
-func (c *trusting) Drain(out []vote.Outbound, ev []quorum.Event) ([]vote.Outbound, []quorum.Event) {
-	for {
-		first := len(out)
-		out, ev = c.Machine.Drain(out, ev)
-		if len(out) == first {
-			return out, ev
-		}
-		for _, o := range out[first:] {
-			if m := o.Message; m.Kind == vote.KindConfirm && !m.Won {
-				c.owed[lateVote{o.Conn, m.Stream, m.Number, m.Serial}] = true
-				m.Kind = vote.KindConfirmed
-				c.Machine.Deliver(c.now, o.Conn, c.peers[o.Conn], &m)
-			}
-		}
-	}
-}
-
-func (c *trusting) Deliver(now vote.Now, conn vote.Conn, from vote.SessionID, m *vote.Message) {
-	c.now = now
-	if v := (lateVote{conn, m.Stream, m.Number, m.Serial}); m.Kind == vote.KindConfirmed && c.owed[v] {
-		delete(c.owed, v)
-		return
-	}
-	c.Machine.Deliver(now, conn, from, m)
 }
 
 // tokenOfOneVoter has x1 take its token from a, a voter with a clock an hour ahead. b proposed a

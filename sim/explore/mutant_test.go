@@ -49,7 +49,7 @@ var mutants = []struct {
 	{"a lost lease comes back", shared(broken.Resurrects), Options{
 		Locks: []int{1, 1}, Ticks: 4, Breaks: 2, Prompt: true, Keep: true, Break: []string{"a-b", "a-c"},
 	}, []string{"lock a k"}},
-	{"no confirmation of tokens", newTrusting, Options{
+	{"no confirmation of tokens", shared(broken.ConfirmsNothing), Options{
 		SeparateClients: true, Locks: []int{1, 1}, Ticks: 3, Breaks: 3, Late: 1, Prompt: true, Keep: true, Break: []string{"x-a", "x-c", "y-b"}, Crash: []string{},
 		Wall: map[string]time.Duration{"x": ahead, "b": ahead}, Begin: []string{"break x a, x knows", "break y b, y knows"},
 	}, []string{"lock x k", "late x > c  [confirm #1 serial 1 token 1700000015000000]", "break x c, x knows"}},
@@ -75,7 +75,7 @@ var mutants = []struct {
 	{"a voter that counts permits without slots", slotless, Options{
 		SeparateClients: true, Locks: []int{1, 1, 1}, Modes: permits, Permits: 2, Prompt: true, Breaks: 1, Served: true,
 	}, nil},
-	{"votes for different slots that count together", lumps, Options{
+	{"votes for different slots that count together", shared(broken.CountsAnySlot), Options{
 		SeparateClients: true, Locks: []int{1, 1, 1}, Modes: permits, Permits: 2, Breaks: 3, Prompt: true, Served: true,
 		Break: []string{"x-c", "y-b", "z-a"}, Begin: []string{"break x c, x knows", "break y b, y knows", "break z a, z knows"},
 	}, nil},
@@ -88,7 +88,7 @@ var mutants = []struct {
 	{"a downgrade without the owner's word", shared(broken.SharesWanted), Options{
 		SeparateClients: true, Locks: []int{1, 1}, Modes: []vote.Mode{vote.Exclusive, vote.Shared}, Downgrade: true, Prompt: true, Served: true,
 	}, nil},
-	{"one token for two readers", isDeaf, Options{
+	{"one token for two readers", shared(broken.TakesAnyToken), Options{
 		SeparateClients: true, Locks: []int{1, 1}, Modes: readers[:2], Breaks: 2, Late: 2, Prompt: true, Break: []string{"x-c", "y-c"},
 		Begin: []string{"break x c, x knows", "break y c, y knows"},
 	}, nil},

@@ -8,68 +8,6 @@ import (
 	"github.com/lockmesh/lockmesh/quorum"
 )
 
-// trusting takes the largest proposed token without waiting for the other voters to confirm the
-// token.
-type trusting struct {
-	Machine
-	now   vote.Now
-	peers map[vote.Conn]vote.SessionID
-	owed  map[promise]bool // confirmations yet to come, and already counted
-}
-
-type promise struct {
-	conn   vote.Conn
-	stream vote.Stream
-	number vote.Number
-	serial vote.Serial
-	token  vote.Token
-}
-
-func promiseIn(conn vote.Conn, m *vote.Message) promise {
-	return promise{conn, m.Stream, m.Number, m.Serial, m.Token}
-}
-
-func newTrusting(cfg node.Config, now vote.Now) (Machine, error) {
-	n, err := node.New(cfg, now)
-	return &trusting{n, now, map[vote.Conn]vote.SessionID{}, map[promise]bool{}}, err
-}
-
-func (c *trusting) Link(now vote.Now, conn vote.Conn, voter vote.SessionID) {
-	c.now, c.peers[conn] = now, voter
-	c.Machine.Link(now, conn, voter)
-}
-
-func (c *trusting) Tick(now vote.Now) {
-	c.now = now
-	c.Machine.Tick(now)
-}
-
-func (c *trusting) Drain(out []vote.Outbound, ev []quorum.Event) ([]vote.Outbound, []quorum.Event) {
-	for {
-		first := len(out)
-		out, ev = c.Machine.Drain(out, ev)
-		if len(out) == first {
-			return out, ev
-		}
-		for _, o := range slices.Clone(out[first:]) {
-			if m := o.Message; m.Kind == vote.KindConfirm && !m.Won {
-				c.owed[promiseIn(o.Conn, &m)] = true
-				m.Kind = vote.KindConfirmed
-				c.Machine.Deliver(c.now, o.Conn, c.peers[o.Conn], &m)
-			}
-		}
-	}
-}
-
-func (c *trusting) Deliver(now vote.Now, conn vote.Conn, from vote.SessionID, m *vote.Message) {
-	c.now = now
-	if p := promiseIn(conn, m); m.Kind == vote.KindConfirmed && c.owed[p] {
-		delete(c.owed, p)
-		return
-	}
-	c.Machine.Deliver(now, conn, from, m)
-}
-
 // early asks for the highest token at the start of its quiet time, and uses these answers at the
 // end.
 type early struct {
