@@ -151,15 +151,22 @@ func (e eldest) Deliver(now vote.Now, conn vote.Conn, from vote.SessionID, m *vo
 // threeWait has x1 hold a key while x2 waits and, later than clock errors can explain, x3 waits
 // too.
 func threeWait(w *World) {
+	requestInOrder(w, Ask{Node: "x1", Key: "k"}, Ask{Node: "x2", Key: "k"}, Ask{Node: "x3", Key: "k"})
+}
+
+// requestInOrder makes a first request, which is granted and released later, and while its lease
+// lasts two more, further apart than errors of clocks can explain. It returns once one of these is
+// granted.
+func requestInOrder(w *World, first, second, third Ask) {
 	w.Run(calmTTLs*sceneTTL + servedFixed)
-	held := w.Script.Lock("x1", "k")
+	held := w.Script.Ask(first)
 	w.Run(time.Second)
-	first := w.Script.Lock("x2", "k")
+	before := w.Script.Ask(second)
 	w.Run(3 * time.Second)
-	second := w.Script.Lock("x3", "k")
+	after := w.Script.Ask(third)
 	w.Run(time.Second)
 	w.Script.Release(held)
-	w.RunUntil(sceneTTL, func() bool { return first.State == Granted || second.State == Granted })
+	w.RunUntil(sceneTTL, func() bool { return before.State == Granted || after.State == Granted })
 }
 
 // TestAnUnexplainedCallIsNamed shows that the violation in a wrong history names the call at fault.

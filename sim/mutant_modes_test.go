@@ -102,15 +102,7 @@ func (h hastyReaders) Deliver(now vote.Now, conn vote.Conn, from vote.SessionID,
 
 // readerAfterWriter has a reader ask after a writer that waits for another reader.
 func readerAfterWriter(w *World) {
-	w.Run(calmTTLs*sceneTTL + servedFixed)
-	first := w.Script.Ask(reads("x1"))
-	w.Run(time.Second)
-	writer := w.Script.Lock("x2", "k")
-	w.Run(3 * time.Second)
-	second := w.Script.Ask(reads("x3"))
-	w.Run(time.Second)
-	w.Script.Release(first)
-	w.RunUntil(sceneTTL, func() bool { return writer.State == Granted || second.State == Granted })
+	requestInOrder(w, reads("x1"), Ask{Node: "x2", Key: "k"}, reads("x3"))
 }
 
 func takes(node string, of uint16) Ask {
