@@ -50,13 +50,13 @@ const (
 func AbandonAfter(maxTTL time.Duration) time.Duration { return 6 * maxTTL }
 
 // alone reports whether the mesh is of this process only, which waits for no other.
-func (m *Machine) alone() bool { return m.cfg.Expect == 1 }
+func (m *stateLayer) alone() bool { return m.cfg.Expect == 1 }
 
 // HasKnown reports whether this process knows an electorate, or knew one before it was reborn.
-func (m *Machine) HasKnown() bool { return m.longest.value > 0 }
+func (m *contactLayer) HasKnown() bool { return m.longest.value > 0 }
 
 // byCount reports whether the mesh is born by count, and without directories.
-func (m *Machine) byCount() bool { return m.cfg.Expect > 0 }
+func (m *stateLayer) byCount() bool { return m.cfg.Expect > 0 }
 
 // birth pledges this node to a set of founders, or applies the set once all have pledged.
 func (m *Machine) birth() {
@@ -114,7 +114,7 @@ const nextFounderAfter = 2 * time.Second
 // actsForAll reports whether this node is the founder that acts for all. Without a register the
 // lowest founder acts. With a register the next founders stand in: the lowest may have watched the
 // register's record for too short a time, or may be unable to write.
-func (m *Machine) actsForAll(set []vote.Elector, since vote.Instant) bool {
+func (m *stateLayer) actsForAll(set []vote.Elector, since vote.Instant) bool {
 	rank := slices.Index(set, m.Elector())
 	if rank <= 0 || m.cfg.RegisterTerm == 0 {
 		return rank == 0
@@ -143,7 +143,7 @@ func (m *Machine) pledge(set []vote.Elector, most int, maxTTL time.Duration) {
 
 // lowest returns the lowest Expect of the fresh processes that reach each other and this node, in
 // order; nil if there are too few.
-func (m *Machine) lowest() []vote.Elector {
+func (m *contactLayer) lowest() []vote.Elector {
 	fresh := []vote.Elector{m.Elector()}
 	for _, o := range m.sorted() {
 		if m.isFresh(o) && len(o.report.pledge) == 0 {
@@ -170,13 +170,13 @@ func (m *Machine) lowest() []vote.Elector {
 
 // isFresh reports whether another process has just reported to know no electorate, and may take
 // part in a birth.
-func (m *Machine) isFresh(o *other) bool {
+func (m *contactLayer) isFresh(o *other) bool {
 	return m.recent(o) && o.report.founding && o.report.dir != 0
 }
 
 // pledgedTo returns a process that has pledged to a set with this node, if all of the set are fresh
 // and have pledged to nothing else; nil if there is none.
-func (m *Machine) pledgedTo() *other {
+func (m *contactLayer) pledgedTo() *other {
 	for _, o := range m.sorted() {
 		set := o.report.pledge
 		if !m.isFresh(o) || len(set) != m.cfg.Expect || !slices.Contains(set, m.Elector()) || !slices.Contains(set, vote.Elector{Name: o.name, Dir: o.report.dir}) {
@@ -190,7 +190,7 @@ func (m *Machine) pledgedTo() *other {
 }
 
 // mayPledge reports whether a founder is fresh, and has pledged to nothing but this set.
-func (m *Machine) mayPledge(v vote.Elector, set []vote.Elector) bool {
+func (m *contactLayer) mayPledge(v vote.Elector, set []vote.Elector) bool {
 	if v == m.Elector() {
 		return true
 	}
@@ -289,7 +289,7 @@ func reaches(e *vote.Consensus) bool {
 }
 
 // freshContacts returns the fresh processes in direct contact with this process; itself first.
-func (m *Machine) freshContacts() []vote.Elector {
+func (m *contactLayer) freshContacts() []vote.Elector {
 	all := []vote.Elector{m.Elector()}
 	for _, o := range m.sorted() {
 		if m.isFresh(o) && len(all) < vote.MaxVoters {

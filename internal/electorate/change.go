@@ -34,11 +34,11 @@ func SettleAfter(maxTTL time.Duration) time.Duration { return maxTTL }
 
 // raceTime returns the time limit of a ballot: two round trips and, at each voter of a majority,
 // two writes to a disk that may be slow.
-func (m *Machine) raceTime() time.Duration { return m.maxTTL() }
+func (m *stateLayer) raceTime() time.Duration { return m.maxTTL() }
 
 // candidateDelay returns how long this voter lets others go first: half a maximum TTL for each
 // answering voter with an earlier name.
-func (m *Machine) candidateDelay() time.Duration {
+func (m *contactLayer) candidateDelay() time.Duration {
 	rank := 0
 	for _, v := range m.state.Electorate.All() {
 		if v == m.Elector() {
@@ -82,7 +82,7 @@ func (m *Machine) move() {
 	}
 }
 
-func (m *Machine) pollAll() {
+func (m *contactLayer) pollAll() {
 	if m.member() {
 		// Contacts are compared once for each round of answers: with many voters there is much to
 		// compare.
@@ -159,7 +159,7 @@ func (m *Machine) conclude() {
 
 // applies reports whether a voter applies the newest known electorate and remembers, according to
 // its answer to poll number nonce or a later poll.
-func (m *Machine) applies(v vote.Elector, nonce uint64) bool {
+func (m *contactLayer) applies(v vote.Elector, nonce uint64) bool {
 	if v == m.Elector() {
 		return m.remembers() // the known electorate is stored: move concludes nothing before
 	}
@@ -189,7 +189,7 @@ func (m *Machine) reconcile() {
 
 // joint returns the joint electorate from the present electorate to the given voters, limit and
 // maximum TTL.
-func (m *Machine) joint(voters []vote.Elector, most int, maxTTL time.Duration) vote.Electorate {
+func (m *stateLayer) joint(voters []vote.Elector, most int, maxTTL time.Duration) vote.Electorate {
 	e := &m.state.Electorate
 	return vote.Electorate{Version: e.Version + 1, Lineage: e.Lineage, Voters: voters, Old: e.Voters, MinToken: e.MinToken, Most: most, MaxTTL: maxTTL, OldMaxTTL: e.MaxTTL}
 }
@@ -210,7 +210,7 @@ const (
 
 // decisionOn returns the decision on a voter's seat, and the reason; the reason is empty if the
 // voter stays.
-func (m *Machine) decisionOn(v vote.Elector) (decision, string) {
+func (m *contactLayer) decisionOn(v vote.Elector) (decision, string) {
 	if v == m.Elector() {
 		if m.leaving {
 			return parts, "it leaves"
@@ -262,7 +262,7 @@ func (m *Machine) decisionOn(v vote.Elector) (decision, string) {
 const isNamesake = "it is another process of its name"
 
 // standby reports whether a node may be voted in.
-func (m *Machine) standby(o *other) bool {
+func (m *contactLayer) standby(o *other) bool {
 	return o.seen == vote.Alive && o.dir != 0 && m.now.Slow.Sub(o.since) >= SettleAfter(m.maxTTL()) &&
 		m.recent(o) && m.isMet(vote.Elector{Name: o.name, Dir: o.dir}) && o.report.dir == o.dir && o.report.version == m.state.Electorate.Version && !o.report.stuck && !o.report.leaving && o.copied != o.dir
 }
@@ -271,7 +271,7 @@ func (m *Machine) standby(o *other) bool {
 // node has started recently. If the electorate is new, any node may be: a node may not yet have
 // reported its version, or may not have been seen since its start. After a time limit the answer is
 // no.
-func (m *Machine) standbySoon() bool {
+func (m *contactLayer) standbySoon() bool {
 	if m.now.Slow.Sub(m.adopted) < standbyMargin {
 		return true
 	}
@@ -285,18 +285,18 @@ func (m *Machine) standbySoon() bool {
 
 // awaitsStandbys reports whether processes on standby, of a mesh that is born by count, have yet to
 // report that they apply the newest electorate.
-func (m *Machine) awaitsStandbys() bool {
+func (m *contactLayer) awaitsStandbys() bool {
 	return m.byCount() && m.now.Slow.Sub(m.adopted) < standbyMargin
 }
 
 // takesAll reports whether a single change votes in all nodes on standby, of a mesh that is born by
 // count: of the next voters most have been voters before. See [seats].
-func (m *Machine) takesAll(stay, in, most int) bool {
+func (m *stateLayer) takesAll(stay, in, most int) bool {
 	return !m.byCount() || 2*stay-1 >= min(stay+in, most)
 }
 
 // mayStandBy reports whether another node is alive, doesn't vote, and meets the needs of a voter.
-func (m *Machine) mayStandBy(o *other) bool {
+func (m *stateLayer) mayStandBy(o *other) bool {
 	votes := slices.ContainsFunc(m.state.Electorate.Voters, func(v vote.Elector) bool { return v.Name == o.name })
 	return !votes && o.seen == vote.Alive && o.dir != 0 && o.copied != o.dir && !o.report.stuck && !o.report.leaving
 }
@@ -308,7 +308,7 @@ const standbyMargin = 2 * time.Second
 // healthy reports whether a voter is reachable and can take part in a change. A voter of a mesh
 // with a register is stuck if its votes on locks don't count; the voter decides on changes
 // nevertheless.
-func (m *Machine) healthy(v vote.Elector) bool {
+func (m *contactLayer) healthy(v vote.Elector) bool {
 	if v == m.Elector() {
 		return true
 	}

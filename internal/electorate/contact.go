@@ -24,7 +24,7 @@ type tie struct {
 
 // contacts returns the voters, and the nodes that could vote, in direct contact with this node;
 // itself first.
-func (m *Machine) contacts() []vote.Elector {
+func (m *contactLayer) contacts() []vote.Elector {
 	all := []vote.Elector{m.Elector()}
 	e := &m.state.Electorate
 	var could []vote.Elector
@@ -43,7 +43,7 @@ func (m *Machine) contacts() []vote.Elector {
 }
 
 // tieAll makes a tie for each voter, and deletes the ties that are no longer needed.
-func (m *Machine) tieAll() {
+func (m *contactLayer) tieAll() {
 	e := &m.state.Electorate
 	for v := range m.ties {
 		if o := m.others[v.Name]; !e.Has(v) && (o == nil || o.dir != v.Dir) {
@@ -55,7 +55,7 @@ func (m *Machine) tieAll() {
 	}
 }
 
-func (m *Machine) tie(v vote.Elector) *tie {
+func (m *contactLayer) tie(v vote.Elector) *tie {
 	t := m.ties[v]
 	if t == nil {
 		t = &tie{last: m.now.Slow}
@@ -65,7 +65,7 @@ func (m *Machine) tie(v vote.Elector) *tie {
 }
 
 // noteReachable notes that a node is reachable, with this directory.
-func (m *Machine) noteReachable(v vote.Elector, direct bool) {
+func (m *contactLayer) noteReachable(v vote.Elector, direct bool) {
 	if direct {
 		for _, half := range [...][]vote.Elector{m.state.Electorate.Voters, m.state.Electorate.Old} {
 			for _, w := range half {
@@ -83,7 +83,7 @@ func (m *Machine) noteReachable(v vote.Elector, direct bool) {
 // compareContacts finds the nodes with which a majority of the voters has direct contact. Gossip
 // only nominates: a node reached by gossip messages, but not by a connection, can't vote; and a
 // node unknown to gossip can vote, if the voters reach the node.
-func (m *Machine) compareContacts() {
+func (m *contactLayer) compareContacts() {
 	e := &m.state.Electorate
 	for _, v := range e.Voters {
 		if v != m.Elector() {
@@ -97,7 +97,7 @@ func (m *Machine) compareContacts() {
 	}
 }
 
-func (m *Machine) compareContact(v vote.Elector) {
+func (m *contactLayer) compareContact(v vote.Elector) {
 	t := m.tie(v)
 	voters := m.state.Electorate.Voters
 	hold := func(since *vote.Instant, holds bool) {
@@ -121,7 +121,7 @@ const (
 	cut
 )
 
-func (m *Machine) contact(w, v vote.Elector) contact {
+func (m *contactLayer) contact(w, v vote.Elector) contact {
 	var there bool
 	if w == m.Elector() {
 		o := m.others[v.Name]
@@ -141,7 +141,7 @@ func (m *Machine) contact(w, v vote.Elector) contact {
 
 // isMet reports whether a majority of the voters has had direct contact with a node for long enough
 // to vote the node in.
-func (m *Machine) isMet(v vote.Elector) bool {
+func (m *contactLayer) isMet(v vote.Elector) bool {
 	t := m.ties[v]
 	return t != nil && t.met != 0 && m.now.Slow.Sub(t.met) >= SettleAfter(m.maxTTL())
 }

@@ -9,7 +9,7 @@ import (
 )
 
 // founding reports whether this node waits to found version 1 with the other founders.
-func (m *Machine) founding() bool {
+func (m *contactLayer) founding() bool {
 	return m.cfg.Found && m.state.Electorate.Version == 0 && m.Trusted() && (m.byCount() && !m.leaving || slices.Contains(m.cfg.Founders, m.cfg.Self.Node))
 }
 
@@ -67,7 +67,7 @@ func (m *Machine) found() {
 // in another founder's pledge, or else as all of them are configured; the limit is zero where they
 // differ. Both are part of the pledge, so a founder restarted with another value in between founds
 // nothing else.
-func (m *Machine) pledgeable(founders []vote.Elector) (most int, maxTTL time.Duration) {
+func (m *contactLayer) pledgeable(founders []vote.Elector) (most int, maxTTL time.Duration) {
 	most = m.cfg.MaxVoters
 	others := slices.DeleteFunc(slices.Clone(founders), func(v vote.Elector) bool { return v == m.Elector() })
 	if slices.ContainsFunc(others, func(v vote.Elector) bool { return !m.agrees(m.others[v.Name]) }) {
@@ -87,7 +87,7 @@ func (m *Machine) pledgeable(founders []vote.Elector) (most int, maxTTL time.Dur
 
 // mayKnow reports whether another node is alive and may know of an electorate. The founding waits
 // until such a node has reported to know no electorate.
-func (m *Machine) mayKnow(o *other) bool {
+func (m *contactLayer) mayKnow(o *other) bool {
 	return o.seen == vote.Alive && (!m.recent(o) || o.report.version != 0)
 }
 

@@ -125,7 +125,7 @@ const frozenText = "this node is being converted from a fixed list of voters (Fr
 
 // frozenChange describes the change awaited by a frozen node; empty if the electorate has changed
 // already.
-func (m *Machine) frozenChange() string {
+func (m *stateLayer) frozenChange() string {
 	if m.state.Electorate.Version > 1 {
 		return ""
 	}

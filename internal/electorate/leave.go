@@ -23,7 +23,7 @@ func (m *Machine) Leave(now vote.Now) {
 }
 
 // stays returns why this leaving node can't be voted out at present, so that Leave needn't wait.
-func (m *Machine) stays() string {
+func (m *contactLayer) stays() string {
 	e := &m.state.Electorate
 	switch {
 	case !m.leaving || !m.Votes():
@@ -80,7 +80,7 @@ func (m *Machine) stays() string {
 // mayReplace reports whether there is a live process without a vote that may be on standby before
 // long: the process may wait to be settled, or to hear of the newest electorate. One that isn't on
 // standby after several MaxTTL may be out of reach of the other voters.
-func (m *Machine) mayReplace() bool {
+func (m *contactLayer) mayReplace() bool {
 	for _, o := range m.others { // in any order
 		if m.mayStandBy(o) && m.now.Slow.Sub(max(o.since, m.leftAt)) < 3*SettleAfter(m.maxTTL()) {
 			return true

@@ -50,7 +50,7 @@ func configured[T int | time.Duration](m *Machine, own T, reported func(*report)
 }
 
 // differs describes how this node's settings differ from the decided ones; empty if they are equal.
-func (m *Machine) differs() string {
+func (m *stateLayer) differs() string {
 	e := &m.state.Electorate
 	ttl := differing("MaxTTL", m.cfg.MaxTTL, e.MaxTTL)
 	if len(ttl) > 0 && m.cfg.Expect > 1 && m.cfg.RegisterTerm == 0 {
@@ -72,7 +72,7 @@ func differing[T int | time.Duration](name string, own, decided T) []string {
 
 // minimum returns the configured minimum of voters. An electorate doesn't shrink to a single voter
 // by itself.
-func (m *Machine) minimum() int {
+func (m *stateLayer) minimum() int {
 	if m.byCount() {
 		return max(m.cfg.MinVoters, 2)
 	}
@@ -81,4 +81,4 @@ func (m *Machine) minimum() int {
 
 // isLargeEnough reports whether a majority of so many voters is as large as one of the configured
 // minimum: the promise of a mesh that is born by count rests on the size of the majorities.
-func (m *Machine) isLargeEnough(voters int) bool { return voters/2 >= m.cfg.MinVoters/2 }
+func (m *stateLayer) isLargeEnough(voters int) bool { return voters/2 >= m.cfg.MinVoters/2 }

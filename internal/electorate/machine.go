@@ -41,58 +41,23 @@ type OwnVoter struct {
 
 // Machine is one node's part in deciding who votes. The zero value is not usable; see New.
 type Machine struct {
-	cfg     Config
-	now     vote.Now
-	own     OwnVoter
-	out     []vote.Outbound
-	saves   []vote.DiskState
-	alarms  []string
-	started vote.Instant
-
-	state      vote.DiskState // the newest state, perhaps not stored yet
-	stored     vote.DiskState // the state in the directory
-	pending    bool           // state has changes without a save
-	saving     vote.DiskState // the state in the save under way
-	savingNow  bool
-	savingFrom vote.Instant // when the save under way began
-	overdue    bool         // an alarm was raised because the save under way takes too long
-	everStored bool         // a save of this incarnation has succeeded
-	stuck      string       // why nothing can be stored; empty while saves succeed
-	retryAt    vote.Instant
-	deferred   []deferredAnswer
-
-	conns  map[vote.Conn]*connState
-	others map[vote.NodeID]*other
-	order  []*other // the others by name; see sorted
-	ties   map[vote.Elector]*tie
-	nonce  uint64
-	pollAt vote.Instant
-
-	distrusted string // why this node's directory can't be trusted, or empty
-	leaving    bool
-	leftAt     vote.Instant // when this node began to leave
-	// noMajoritySince is since when too few deciding voters are reachable; zero while enough are.
-	noMajoritySince vote.Instant
-	drain           drain
+	contactLayer
 	// The birth by count; see birth.go.
 	candidates      []vote.Elector // the founders, if nothing changes
 	candidatesSince vote.Instant   // since when candidates is the same
 	pledgedAt       vote.Instant
-	births          uint64 // how many identities this process had before
-	longest         longestTTL
+	births          uint64       // how many identities this process had before
 	pledgesKnown    vote.Instant // since when the pledges of all founders are known; zero if they aren't
 	mustRegister    bool         // this founder has to name the mesh in the register
 	// The register of births; see register.go.
 	register registration
 	calls    []vote.RegisterCall
-	// adopted is when the newest electorate was learned, or when this incarnation began.
-	adopted  vote.Instant
+	// The election of the next version; see change.go and paxos.go.
 	race     *race
 	number   uint64       // the largest ballot number seen
 	raceAt   vote.Instant // no ballot is started before this instant
 	needed   string       // the wanted change
 	neededAt vote.Instant // since when needed is wanted
-	split    bool         // an alarm has reported two electorates of the same version
 }
 
 // connState is the state of one connection.
@@ -129,12 +94,14 @@ func New(cfg Config, state vote.DiskState, now vote.Now) *Machine {
 	if cfg.Expect > 0 && cfg.MinVoters == 0 {
 		cfg.MinVoters = vote.MinVoters(cfg.Expect)
 	}
-	m := &Machine{
-		cfg: cfg, now: now, started: now.Slow, adopted: now.Slow, state: state, stored: state,
+	m := &Machine{contactLayer: contactLayer{
+		stateLayer: stateLayer{
+			cfg: cfg, now: now, started: now.Slow, state: state, stored: state,
+			pending: true, // each start is stored, so that a start from an old copy is noticed
+		},
 		conns: make(map[vote.Conn]*connState), others: make(map[vote.NodeID]*other), ties: make(map[vote.Elector]*tie),
-		pending: true, // each start is stored, so that a start from an old copy is noticed
-		pollAt:  now.Slow,
-	}
+		adopted: now.Slow, pollAt: now.Slow,
+	}}
 	m.number = state.Promised.Counter
 	m.tieAll()
 	m.finish()
@@ -143,31 +110,31 @@ func New(cfg Config, state vote.DiskState, now vote.Now) *Machine {
 
 // Known returns the newest electorate known to be decided; the version is zero when none is known.
 // The caller must not change the electorate.
-func (m *Machine) Known() *vote.Electorate { return &m.state.Electorate }
+func (m *stateLayer) Known() *vote.Electorate { return &m.state.Electorate }
 
 // Stored returns the newest electorate in the directory: the electorate that this node's voter
 // applies.
-func (m *Machine) Stored() *vote.Electorate { return &m.stored.Electorate }
+func (m *stateLayer) Stored() *vote.Electorate { return &m.stored.Electorate }
 
 // Trusted reports whether this node's directory is as the node left the directory, as far as other
 // nodes have reported.
-func (m *Machine) Trusted() bool { return m.distrusted == "" }
+func (m *contactLayer) Trusted() bool { return m.distrusted == "" }
 
 // Elector returns this node as a voter: its name and its directory.
-func (m *Machine) Elector() vote.Elector {
+func (m *stateLayer) Elector() vote.Elector {
 	return vote.Elector{Name: m.cfg.Self.Node, Dir: m.state.Dir}
 }
 
 // member reports whether this node takes part in the next decision.
-func (m *Machine) member() bool {
+func (m *contactLayer) member() bool {
 	return !m.cfg.Frozen && m.Trusted() && m.state.Electorate.Has(m.Elector())
 }
 
 // SetOwnVoter sets the state of this node's own voter.
-func (m *Machine) SetOwnVoter(v OwnVoter) { m.own = v }
+func (m *stateLayer) SetOwnVoter(v OwnVoter) { m.own = v }
 
 // Drain appends the messages to be sent to out, and clears the queue of messages.
-func (m *Machine) Drain(out []vote.Outbound) []vote.Outbound {
+func (m *stateLayer) Drain(out []vote.Outbound) []vote.Outbound {
 	out = append(out, m.out...)
 	clear(m.out)
 	m.out = m.out[:0]
@@ -175,31 +142,31 @@ func (m *Machine) Drain(out []vote.Outbound) []vote.Outbound {
 }
 
 // Saves returns and clears the states to store now: none or one. A call of Saved must follow.
-func (m *Machine) Saves() []vote.DiskState {
+func (m *stateLayer) Saves() []vote.DiskState {
 	s := m.saves
 	m.saves = nil
 	return s
 }
 
 // Alarms returns and clears the alarms for the operator.
-func (m *Machine) Alarms() []string {
+func (m *stateLayer) Alarms() []string {
 	a := m.alarms
 	m.alarms = nil
 	return a
 }
 
-func (m *Machine) begin(now vote.Now) {
+func (m *contactLayer) begin(now vote.Now) {
 	now.Slow = max(now.Slow, m.now.Slow) // a clock never goes back
 	m.now = now
 	m.longest.pass(now.Slow)
 }
 
-func (m *Machine) send(conn vote.Conn, msg vote.Message) {
+func (m *stateLayer) send(conn vote.Conn, msg vote.Message) {
 	m.out = append(m.out, vote.Outbound{Conn: conn, Message: msg})
 }
 
 // after sends an answer as soon as the present state is stored.
-func (m *Machine) after(conn vote.Conn, msg vote.Message) {
+func (m *stateLayer) after(conn vote.Conn, msg vote.Message) {
 	switch {
 	case m.pending && len(m.deferred) < deferredMax:
 		m.deferred = append(m.deferred, deferredAnswer{m.state.Writes + 1, conn, msg})
@@ -238,7 +205,7 @@ func (m *Machine) remember() {
 }
 
 // keep notes that a state is stored, and sends the answers waiting for the state.
-func (m *Machine) keep(state vote.DiskState) {
+func (m *contactLayer) keep(state vote.DiskState) {
 	was := m.stored.Electorate.Version
 	m.stored = state
 	answers := m.deferred
@@ -286,7 +253,7 @@ func (m *Machine) Saved(now vote.Now, writes uint64, failed string) {
 }
 
 // connections returns the connections, in order.
-func (m *Machine) connections() []vote.Conn {
+func (m *contactLayer) connections() []vote.Conn {
 	conns := make([]vote.Conn, 0, len(m.conns))
 	for c := range m.conns {
 		conns = append(conns, c)
@@ -296,7 +263,7 @@ func (m *Machine) connections() []vote.Conn {
 }
 
 // sendElectorate sends the newest electorate over a connection.
-func (m *Machine) sendElectorate(conn vote.Conn) {
+func (m *contactLayer) sendElectorate(conn vote.Conn) {
 	if l := m.conns[conn]; l != nil && m.state.Electorate.Version > 0 {
 		e := &vote.Consensus{Electorate: m.state.Electorate, MaxTTL: m.cfg.MaxTTL}
 		if m.byCount() {
@@ -314,7 +281,7 @@ func (m *Machine) sendElectorate(conn vote.Conn) {
 
 // NoteVersion notes the version that the sender on a connection applies. A sender with an older
 // version is sent the newest electorate.
-func (m *Machine) NoteVersion(now vote.Now, conn vote.Conn, epoch uint64) {
+func (m *contactLayer) NoteVersion(now vote.Now, conn vote.Conn, epoch uint64) {
 	if conn == vote.LocalConn {
 		return
 	}

@@ -16,7 +16,7 @@ import (
 // configured with the same value, and a node with another value is refused.
 
 // maxTTL returns how long the promises of a voter may last, under the newest known electorate.
-func (m *Machine) maxTTL() time.Duration { return m.state.Electorate.QuietTime(m.cfg.MaxTTL) }
+func (m *stateLayer) maxTTL() time.Duration { return m.state.Electorate.QuietTime(m.cfg.MaxTTL) }
 
 // wantedMaxTTL returns the maximum TTL of the next electorate: the value that a majority of the
 // voters is configured with, or else the decided value; zero if none was decided.
@@ -30,7 +30,7 @@ func (m *Machine) wantedMaxTTL() time.Duration {
 
 // agrees reports whether another founder is configured with this node's maximum TTL, as far as
 // reported.
-func (m *Machine) agrees(o *other) bool {
+func (m *stateLayer) agrees(o *other) bool {
 	return cmp.Or(o.report.maxTTL, m.cfg.MaxTTL) == m.cfg.MaxTTL
 }
 
@@ -39,7 +39,7 @@ func (m *Machine) agrees(o *other) bool {
 // configured with different values, while a new configuration is rolled out, or may have known an
 // electorate with another value before giving up the electorate. The longest value counts: an
 // earlier mesh may have granted as much, and the founders are quiet for as long.
-func (m *Machine) pledgedMaxTTL(founders []vote.Elector) time.Duration {
+func (m *contactLayer) pledgedMaxTTL(founders []vote.Elector) time.Duration {
 	longest := max(m.cfg.MaxTTL, m.longest.value)
 	for _, v := range founders {
 		if v == m.Elector() {
@@ -56,7 +56,7 @@ func (m *Machine) pledgedMaxTTL(founders []vote.Elector) time.Duration {
 
 // longestReported returns the longest maximum TTL known to this node, of the decided values that
 // may still matter and all values reported as configured; zero without a decided value.
-func (m *Machine) longestReported() time.Duration {
+func (m *contactLayer) longestReported() time.Duration {
 	e := &m.state.Electorate
 	if e.MaxTTL == 0 {
 		return 0
@@ -71,6 +71,6 @@ func (m *Machine) longestReported() time.Duration {
 // isForeignTTL reports whether another node's message tells of an electorate that has decided no
 // maximum TTL, while both nodes are configured with different ones: then this node doesn't know for
 // how long the voters grant.
-func (m *Machine) isForeignTTL(e *vote.Consensus) bool {
+func (m *stateLayer) isForeignTTL(e *vote.Consensus) bool {
 	return e.Electorate.MaxTTL == 0 && e.MaxTTL != 0 && e.MaxTTL != m.cfg.MaxTTL
 }

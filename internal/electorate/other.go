@@ -77,7 +77,7 @@ type written struct {
 	incarnation vote.Incarnation
 }
 
-func (m *Machine) other(name vote.NodeID) *other {
+func (m *contactLayer) other(name vote.NodeID) *other {
 	o := m.others[name]
 	if o == nil {
 		o = &other{name: name, reportedAt: m.now.Slow, since: m.now.Slow, writes: make(map[vote.Dir]written)}
@@ -89,14 +89,14 @@ func (m *Machine) other(name vote.NodeID) *other {
 }
 
 // forget drops the knowledge about a node.
-func (m *Machine) forget(o *other) {
+func (m *contactLayer) forget(o *other) {
 	delete(m.others, o.name)
 	m.order = slices.DeleteFunc(slices.Clone(m.order), func(p *other) bool { return p == o })
 }
 
 // sorted returns the others by name, so that nothing depends on the order of a map. The list never
 // changes: when a node comes or goes, the machine makes another.
-func (m *Machine) sorted() []*other { return m.order }
+func (m *contactLayer) sorted() []*other { return m.order }
 
 // Gossip takes in the full list of peers known to gossip.
 func (m *Machine) Gossip(now vote.Now, all []Seen) {
@@ -137,12 +137,12 @@ func (m *Machine) Gossip(now vote.Now, all []Seen) {
 }
 
 // names reports whether a voter or a founder has this name.
-func (m *Machine) names(n vote.NodeID) bool {
+func (m *stateLayer) names(n vote.NodeID) bool {
 	return m.state.Electorate.Names(n) || slices.Contains(m.cfg.Founders, n)
 }
 
 // Link reports that a connection dialed by this node is up.
-func (m *Machine) Link(now vote.Now, conn vote.Conn, peer vote.SessionID) {
+func (m *contactLayer) Link(now vote.Now, conn vote.Conn, peer vote.SessionID) {
 	m.begin(now)
 	o := m.other(peer.Node)
 	o.conn, o.up, o.incarnation, o.unanswered, o.spoke = conn, true, peer.Incarnation, 0, false
@@ -151,7 +151,7 @@ func (m *Machine) Link(now vote.Now, conn vote.Conn, peer vote.SessionID) {
 }
 
 // Unlink reports that a connection is gone, whichever side dialed.
-func (m *Machine) Unlink(now vote.Now, conn vote.Conn) {
+func (m *contactLayer) Unlink(now vote.Now, conn vote.Conn) {
 	m.begin(now)
 	delete(m.conns, conn)
 	for _, o := range m.others {
@@ -162,7 +162,7 @@ func (m *Machine) Unlink(now vote.Now, conn vote.Conn) {
 }
 
 // poll asks another node for a report.
-func (m *Machine) poll(o *other) {
+func (m *contactLayer) poll(o *other) {
 	if !o.up {
 		return
 	}
@@ -181,19 +181,19 @@ const unansweredMost = 10
 // power comes back and knows nothing of the connection. The owner of the connections dials again.
 // Otherwise a standby that comes back in this way would be on standby without end, since no
 // requester sends to a standby.
-func (m *Machine) isDead(o *other) bool {
+func (m *stateLayer) isDead(o *other) bool {
 	return o.up && o.unanswered >= unansweredMost && m.now.Slow.Sub(o.askedAt) >= m.maxTTL()
 }
 
 // polls reports whether this node asks others for reports: voters do, and nodes that know no
 // electorate. If the mesh is born by count, all nodes look whether there is a majority.
-func (m *Machine) polls() bool {
+func (m *contactLayer) polls() bool {
 	return m.member() || m.state.Electorate.Version == 0 || m.byCount()
 }
 
 // pollEvery is the interval between polls of the voters: a tenth of the shortest duration of a
 // change.
-func (m *Machine) pollEvery() time.Duration {
+func (m *contactLayer) pollEvery() time.Duration {
 	switch {
 	case m.state.Electorate.Version == 0:
 		return min(m.maxTTL()/10, 100*time.Millisecond) // founders are in a hurry
@@ -206,7 +206,7 @@ func (m *Machine) pollEvery() time.Duration {
 // recent reports whether another node has reported recently: within three polling intervals. Before
 // a birth by count a report may be older: the founders must reach each other for birthMargin
 // without a break, and a packet that is lost and sent again must not count as a break.
-func (m *Machine) recent(o *other) bool {
+func (m *contactLayer) recent(o *other) bool {
 	within := 3 * m.pollEvery()
 	if m.byCount() && m.state.Electorate.Version == 0 {
 		within = max(within, birthMargin/2)
@@ -249,12 +249,12 @@ func (m *Machine) isStuck() bool {
 //
 // A frozen node's directory may be lost, and replaced by one with the same identity. So nothing
 // rests on the memory of a frozen node.
-func (m *Machine) remembers() bool {
+func (m *contactLayer) remembers() bool {
 	return m.own.Counting && !m.cfg.Frozen && m.Trusted() && m.everStored
 }
 
 // reported takes in a report.
-func (m *Machine) reported(o *other, msg *vote.Message) {
+func (m *contactLayer) reported(o *other, msg *vote.Message) {
 	e := msg.Consensus
 	was := o.report
 	o.report = report{
@@ -275,7 +275,7 @@ func (m *Machine) reported(o *other, msg *vote.Message) {
 
 // compareWrites detects a directory that was put back from an old copy: each start of a node writes
 // its state, so a new incarnation has a higher write count than any incarnation before.
-func (m *Machine) compareWrites(o *other, e *vote.Consensus) {
+func (m *stateLayer) compareWrites(o *other, e *vote.Consensus) {
 	if e.Writes == 0 || e.Dir == 0 {
 		return
 	}
@@ -293,7 +293,7 @@ func (m *Machine) compareWrites(o *other, e *vote.Consensus) {
 
 // Distrust takes another voter's report that this node's directory is an old copy. The promises
 // missing in the copy may decide an election, so this node no longer takes part in anything.
-func (m *Machine) Distrust(now vote.Now, from vote.NodeID) {
+func (m *contactLayer) Distrust(now vote.Now, from vote.NodeID) {
 	m.begin(now)
 	if m.distrusted == "" {
 		m.distrusted = "the state directory is an old copy: " + string(from) + " knows of later writes to it. Stop this node, remove the state file, and start it again: it is " +

@@ -57,7 +57,7 @@ func validBallots(e *vote.Consensus) bool {
 
 // votesOn reports whether this node has a vote in the election of a version, and knows of no end of
 // that election. A node asking about a finished election is sent the result.
-func (m *Machine) votesOn(conn vote.Conn, version uint64) bool {
+func (m *contactLayer) votesOn(conn vote.Conn, version uint64) bool {
 	if version <= m.state.Electorate.Version {
 		m.sendElectorate(conn)
 		return false
@@ -189,7 +189,7 @@ func (m *Machine) run(value vote.Electorate) {
 }
 
 // ask sends a question to all deciding voters, this node included.
-func (m *Machine) ask(kind vote.Kind, e vote.Consensus) {
+func (m *contactLayer) ask(kind vote.Kind, e vote.Consensus) {
 	for _, v := range m.state.Electorate.Deciding() {
 		msg := vote.Message{Kind: kind, Version: m.state.Electorate.Version + 1, Consensus: &e}
 		if v == m.Elector() {

@@ -12,7 +12,7 @@ import (
 // a single such mesh acts at a time, without a bound on the number of processes:
 //
 //   - Founders apply their pledges only once one of them has stored their lineage in the register.
-//   - A voter counts only for a term after it began a store of its own that succeeded, and that named
+// - A voter counts only for a term after it began a store of its own that succeeded, and that named
 //     the lineage of the voter's electorate. So voters renew the record all the while.
 //   - A record of another mesh is replaced only after it has stood unchanged for a term, and a
 //     margin for clocks that drift, by the clock of the process that replaces it. Compare-and-set
@@ -85,7 +85,7 @@ func urgentAfter(term time.Duration) time.Duration { return min(term/60, time.Se
 
 // registers reports whether this mesh has a register, and this process takes part in its use: a
 // process without a vote for good doesn't.
-func (m *Machine) registers() bool {
+func (m *contactLayer) registers() bool {
 	return m.cfg.RegisterTerm > 0 && m.cfg.Found && (m.member() || !m.leaving)
 }
 

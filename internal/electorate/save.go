@@ -13,7 +13,7 @@ func SaveLimit(maxTTL time.Duration) time.Duration { return maxTTL }
 
 // cannotSave returns why the state directory can't be written; empty while saves succeed. A save
 // under way can't be aborted, so an overdue save is trouble until its end.
-func (m *Machine) cannotSave() string {
+func (m *stateLayer) cannotSave() string {
 	switch {
 	case m.stuck != "":
 		return "the state directory can't be written: " + m.stuck
@@ -23,12 +23,12 @@ func (m *Machine) cannotSave() string {
 	return ""
 }
 
-func (m *Machine) saveOverdue() bool {
+func (m *stateLayer) saveOverdue() bool {
 	return m.savingNow && m.now.Slow.Sub(m.savingFrom) >= SaveLimit(m.maxTTL())
 }
 
 // watchSave raises an alarm once for each overdue save.
-func (m *Machine) watchSave() {
+func (m *stateLayer) watchSave() {
 	if m.saveOverdue() && !m.overdue {
 		m.overdue = true
 		if m.stuck == "" { // otherwise an alarm has reported the failed saves already

@@ -57,4 +57,4 @@ func (m *Machine) awaitsVoter() bool {
 
 // isBounded reports whether the promise of the mesh rests on a bound of the processes that run at
 // once: the mesh is born by count and has no register.
-func (m *Machine) isBounded() bool { return m.byCount() && m.cfg.RegisterTerm == 0 }
+func (m *stateLayer) isBounded() bool { return m.byCount() && m.cfg.RegisterTerm == 0 }

@@ -96,7 +96,7 @@ func (m *Machine) change() string {
 }
 
 // missing names the voters for which holds is false.
-func (m *Machine) missing(holds func(vote.Elector) bool) string {
+func (m *stateLayer) missing(holds func(vote.Elector) bool) string {
 	var lack []vote.Elector
 	for _, v := range m.state.Electorate.All() {
 		if !holds(v) {
@@ -117,7 +117,7 @@ func names(voters []vote.Elector) string {
 	return strings.Join(all, ", ")
 }
 
-func (m *Machine) foundingText() string {
+func (m *contactLayer) foundingText() string {
 	var lack []string
 	for _, name := range m.cfg.Founders {
 		o := m.others[name]
@@ -157,7 +157,7 @@ func (m *Machine) foundingText() string {
 // lost returns why no majority may ever come back: the lost voters, and for how long. A majority
 // may also be unreachable for passing reasons. In a joint electorate the deciding voters count, the
 // old voters: where only the new voters are gone, the old voters are restored.
-func (m *Machine) lost() string {
+func (m *contactLayer) lost() string {
 	e := &m.state.Electorate
 	if e.Version == 0 || m.cfg.Frozen { // a frozen node asks no node, and fixed nodes tell nothing
 		return ""

@@ -19,7 +19,7 @@ type roll struct {
 }
 
 // roll returns the candidates for the next electorate.
-func (m *Machine) roll() roll {
+func (m *contactLayer) roll() roll {
 	e := &m.state.Electorate
 	r := roll{reasons: make([]string, len(e.Voters))}
 	for i, v := range e.Voters {
@@ -48,7 +48,7 @@ func (m *Machine) roll() roll {
 }
 
 // lastOf returns when a voter was last heard. A voter with a lost directory is never heard again.
-func (m *Machine) lastOf(v vote.Elector) vote.Instant {
+func (m *contactLayer) lastOf(v vote.Elector) vote.Instant {
 	if o := m.others[v.Name]; o.report.dir == v.Dir && o.copied != v.Dir {
 		return o.reportedAt
 	}
@@ -129,7 +129,7 @@ func (m *Machine) target() (target []vote.Elector, reason string) {
 // fewer than the minimum then; nil if there is no such voter. Names are unique in a joint
 // electorate, so the new process can be voted in only afterwards. The voter's earlier process is
 // gone, and the other voters need as many votes as before.
-func (m *Machine) withoutNamesake(r *roll) (target []vote.Elector, reason string) {
+func (m *contactLayer) withoutNamesake(r *roll) (target []vote.Elector, reason string) {
 	e := &m.state.Electorate
 	if fewer := len(e.Voters) - 1; !m.byCount() || fewer < 2 || !m.isLargeEnough(fewer) {
 		return nil, ""
@@ -148,7 +148,7 @@ func (m *Machine) withoutNamesake(r *roll) (target []vote.Elector, reason string
 
 // leastVoters returns the least number of voters of the next electorate; zero without a minimum.
 // After withoutNamesake the next change brings the electorate back to the configured minimum.
-func (m *Machine) leastVoters() int {
+func (m *stateLayer) leastVoters() int {
 	if m.byCount() && m.cfg.MinVoters > 1 {
 		return m.cfg.MinVoters
 	}
@@ -158,7 +158,7 @@ func (m *Machine) leastVoters() int {
 // isEnough reports whether so many staying voters, and nodes on standby, make an electorate without
 // leaving voters. A mesh born by count has as many voters as its minimum, and most of the next
 // voters have been voters before: see [seats].
-func (m *Machine) isEnough(stay, in int) bool {
+func (m *contactLayer) isEnough(stay, in int) bool {
 	if m.byCount() {
 		return min(stay+in, 2*stay-1) >= m.leastVoters()
 	}
@@ -206,7 +206,7 @@ func seats(voters, stay, in, absent, least, most int) (size, kept int) {
 
 // leastWanted returns the index of the voter to put on standby: a voter without a recent report, or
 // the last by name, but never this node.
-func (m *Machine) leastWanted(voters []vote.Elector) int {
+func (m *contactLayer) leastWanted(voters []vote.Elector) int {
 	last := len(voters) - 1
 	for i := last; i >= 0; i-- {
 		if o := m.others[voters[i].Name]; voters[i] != m.Elector() && (o == nil || !m.recent(o)) {

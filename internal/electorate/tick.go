@@ -49,7 +49,7 @@ const wantedMost = 16
 // and all nodes alive in gossip; on a voter, and on each process of a mesh whose processes are
 // bounded, the standbys; and while no majority is reachable, again all nodes alive in gossip, since
 // the electorate may have moved on.
-func (m *Machine) AppendWanted(dst []vote.NodeID) []vote.NodeID {
+func (m *contactLayer) AppendWanted(dst []vote.NodeID) []vote.NodeID {
 	e := &m.state.Electorate
 	add := func(n vote.NodeID) {
 		if n != m.cfg.Self.Node {
@@ -90,4 +90,4 @@ func (m *Machine) AppendWanted(dst []vote.NodeID) []vote.NodeID {
 }
 
 // Votes reports whether this node still is a voter.
-func (m *Machine) Votes() bool { return m.state.Electorate.Has(m.Elector()) }
+func (m *stateLayer) Votes() bool { return m.state.Electorate.Has(m.Elector()) }

@@ -19,7 +19,7 @@ const warnEvery = 10 * time.Minute
 // limit returns the largest token accepted from another node: one step above the largest token
 // known to this node's voter, the token of the wall clock, and the largest token confirmed by
 // enough voters to rule out that all are wrong; or the voter's own limit, if larger.
-func (m *Machine) limit() vote.Token {
+func (m *contactLayer) limit() vote.Token {
 	known := max(vote.TokenAt(m.now.Wall), m.own.Top)
 	e := &m.state.Electorate
 	for _, half := range [][]vote.Elector{e.Voters, e.Old} {
@@ -42,7 +42,7 @@ func (m *Machine) limit() vote.Token {
 }
 
 // implausible reports whether a node's token can't be right, and then raises an alarm.
-func (m *Machine) implausible(name vote.NodeID) bool {
+func (m *contactLayer) implausible(name vote.NodeID) bool {
 	o := m.others[name]
 	if o == nil || o.report.top <= m.limit() {
 		return false
@@ -54,7 +54,7 @@ func (m *Machine) implausible(name vote.NodeID) bool {
 // plausibleMinToken reports whether the minimum token of an electorate proposed or accepted by
 // another node can be right. The minimum of the previous electorate is decided, and is taken in any
 // case.
-func (m *Machine) plausibleMinToken(from vote.NodeID, next *vote.Electorate) bool {
+func (m *contactLayer) plausibleMinToken(from vote.NodeID, next *vote.Electorate) bool {
 	if next.MinToken <= m.state.Electorate.MinToken || next.MinToken <= m.limit() {
 		return true
 	}
@@ -64,7 +64,7 @@ func (m *Machine) plausibleMinToken(from vote.NodeID, next *vote.Electorate) boo
 	return false
 }
 
-func (m *Machine) warnOfToken(o *other, t vote.Token, what string) {
+func (m *contactLayer) warnOfToken(o *other, t vote.Token, what string) {
 	if o.warnedAt != 0 && m.now.Slow.Sub(o.warnedAt) < warnEvery {
 		return
 	}
@@ -79,14 +79,14 @@ func (m *Machine) warnOfToken(o *other, t vote.Token, what string) {
 // proposing a wrong minimum would block every change of the electorate.
 const ignoreFor = 10
 
-func (m *Machine) ignoreBallots(name vote.NodeID) {
+func (m *contactLayer) ignoreBallots(name vote.NodeID) {
 	if o := m.others[name]; o != nil {
 		o.ignoredUntil = m.now.Slow.Add(ignoreFor * m.maxTTL())
 	}
 }
 
 // ignoresBallots reports whether a node's ballots are ignored; ignoring a ballot is always safe.
-func (m *Machine) ignoresBallots(name vote.NodeID) bool {
+func (m *contactLayer) ignoresBallots(name vote.NodeID) bool {
 	o := m.others[name]
 	return o != nil && m.now.Slow < o.ignoredUntil || m.implausible(name)
 }

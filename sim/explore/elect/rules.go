@@ -21,23 +21,23 @@ func init() {
 	rules = map[string]rule{
 		// Never changes, or is empty between calls, or is text for people. Clocks are represented
 		// by the instants with which they are compared.
-		"electorate.Machine.cfg": func(e *encoder, _, v reflect.Value) { e.num(int64(field(field(v, "Self"), "Incarnation").Uint())) },
-		"electorate.Machine.now": skip, "electorate.Machine.own": skip, "electorate.Machine.out": skip,
-		"electorate.Machine.saves": skip, "electorate.Machine.alarms": skip, "electorate.Machine.started": skip,
-		"electorate.Machine.noMajoritySince": skip, "electorate.Machine.order": skip, // the others are encoded
+		"electorate.stateLayer.cfg": func(e *encoder, _, v reflect.Value) { e.num(int64(field(field(v, "Self"), "Incarnation").Uint())) },
+		"electorate.stateLayer.now": skip, "electorate.stateLayer.own": skip, "electorate.stateLayer.out": skip,
+		"electorate.stateLayer.saves": skip, "electorate.stateLayer.alarms": skip, "electorate.stateLayer.started": skip,
+		"electorate.contactLayer.noMajoritySince": skip, "electorate.contactLayer.order": skip, // the others are encoded
 
 		// Old copies of directories aren't explored, so the write count of a state matters only
 		// between a save and the answers that wait for the save.
 		"vote.DiskState.Writes": skip, "electorate.deferredAnswer.writes": sinceWrites,
-		"electorate.Machine.everStored": skip, "electorate.other.writes": skip,
+		"electorate.stateLayer.everStored": skip, "electorate.other.writes": skip,
 		"electorate.other.incarnation": skip,
 
 		// The steps in which nodes send electorates and poll each other are independent of the
 		// machine, so the last recipients and the next poll don't matter.
-		"electorate.Machine.conns": skip, "electorate.Machine.pollAt": skip,
+		"electorate.contactLayer.conns": skip, "electorate.contactLayer.pollAt": skip,
 		// A report counts as a report from before or from after the drain; see
 		// electorate.Machine.applies.
-		"electorate.Machine.nonce": skip, "electorate.drain.fresh": func(e *encoder, _, v reflect.Value) { e.flag(v.Uint() > 0) },
+		"electorate.contactLayer.nonce": skip, "electorate.drain.fresh": func(e *encoder, _, v reflect.Value) { e.flag(v.Uint() > 0) },
 		"electorate.other.report": told, "electorate.other.reportedAt": skip, "electorate.other.confirmed": skip,
 		"electorate.other.since": skip, // gossip says nothing new
 		// A connection is given up after ten polls. An incarnation never sends so many here, since
@@ -46,17 +46,17 @@ func init() {
 
 		// Reports contain no contacts here, so no voter is ever absent, and the time of the last
 		// contact is text for people.
-		"electorate.Machine.ties": skip,
+		"electorate.contactLayer.ties": skip,
 		// A voter that doesn't store the electorate becomes absent after a while; this changes
 		// nothing here either, since there is no standby.
-		"electorate.Machine.savingFrom": since(electorate.SaveLimit(ttl), func(e *encoder) bool { return field(e.core, "savingNow").Bool() }),
-		"electorate.other.warnedAt":     skip, // the operator is warned of tokens
-		"electorate.other.lagging":      skip, "electorate.other.laggingSince": skip,
+		"electorate.stateLayer.savingFrom": since(electorate.SaveLimit(ttl), func(e *encoder) bool { return field(e.core, "savingNow").Bool() }),
+		"electorate.other.warnedAt":        skip, // the operator is warned of tokens
+		"electorate.other.lagging":         skip, "electorate.other.laggingSince": skip,
 
 		"electorate.drain.seen": unordered, "electorate.race.with": unordered,
-		"electorate.Machine.saving":  when(func(e *encoder) bool { return field(e.core, "savingNow").Bool() }),
-		"electorate.Machine.retryAt": until(func(e *encoder) bool { return field(e.core, "stuck").Len() > 0 }),
-		"electorate.Machine.adopted": since(electorate.FailAfter(ttl), joint),
+		"electorate.stateLayer.saving":    when(func(e *encoder) bool { return field(e.core, "savingNow").Bool() }),
+		"electorate.stateLayer.retryAt":   until(func(e *encoder) bool { return field(e.core, "stuck").Len() > 0 }),
+		"electorate.contactLayer.adopted": since(electorate.FailAfter(ttl), joint),
 		"electorate.drain.since": since(electorate.Drain(ttl), func(e *encoder) bool {
 			return field(field(e.core, "drain"), "begun").Bool()
 		}),
