@@ -50,3 +50,12 @@ func TestOutputThatCannotBeWritten(t *testing.T) {
 		}
 	}
 }
+
+// TestAHungAgentIsTold : the text names the flag that sets the limit.
+func TestAHungAgentIsTold(t *testing.T) {
+	b := newBench(t)
+	b.agent.signal(syscall.SIGSTOP)
+	if p := b.wants(69, "status", "--timeout", "100ms"); !strings.Contains(p.err.String(), "it took longer than --timeout") {
+		t.Errorf("the complaint is %q", p.err.String())
+	}
+}

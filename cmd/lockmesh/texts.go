@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"net/http"
@@ -35,6 +36,7 @@ func describe(err error) string {
 		text = strings.Replace(text, e.Error(), message+" ("+advice+")", 1)
 	}
 	if errors.Is(err, admin.ErrNoAnswer) && !errors.Is(err, errNoAgent) {
+		text = strings.ReplaceAll(text, context.DeadlineExceeded.Error(), "it took longer than --timeout")
 		text += " (" + noAnswerAdvice + ")"
 	}
 	if errors.Is(err, lockmesh.ErrConfig) {
