@@ -2,8 +2,8 @@ package electorate
 
 import "github.com/lockmesh/lockmesh/internal/vote"
 
-// A machine is made of layers. Each layer embeds the layer below and knows none of the layers above,
-// so what a method can reach is told by its receiver:
+// A machine is made of layers. Each layer embeds the layer below and knows none of the layers
+// above, so what a method can reach is told by its receiver:
 //
 //	Machine       births, the register, elections: decisions on the next electorate
 //	contactLayer  the other nodes, their reports, and whether a majority is in contact

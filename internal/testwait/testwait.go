@@ -1,5 +1,6 @@
-// Package testwait has the waits of tests in real time: for a condition without a channel, and for a
-// call. A wait ends as soon as there is something to see; its limit is for a test that would hang.
+// Package testwait has the waits of tests in real time: for a condition without a channel, and for
+// a call. A wait ends as soon as there is something to see; its limit is for a test that would
+// hang.
 package testwait
 
 import (
