@@ -1,9 +1,6 @@
 package lockmesh
 
 import (
-	"go/ast"
-	"go/parser"
-	"go/token"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -29,44 +26,41 @@ func folderOf(name string) string {
 	return name
 }
 
-// identifiers has the identifiers of the Go files of each folder, without tests.
-type identifiers map[string]map[string]bool
+// packages has the declarations of each folder that a page has named so far.
+type packages map[string]map[string]bool
 
-func (ids identifiers) of(t *testing.T, folder string) map[string]bool {
+// has reports whether go doc finds a name, Type or Type.Member, in a folder. A member may be that
+// of an embedded type.
+func (ps packages) has(t *testing.T, folder, name string) bool {
 	t.Helper()
-	if known := ids[folder]; known != nil {
-		return known
+	names := ps.of(t, folder)
+	typ, member, isMember := strings.Cut(name, ".")
+	if names[name] || !isMember || !names[typ+".*"] {
+		return names[name]
 	}
-	known := make(map[string]bool)
-	ids[folder] = known
-	files, _ := filepath.Glob(filepath.Join(folder, "*.go"))
-	for _, name := range files {
-		if strings.HasSuffix(name, "_test.go") {
-			continue
-		}
-		file, err := parser.ParseFile(token.NewFileSet(), name, nil, parser.SkipObjectResolution)
-		if err != nil {
-			t.Fatal(err)
-		}
-		known[""] = true
-		ast.Inspect(file, func(n ast.Node) bool {
-			if id, ok := n.(*ast.Ident); ok {
-				known[id.Name] = true
-			}
+	for other := range names {
+		if strings.HasSuffix(other, "."+member) {
 			return true
-		})
+		}
 	}
-	return known
+	return false
 }
 
-// TestTheNamesInTheGlossaryExist checks that each name in the column "in the code" is an identifier
-// of the named package.
+func (ps packages) of(t *testing.T, folder string) map[string]bool {
+	t.Helper()
+	if ps[folder] == nil {
+		ps[folder] = declarations(t, folder)
+	}
+	return ps[folder]
+}
+
+// TestTheNamesInTheGlossaryExist checks that go doc finds each name in the column "in the code".
 func TestTheNamesInTheGlossaryExist(t *testing.T) {
 	page, err := os.ReadFile("docs/glossary.md")
 	if err != nil {
 		t.Fatal(err)
 	}
-	ids, names := make(identifiers), 0
+	ps, names := make(packages), 0
 	for line := range strings.Lines(string(page)) {
 		columns := strings.Split(line, "|")
 		if len(columns) != 7 {
@@ -74,10 +68,12 @@ func TestTheNamesInTheGlossaryExist(t *testing.T) {
 		}
 		for _, m := range glossaryName.FindAllStringSubmatch(columns[4], -1) {
 			folder := folderOf(m[1])
-			for name := range strings.SplitSeq(strings.TrimPrefix(m[2], "."), ".") {
-				if names++; !ids.of(t, folder)[name] {
-					t.Errorf("%s: there is no %q in %s", strings.TrimSpace(columns[1]), name, folder)
-				}
+			name := strings.TrimPrefix(m[2], ".")
+			if names++; name == "" && len(ps.of(t, folder)) > 0 {
+				continue // the package itself
+			}
+			if !ps.has(t, folder, name) {
+				t.Errorf("%s: there is no %q in %s", strings.TrimSpace(columns[1]), name, folder)
 			}
 		}
 	}
@@ -89,7 +85,7 @@ func TestTheNamesInTheGlossaryExist(t *testing.T) {
 // TestTheNamesInPagesExist checks that each identifier named by a page with a package of this
 // module exists in the package.
 func TestTheNamesInPagesExist(t *testing.T) {
-	ids, names := make(identifiers), 0
+	ps, names := make(packages), 0
 	for name, page := range pages(t) {
 		if strings.HasPrefix(name, "docs/from-") {
 			continue // lease is a variable there
@@ -97,13 +93,12 @@ func TestTheNamesInPagesExist(t *testing.T) {
 		for _, m := range glossaryName.FindAllStringSubmatch(page, -1) {
 			folder := folderOf(m[1])
 			metric := folder == "." && len(m[2]) > 1 && !unicode.IsUpper(rune(m[2][1]))
-			if known := ids.of(t, folder); m[2] == "" || !known[""] || metric {
-				continue // no name of a package of this module
+			id := strings.TrimPrefix(m[2], ".")
+			if m[2] == "" || len(ps.of(t, folder)) == 0 || metric || strings.HasSuffix(id, "go") {
+				continue // no name of a package of this module, or that of a file
 			}
-			for id := range strings.SplitSeq(strings.TrimPrefix(m[2], "."), ".") {
-				if names++; id != "go" && !ids.of(t, folder)[id] {
-					t.Errorf("%s: `%s%s`: there is no %q in %s", name, m[1], m[2], id, folder)
-				}
+			if names++; !ps.has(t, folder, id) {
+				t.Errorf("%s: `%s%s`: there is no %q in %s", name, m[1], m[2], id, folder)
 			}
 		}
 	}
