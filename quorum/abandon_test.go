@@ -34,8 +34,8 @@ func TestAnElectorateIsGivenUp(t *testing.T) {
 	if w := f.q.PendingReason(f.now, waits); w.Reason != WaitNoQuorum {
 		t.Errorf("it waits for %+v", w)
 	}
-	f.told = map[string][]vote.Message{}
-	f.reelect("1: b d e")
+	f.outbox = map[string][]vote.Message{}
+	f.reconfigureTo("1: b d e")
 	f.link("b d e")
 	f.promise(waits, "d")
 	f.want(waits, EventNone) // the earlier vote of b came from another voter

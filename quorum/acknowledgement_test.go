@@ -36,17 +36,17 @@ func TestAcknowledgementsThatAlwaysOvertakeStillExtend(t *testing.T) {
 		lane = append(lane, msg{b.now.Fast.Add(ttl / 4), vote.Message{Kind: vote.KindPromise, Number: n, Serial: serial, Token: vote.Token(100 + serial)}})
 		if p.refreshed != last { // a refresh was sent: the voter acknowledges at once
 			last = p.refreshed
-			b.say("v0", vote.Message{Kind: vote.KindAck, Sent: last, Incarnation: 5, Generation: b.gen, Processed: p.sent, Pushed: pushed, Count: led.Count, Hash: led.Hash, Wall: b.now.Wall})
+			b.sends("v0", vote.Message{Kind: vote.KindAck, Sent: last, Incarnation: 5, Generation: b.gen, Processed: p.sent, Pushed: pushed, Count: led.Count, Hash: led.Hash, Wall: b.now.Wall})
 		}
 		for len(lane) > 0 && lane[0].at <= b.now.Fast {
-			b.say("v0", lane[0].m)
+			b.sends("v0", lane[0].m)
 			lane = lane[1:]
 		}
 		b.pass(10 * time.Millisecond)
 		if e := b.last(EventLost); e != nil {
 			t.Fatalf("lost after %v; mismatches %d; v0 %v", b.now.Fast.Sub(start), b.q.Counters().Mismatches, p.state(b.now, false))
 		}
-		for i, m := range b.heard["v0"] {
+		for i, m := range b.outbox["v0"] {
 			if m.Kind == vote.KindNone || m.Kind == vote.KindOpen && i > 0 {
 				t.Fatalf("hung up or restated after %v: %+v, mismatches %d text %q", b.now.Fast.Sub(start), m, b.q.Counters().Mismatches, p.text)
 			}
@@ -63,9 +63,9 @@ func TestAnAcknowledgementReadAfterAPauseMovesNoStamp(t *testing.T) {
 	for _, v := range b.names[:2] {
 		b.ack(v, func(m *vote.Message) { m.Wall = wall })
 	}
-	b.heard["v2"] = nil
+	b.outbox["v2"] = nil
 	b.lock(false)
-	for _, m := range b.heard["v2"] {
+	for _, m := range b.outbox["v2"] {
 		if off := time.Duration(m.Time-b.now.Wall) * time.Microsecond; m.Kind == vote.KindRequest && off.Abs() > vote.Skew {
 			t.Fatalf("stamped %v from its own (and the true) time", off)
 		}
@@ -76,11 +76,11 @@ func TestAVoterThatIsAnsweringIsNotSilent(t *testing.T) {
 	b := newBench(t, 3)
 	b.all()
 	b.q.Unlink(b.now, b.place("v0"))
-	b.told("v0")
+	b.sentTo("v0")
 	b.q.Link(b.now, b.place("v0"), vote.SessionID{Node: "v0", Incarnation: 5})
 	for range 6 {
 		b.pass(ttl / 10)
-		b.say("v0", vote.Message{Kind: vote.KindAnswer, Entries: []vote.Entry{{Number: 99, Serial: 1}}})
+		b.sends("v0", vote.Message{Kind: vote.KindAnswer, Entries: []vote.Entry{{Number: 99, Serial: 1}}})
 	}
 	if p := b.q.peerOf("v0"); !p.up() {
 		t.Fatalf("hung up while the answer was coming in: %s", p.text)

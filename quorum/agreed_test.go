@@ -31,14 +31,14 @@ func TestAMajorityThatAgreesButIsNotCoveredDelaysNoRequest(t *testing.T) {
 	b := as(t, "v0", 3)
 	n, refreshed := dies(b, 1000)
 	b.promise("v1", n, 1, 5000)
-	b.told("v0")
+	b.sentTo("v0")
 	b.promise("v0", n, 1, 1000)
 	b.granted(n, false)
-	if got := b.told("v0"); got != "confirm" {
+	if got := b.sentTo("v0"); got != "confirm" {
 		refreshed()
-		t.Fatalf("v0 was told %q, and %q in the next TTL", got, b.told("v0"))
+		t.Fatalf("v0 was told %q, and %q in the next TTL", got, b.sentTo("v0"))
 	}
-	b.say("v0", vote.Message{Kind: vote.KindConfirmed, Number: n, Serial: 1, Token: 5000})
+	b.sends("v0", vote.Message{Kind: vote.KindConfirmed, Number: n, Serial: 1, Token: 5000})
 	b.granted(n, true)
 	if e := b.last(EventGranted); e.Token != vote.Token(5000).First() {
 		t.Errorf("token %d", e.Token)
@@ -50,13 +50,13 @@ func TestAVoterThatProposedLessIsBroughtToTheTokenOfAMajorityThatIsNotCovered(t 
 	b := as(t, "v0", 3)
 	n, refreshed := dies(b, 5000)
 	b.promise("v0", n, 1, 5000)
-	b.told("v1")
+	b.sentTo("v1")
 	b.promise("v1", n, 1, 1000)
 	b.granted(n, false)
-	if got := b.told("v1"); got != "confirm" {
+	if got := b.sentTo("v1"); got != "confirm" {
 		refreshed()
-		t.Fatalf("v1 was told %q, and %q in the next TTL", got, b.told("v1"))
+		t.Fatalf("v1 was told %q, and %q in the next TTL", got, b.sentTo("v1"))
 	}
-	b.say("v1", vote.Message{Kind: vote.KindConfirmed, Number: n, Serial: 1, Token: 5000})
+	b.sends("v1", vote.Message{Kind: vote.KindConfirmed, Number: n, Serial: 1, Token: 5000})
 	b.granted(n, true)
 }

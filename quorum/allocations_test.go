@@ -199,7 +199,7 @@ func TestNothingIsDueBeforeItsTime(t *testing.T) {
 		}
 		for _, v := range b.names[:2] {
 			b.promise(v, n, vote.Serial(i+1), 100)
-			b.say(v, vote.Message{Kind: vote.KindExtended, Number: n, Serial: vote.Serial(i + 1), Sent: b.now.Fast})
+			b.sends(v, vote.Message{Kind: vote.KindExtended, Number: n, Serial: vote.Serial(i + 1), Sent: b.now.Fast})
 			check()
 		}
 		b.granted(n, true)
@@ -209,7 +209,7 @@ func TestNothingIsDueBeforeItsTime(t *testing.T) {
 		b.pass(ttl / 64)
 		check()
 		for _, v := range b.names[:2] { // the last lease is extended, and not the first
-			b.say(v, vote.Message{Kind: vote.KindExtended, Number: own[2], Serial: 3, Sent: b.now.Fast})
+			b.sends(v, vote.Message{Kind: vote.KindExtended, Number: own[2], Serial: 3, Sent: b.now.Fast})
 			check()
 		}
 	}

@@ -15,7 +15,7 @@ func TestAVoteForALeaseCountsThoughAnAnswerShowsAnEarlierRound(t *testing.T) {
 	n := b.lock(false)
 	b.promise("v0", n, 1, 100)
 	b.promise("v1", n, 1, 105)
-	if got := b.told("v0"); got != "request confirm" {
+	if got := b.sentTo("v0"); got != "request confirm" {
 		t.Fatalf("v0 was told %q", got)
 	}
 	b.q.Link(b.now, b.place("v0"), vote.SessionID{Node: "v0", Incarnation: 5})
@@ -28,12 +28,12 @@ func TestAVoteForALeaseCountsThoughAnAnswerShowsAnEarlierRound(t *testing.T) {
 	if got := b.q.requests[n].group.set; got != set {
 		t.Fatalf("the lease rests on %b, want %b", got, set)
 	}
-	b.told("v0")
+	b.sentTo("v0")
 	b.answer("v0", vote.Entry{Number: n, Serial: 1, Token: 105})
 	if got := b.q.requests[n].group.set; got != set || b.last(EventMoved) != nil {
 		t.Errorf("the lease rests on %b after the answer, want %b", got, set)
 	}
-	if got := b.told("v0"); got != "" {
+	if got := b.sentTo("v0"); got != "" {
 		t.Errorf("v0 was told %q for its answer", got)
 	}
 }

@@ -10,12 +10,12 @@ import (
 // refreshesOf counts the refreshes sent to a voter since the last call.
 func (b *bench) refreshesOf(v vote.NodeID) (n int) {
 	b.drain()
-	for _, m := range b.heard[v] {
+	for _, m := range b.outbox[v] {
 		if m.Kind == vote.KindRefresh {
 			n++
 		}
 	}
-	b.heard[v] = nil
+	b.outbox[v] = nil
 	return n
 }
 
@@ -177,7 +177,7 @@ func TestACallerInAHurryIsServedThoughMoreVotersAreAskedMeanwhile(t *testing.T) 
 		t.Fatal(err)
 	}
 	b.pass(minHedgeDelay)
-	if got := b.told("v2"); got != "request" {
+	if got := b.sentTo("v2"); got != "request" {
 		t.Fatalf("v2 was told %q", got)
 	}
 	b.refreshesOf("v1")

@@ -148,7 +148,7 @@ func (d *dialogue) voter(v vote.NodeID, verb string, args []string) {
 				Mode: vote.Exclusive, State: vote.Holding, Token: 100, Left: ttl,
 			})
 		}
-		b.say(v, vote.Message{Kind: vote.KindQueryResult, Nonce: d.number(words[0]), Views: views, End: true})
+		b.sends(v, vote.Message{Kind: vote.KindQueryResult, Nonce: d.number(words[0]), Views: views, End: true})
 	default:
 		for k := vote.KindNone + 1; k <= vote.KindAccepted; k++ {
 			if k.String() == verb {
@@ -163,7 +163,7 @@ func (d *dialogue) voter(v vote.NodeID, verb string, args []string) {
 		case vote.KindExtended:
 			m.Sent = b.now.Fast
 		}
-		b.say(v, m)
+		b.sends(v, m)
 	}
 }
 

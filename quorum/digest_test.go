@@ -9,7 +9,7 @@ import (
 // trueAck acknowledges with the digest that a correct voter would have.
 func (b *bench) trueAck(v vote.NodeID, l vote.Digest) {
 	p := b.q.peerOf(v)
-	b.say(v, vote.Message{Kind: vote.KindAck, Sent: p.refreshed, Incarnation: 5, Generation: b.gen, Processed: p.sent, Pushed: p.received, Count: l.Count, Hash: l.Hash, Wall: b.now.Wall})
+	b.sends(v, vote.Message{Kind: vote.KindAck, Sent: p.refreshed, Incarnation: 5, Generation: b.gen, Processed: p.sent, Pushed: p.received, Count: l.Count, Hash: l.Hash, Wall: b.now.Wall})
 }
 
 func TestAReleaseBetweenASyncAndItsAnswerKeepsTheDigest(t *testing.T) {
@@ -37,8 +37,8 @@ func TestABusyThatCrossesAReleaseKeepsTheDigest(t *testing.T) {
 	b.all()
 	n := b.lock(false)
 	b.q.Release(b.now, n)
-	b.say("v0", vote.Message{Kind: vote.KindBusy, Number: n})
-	b.say("v0", vote.Message{Kind: vote.KindReleased, Number: n})
+	b.sends("v0", vote.Message{Kind: vote.KindBusy, Number: n})
+	b.sends("v0", vote.Message{Kind: vote.KindReleased, Number: n})
 	b.pass(ttl / 5)
 	b.trueAck("v0", vote.Digest{})
 	if c := b.q.Counters().Mismatches; c != 0 {
@@ -52,7 +52,7 @@ func TestAWinBetweenASyncAndItsAnswerIsReported(t *testing.T) {
 	n := b.lock(false)
 	b.promise("v0", n, 1, 100)
 	b.q.Unlink(b.now, b.place("v0"))
-	b.told("v0")
+	b.sentTo("v0")
 	b.gen++
 	// The sync lists n as pending.
 	b.q.Link(b.now, b.place("v0"), vote.SessionID{Node: "v0", Incarnation: 5})
@@ -66,7 +66,7 @@ func TestAWinBetweenASyncAndItsAnswerIsReported(t *testing.T) {
 	b.answer("v0")
 	b.drain()
 	ok := false
-	for _, m := range b.heard["v0"] {
+	for _, m := range b.outbox["v0"] {
 		ok = ok || m.Kind == vote.KindConfirm && m.Won
 	}
 	if !ok {
@@ -78,13 +78,13 @@ func TestABusyVoterHasNothingToRelease(t *testing.T) {
 	b := newBench(t, 3)
 	b.all()
 	n := b.lock(false)
-	b.say("v2", vote.Message{Kind: vote.KindBusy, Number: n})
+	b.sends("v2", vote.Message{Kind: vote.KindBusy, Number: n})
 	b.promise("v0", n, 1, 100)
 	b.promise("v1", n, 1, 100)
 	b.granted(n, true)
 	b.q.Unlink(b.now, b.place("v1"))
 	b.q.Release(b.now, n)
-	b.say("v0", vote.Message{Kind: vote.KindReleased, Number: n})
+	b.sends("v0", vote.Message{Kind: vote.KindReleased, Number: n})
 	if b.last(EventReleased) == nil {
 		t.Fatal("v0 has released, v2 never had it: a majority is free, yet Unlock hangs until the TTL and then fails")
 	}

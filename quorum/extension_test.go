@@ -21,16 +21,16 @@ func TestALengthIsExtendedOnceInAWhile(t *testing.T) {
 	for _, v := range b.names {
 		b.promise(v, n, 1, 100)
 	}
-	b.told("v0")
+	b.sentTo("v0")
 	extends := 0
 	for range 100 {
 		b.pass(ttl / 100)
 		for _, v := range b.names {
-			b.say(v, vote.Message{
+			b.sends(v, vote.Message{
 				Kind: vote.KindAck, Sent: b.now.Fast, Incarnation: 5, Generation: b.gen, Wall: b.now.Wall,
 			})
 		}
-		extends += strings.Count(b.told("v0"), "extend")
+		extends += strings.Count(b.sentTo("v0"), "extend")
 	}
 	if extends < 2 || extends > 20 {
 		t.Errorf("in the time of one length the voter was told %d times to extend its vote", extends)
@@ -47,17 +47,17 @@ func TestOnlyVotesThatStandAreExtended(t *testing.T) {
 	b.extended("v0", n, 1, b.now.Fast)
 	b.extended("v1", n, 1, b.now.Fast)
 	b.granted(n, true)
-	b.told("v2")
+	b.sentTo("v2")
 	for range 5 {
 		b.pass(ttl / 10)
 		for _, v := range b.names {
 			b.ack(v, nil)
 		}
 	}
-	if got := b.told("v0"); !strings.Contains(got, "extend") {
+	if got := b.sentTo("v0"); !strings.Contains(got, "extend") {
 		t.Fatalf("v0 has voted, and was told %q", got)
 	}
-	if got := b.told("v2"); strings.Contains(got, "extend") {
+	if got := b.sentTo("v2"); strings.Contains(got, "extend") {
 		t.Errorf("v2 hasn't voted, and was told %q", got)
 	}
 }

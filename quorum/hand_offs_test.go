@@ -13,7 +13,7 @@ func passedOnTwice(t *testing.T) (b *bench, holder vote.Number) {
 	b.q.Release(b.now, first)
 	b.q.Release(b.now, waits[0])
 	b.granted(waits[1], true)
-	b.told("v0")
+	b.sentTo("v0")
 	return b, waits[1]
 }
 
@@ -23,7 +23,7 @@ func passedOnTwice(t *testing.T) (b *bench, holder vote.Number) {
 func TestAHolderSaysHowOftenItsLeaseWasHandedOff(t *testing.T) {
 	asked := func(b *bench, holder vote.Number) {
 		for _, v := range b.names {
-			b.say(v, vote.Message{Kind: vote.KindContended, Number: b.q.Alias(holder), Who: "x", Token: vote.AskHandOffs})
+			b.sends(v, vote.Message{Kind: vote.KindContended, Number: b.q.Alias(holder), Who: "x", Token: vote.AskHandOffs})
 		}
 	}
 	for _, row := range []struct {
@@ -91,7 +91,7 @@ func TestTheTokenOfThePresentHolderEvicts(t *testing.T) {
 	b, holder := passedOnTwice(t)
 	first := vote.Token(100).First()
 	for n := range vote.Token(4) {
-		b.say("v0", vote.Message{Kind: vote.KindContended, Number: b.q.Alias(holder), Who: "x", Text: "why", Revoke: true, Token: first + n})
+		b.sends("v0", vote.Message{Kind: vote.KindContended, Number: b.q.Alias(holder), Who: "x", Text: "why", Revoke: true, Token: first + n})
 		if e := b.last(EventEvicted); (e != nil) != (n >= 2) {
 			t.Errorf("with token %d: %+v", first+n, e)
 		}

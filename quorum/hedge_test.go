@@ -18,11 +18,11 @@ func TestTheOthersAreAskedInAWhile(t *testing.T) {
 		t.Errorf("the next instant is %v away", at.Sub(b.now.Fast))
 	}
 	b.pass(minHedgeDelay - 1)
-	if got := b.told("v2"); got != "" {
+	if got := b.sentTo("v2"); got != "" {
 		t.Errorf("v2 was told %q too soon", got)
 	}
 	b.pass(1)
-	if got := b.told("v2"); got != "request" {
+	if got := b.sentTo("v2"); got != "request" {
 		t.Errorf("v2 was told %q", got)
 	}
 	b.promise("v0", n, 1, 100)
@@ -35,17 +35,17 @@ func TestAHeldLeaseIsPutToTheOthersToo(t *testing.T) {
 	b := as(t, "v0", 3)
 	n := b.put("k")
 	b.wins(n, 1, 100)
-	b.told("v2")
+	b.sentTo("v2")
 	b.pass(minHedgeDelay)
-	if got := b.told("v2"); got != "" {
+	if got := b.sentTo("v2"); got != "" {
 		t.Errorf("v2 was told %q though the lease may be given back soon", got)
 	}
 	b.pass(minHedgeDelay)
-	if got := b.told("v2"); got != "request confirm" {
+	if got := b.sentTo("v2"); got != "request confirm" {
 		t.Errorf("v2 was told %q", got)
 	}
 	b.pass(10 * minHedgeDelay)
-	if got := b.told("v2"); got != "" {
+	if got := b.sentTo("v2"); got != "" {
 		t.Errorf("v2 was told %q once more", got)
 	}
 }
@@ -57,14 +57,14 @@ func TestAShortLockSparesAVoter(t *testing.T) {
 		b.wins(n, i+1, 100+1000*vote.Token(i))
 		b.q.Release(b.now, n)
 		for _, v := range b.names[:2] {
-			b.say(v, vote.Message{Kind: vote.KindReleased, Number: n})
+			b.sends(v, vote.Message{Kind: vote.KindReleased, Number: n})
 		}
 		if e := b.last(EventReleased); e == nil || e.Number != n || e.Wait.Reason != WaitNone {
 			t.Fatalf("%+v", e)
 		}
 	}
 	b.pass(maxHedgeDelay)
-	if got := b.told("v2"); got != "" || b.q.Open() != 0 {
+	if got := b.sentTo("v2"); got != "" || b.q.Open() != 0 {
 		t.Errorf("v2 was told %q; %d requests are left", got, b.q.Open())
 	}
 	if b.q.Next() != b.q.refreshAt {
@@ -79,23 +79,23 @@ func TestAReleaseIsConfirmedByOneThatWasSpared(t *testing.T) {
 	n := b.put("k")
 	b.wins(n, 1, 100)
 	b.q.Release(b.now, n)
-	b.say("v0", vote.Message{Kind: vote.KindReleased, Number: n})
-	b.told("v2")
+	b.sends("v0", vote.Message{Kind: vote.KindReleased, Number: n})
+	b.sentTo("v2")
 	b.pass(minHedgeDelay)
 	if e := b.last(EventReleased); e != nil {
 		t.Fatalf("one voter has confirmed, and %+v", e)
 	}
-	if got := b.told("v2"); got != "release" {
+	if got := b.sentTo("v2"); got != "release" {
 		t.Fatalf("v2 was told %q", got)
 	}
-	b.say("v2", vote.Message{Kind: vote.KindReleased, Number: n})
+	b.sends("v2", vote.Message{Kind: vote.KindReleased, Number: n})
 	if e := b.last(EventReleased); e == nil || e.Number != n || e.Wait.Reason != WaitNone {
 		t.Fatalf("%+v", e)
 	}
 	if b.q.Open() == 0 {
 		t.Error("it is forgotten though v1 has yet to confirm")
 	}
-	b.say("v1", vote.Message{Kind: vote.KindReleased, Number: n})
+	b.sends("v1", vote.Message{Kind: vote.KindReleased, Number: n})
 	if b.q.Open() != 0 {
 		t.Error("it isn't forgotten")
 	}
@@ -108,10 +108,10 @@ func TestTheDigestsAgreeAfterAReleaseThatASparedVoterConfirmed(t *testing.T) {
 	n := b.put("k")
 	b.q.Release(b.now, n)
 	b.pass(minHedgeDelay)
-	if got := b.told("v2"); got != "release" {
+	if got := b.sentTo("v2"); got != "release" {
 		t.Fatalf("v2 was told %q", got)
 	}
-	b.say("v2", vote.Message{Kind: vote.KindReleased, Number: n})
+	b.sends("v2", vote.Message{Kind: vote.KindReleased, Number: n})
 	for _, p := range b.q.peers {
 		if got := p.digest.settle(p.sent, p.received); got != (vote.Digest{}) {
 			t.Errorf("%s is thought to keep %+v", p.name, got)
@@ -126,16 +126,16 @@ func TestAVoterThatTurnsARequestDownHasTheOthersAskedAtOnce(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		b.told("v2")
-		b.say("v1", vote.Message{Kind: kind, Number: n, Token: 5})
-		if got := b.told("v2"); got != "request" {
+		b.sentTo("v2")
+		b.sends("v1", vote.Message{Kind: kind, Number: n, Token: 5})
+		if got := b.sentTo("v2"); got != "request" {
 			t.Errorf("%v: v2 was told %q", kind, got)
 		}
 		b.pass(minHedgeDelay)
-		if got := b.told("v2"); got != "" {
+		if got := b.sentTo("v2"); got != "" {
 			t.Errorf("%v: v2 was told %q besides", kind, got)
 		}
-		if got := b.told("v1"); got != "request" {
+		if got := b.sentTo("v1"); got != "request" {
 			t.Errorf("%v: v1 was told %q, though it is known to turn the request down", kind, got)
 		}
 	}
@@ -149,7 +149,7 @@ func TestASlowVoterIsNotAmongTheFirst(t *testing.T) {
 	b.pass(minHedgeDelay)
 	b.promise("v2", n, 1, 100)
 	b.granted(n, true)
-	b.told("v1")
+	b.sentTo("v1")
 	b.put("l")
 	if got := b.said(vote.KindRequest); got != "V0 V2" {
 		t.Errorf("asked %q", got)
@@ -169,8 +169,8 @@ func TestVotersAreSparedForLongerUnderLoad(t *testing.T) {
 		n := b.put("k")
 		b.q.Release(b.now, n)
 		b.now.Fast = b.now.Fast.Add(d)
-		b.say("v0", vote.Message{Kind: vote.KindReleased, Number: n})
-		b.say("v1", vote.Message{Kind: vote.KindReleased, Number: n})
+		b.sends("v0", vote.Message{Kind: vote.KindReleased, Number: n})
+		b.sends("v1", vote.Message{Kind: vote.KindReleased, Number: n})
 	}
 	const ms = time.Millisecond
 	for _, row := range []struct{ trip, swing, least, most time.Duration }{
@@ -202,10 +202,10 @@ func TestOnlyTheMajorityThatConfirmsShowsHowLongARoundTripIs(t *testing.T) {
 	b.pass(minHedgeDelay)
 	b.pass(minHedgeDelay) // v2 has the request, too
 	b.q.Release(b.now, n)
-	b.say("v0", vote.Message{Kind: vote.KindReleased, Number: n})
-	b.say("v1", vote.Message{Kind: vote.KindReleased, Number: n})
+	b.sends("v0", vote.Message{Kind: vote.KindReleased, Number: n})
+	b.sends("v1", vote.Message{Kind: vote.KindReleased, Number: n})
 	b.now.Fast = b.now.Fast.Add(maxHedgeDelay)
-	b.say("v2", vote.Message{Kind: vote.KindReleased, Number: n})
+	b.sends("v2", vote.Message{Kind: vote.KindReleased, Number: n})
 	if b.q.Open() != 0 || b.q.deliverer().hedgeDelay() != minHedgeDelay {
 		t.Errorf("%d requests are left, and voters are deferred for %v", b.q.Open(), b.q.deliverer().hedgeDelay())
 	}
@@ -217,19 +217,19 @@ func TestANewRequestHasATimeOfItsOwn(t *testing.T) {
 	b := as(t, "v0", 3)
 	first := b.put("k")
 	b.q.Release(b.now, first)
-	b.say("v0", vote.Message{Kind: vote.KindReleased, Number: first})
-	b.say("v1", vote.Message{Kind: vote.KindReleased, Number: first})
+	b.sends("v0", vote.Message{Kind: vote.KindReleased, Number: first})
+	b.sends("v1", vote.Message{Kind: vote.KindReleased, Number: first})
 	if b.q.Open() != 0 {
 		t.Fatal("the first request isn't over")
 	}
 	b.now.Fast = b.now.Fast.Add(minHedgeDelay / 2)
 	b.put("l")
 	b.pass(minHedgeDelay / 2)
-	if got := b.told("v2"); got != "" {
+	if got := b.sentTo("v2"); got != "" {
 		t.Errorf("v2 was told %q, half a while too soon", got)
 	}
 	b.pass(minHedgeDelay / 2)
-	if got := b.told("v2"); got != "request" {
+	if got := b.sentTo("v2"); got != "request" {
 		t.Errorf("v2 was told %q", got)
 	}
 }
@@ -244,7 +244,7 @@ func TestASparedVoterHearsNothingOfARequestThatFailed(t *testing.T) {
 		t.Fatalf("asked %q", asked)
 	}
 	for _, v := range asked {
-		b.say(vote.NodeID(v), vote.Message{Kind: vote.KindRefused, Reason: vote.ReasonNotVoter})
+		b.sends(vote.NodeID(v), vote.Message{Kind: vote.KindRefused, Reason: vote.ReasonNotVoter})
 	}
 	if e := b.last(EventFailed); e == nil || e.Number != n {
 		t.Fatalf("%+v", e)
@@ -252,7 +252,7 @@ func TestASparedVoterHearsNothingOfARequestThatFailed(t *testing.T) {
 	b.pass(minHedgeDelay)
 	b.pass(maxHedgeDelay)
 	for _, v := range b.names {
-		if got := b.told(v); v != vote.NodeID(asked[0]) && v != vote.NodeID(asked[1]) && got != "" {
+		if got := b.sentTo(v); v != vote.NodeID(asked[0]) && v != vote.NodeID(asked[1]) && got != "" {
 			t.Errorf("%s was told %q", v, got)
 		}
 	}
@@ -264,17 +264,17 @@ func TestASparedVoterThatHasLeftIsNotAsked(t *testing.T) {
 	n := f.lock(false)
 	var rest string
 	for _, v := range []string{"a", "b", "c"} {
-		if f.heard(v) == "" {
+		if f.sentTo(v) == "" {
 			rest += v
 		}
 	}
 	if len(rest) != 1 {
 		t.Fatalf("%q weren't asked", rest)
 	}
-	f.reelect("8: " + strings.ReplaceAll("a b c", rest, "d"))
-	f.heard(rest)
+	f.reconfigureTo("8: " + strings.ReplaceAll("a b c", rest, "d"))
+	f.sentTo(rest)
 	f.pass(maxHedgeDelay)
-	if got := f.heard(rest); got != "" || f.q.requests[n].hedging {
+	if got := f.sentTo(rest); got != "" || f.q.requests[n].hedging {
 		t.Errorf("%s was told %q", rest, got)
 	}
 }
@@ -309,9 +309,9 @@ func TestAMajorityThatAgreesWins(t *testing.T) {
 	if e := b.last(EventGranted); e.Token != vote.Token(1000).First() {
 		t.Errorf("token %d", e.Token)
 	}
-	b.told("v1")
+	b.sentTo("v1")
 	// A late confirmation of the larger token.
-	b.say("v1", vote.Message{Kind: vote.KindConfirmed, Number: n, Serial: 1, Token: 5000})
+	b.sends("v1", vote.Message{Kind: vote.KindConfirmed, Number: n, Serial: 1, Token: 5000})
 	if b.q.requests[n].token != 1000 {
 		t.Error("the lease has another token now")
 	}
@@ -330,7 +330,7 @@ func TestAReleaseBringsATokenHintIfAnotherNodeWaits(t *testing.T) {
 	for _, wanted := range []bool{false, true} {
 		b := as(t, "v0", 3)
 		n := b.put("k")
-		b.say("v0", vote.Message{Kind: vote.KindPromise, Number: n, Serial: 1, Token: 100, Revoke: wanted})
+		b.sends("v0", vote.Message{Kind: vote.KindPromise, Number: n, Serial: 1, Token: 100, Revoke: wanted})
 		b.promise("v1", n, 1, 100)
 		b.granted(n, true)
 		b.drain()
@@ -359,13 +359,13 @@ func TestASparedVoterIsToldOfAReleaseOnlyIfThatIsSlow(t *testing.T) {
 	n := b.put("k")
 	b.pass(minHedgeDelay - 1)
 	b.q.Release(b.now, n)
-	b.told("v2")
+	b.sentTo("v2")
 	b.pass(1)
-	if got := b.told("v2"); got != "" {
+	if got := b.sentTo("v2"); got != "" {
 		t.Errorf("v2 was told %q as soon as the key was given back", got)
 	}
 	b.pass(minHedgeDelay)
-	if got := b.told("v2"); got != "release" {
+	if got := b.sentTo("v2"); got != "release" {
 		t.Errorf("v2 was told %q", got)
 	}
 }
@@ -378,12 +378,12 @@ func TestAVoteThatWasGivenBackIsFollowedByNoRefreshWithoutAMajority(t *testing.T
 	b.promise("v1", n, 1, 100)
 	b.q.Unlink(b.now, b.place("v0"))
 	b.q.Unlink(b.now, b.place("v2"))
-	b.say("v1", vote.Message{Kind: vote.KindInquire, Number: n, Serial: 1})
-	if got := b.told("v1"); !strings.HasSuffix(got, "yield") {
+	b.sends("v1", vote.Message{Kind: vote.KindInquire, Number: n, Serial: 1})
+	if got := b.sentTo("v1"); !strings.HasSuffix(got, "yield") {
 		t.Fatalf("v1 was told %q", got)
 	}
 	b.pass(yieldEvery)
-	if got := b.told("v1"); got != "" {
+	if got := b.sentTo("v1"); got != "" {
 		t.Errorf("v1 was told %q", got)
 	}
 }
@@ -396,19 +396,19 @@ func TestAVoteThatWasGivenBackIsFollowedByARefresh(t *testing.T) {
 	b.pass(b.q.refreshAt.Sub(b.now.Fast)) // all sessions are refreshed
 	for serial := range vote.Serial(2) {
 		b.promise("v1", n, serial+1, 100)
-		b.say("v1", vote.Message{Kind: vote.KindInquire, Number: n, Serial: serial + 1})
+		b.sends("v1", vote.Message{Kind: vote.KindInquire, Number: n, Serial: serial + 1})
 	}
-	b.told("v0")
-	if got := b.told("v1"); !strings.HasSuffix(got, "yield yield") {
+	b.sentTo("v0")
+	if got := b.sentTo("v1"); !strings.HasSuffix(got, "yield yield") {
 		t.Fatalf("v1 was told %q", got)
 	}
 	b.q.ackSchedule.at = vote.Never // or else the voters were asked for acknowledgements, too
 	b.pass(yieldEvery - 1)
-	if got := b.told("v1"); strings.Contains(got, "refresh") {
+	if got := b.sentTo("v1"); strings.Contains(got, "refresh") {
 		t.Errorf("v1 was told %q so soon after the last refresh", got)
 	}
 	b.pass(1)
-	if v0, v1 := b.told("v0"), b.told("v1"); v0 != "" || v1 != "refresh" {
+	if v0, v1 := b.sentTo("v0"), b.sentTo("v1"); v0 != "" || v1 != "refresh" {
 		t.Errorf("v0 was told %q, v1 %q", v0, v1)
 	}
 }
@@ -420,18 +420,18 @@ func TestAVoteThatWasGivenBackIsFollowedByARefreshThoughAnotherIsAcknowledged(t 
 	n := b.put("k")
 	b.pass(b.q.refreshAt.Sub(b.now.Fast)) // all sessions are refreshed
 	b.promise("v1", n, 1, 100)
-	b.say("v1", vote.Message{Kind: vote.KindInquire, Number: n, Serial: 1})
-	if got := b.told("v1"); !strings.HasSuffix(got, "yield") {
+	b.sends("v1", vote.Message{Kind: vote.KindInquire, Number: n, Serial: 1})
+	if got := b.sentTo("v1"); !strings.HasSuffix(got, "yield") {
 		t.Fatalf("v1 was told %q", got)
 	}
 	b.ack("v1", nil)
 	b.pass(yieldEvery)
-	if got := b.told("v1"); got != "refresh" {
+	if got := b.sentTo("v1"); got != "refresh" {
 		t.Errorf("v1 was told %q", got)
 	}
 	b.ack("v1", nil)
 	b.pass(yieldEvery)
-	if got := b.told("v1"); got != "" {
+	if got := b.sentTo("v1"); got != "" {
 		t.Errorf("v1 was told %q once more", got)
 	}
 }
@@ -443,13 +443,13 @@ func TestTheWordOfASparedVoterShowsHowLongARoundTripIs(t *testing.T) {
 	n := b.put("k")
 	b.wins(n, 1, 100)
 	b.q.Release(b.now, n)
-	b.say("v0", vote.Message{Kind: vote.KindReleased, Number: n})
+	b.sends("v0", vote.Message{Kind: vote.KindReleased, Number: n})
 	b.pass(minHedgeDelay)
-	if got := b.told("v2"); got != "release" {
+	if got := b.sentTo("v2"); got != "release" {
 		t.Fatalf("v2 was told %q", got)
 	}
 	b.now.Fast = b.now.Fast.Add(10 * time.Millisecond)
-	b.say("v2", vote.Message{Kind: vote.KindReleased, Number: n})
+	b.sends("v2", vote.Message{Kind: vote.KindReleased, Number: n})
 	if got := b.q.deliverer().hedgeDelay(); got < 10*time.Millisecond {
 		t.Errorf("voters are deferred for %v, where a release took more than 10ms", got)
 	}

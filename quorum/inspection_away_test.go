@@ -28,8 +28,8 @@ func TestALookShowsTheNumberOfPermits(t *testing.T) {
 	b := newBench(t, 3)
 	b.all()
 	nonce := b.q.Query(b.now, "k")
-	b.say("v0", vote.Message{Kind: vote.KindQueryResult, Nonce: nonce, Spec: vote.Spec{Permits: 3}, End: true})
-	b.say("v1", vote.Message{Kind: vote.KindQueryResult, Nonce: nonce, End: true})
+	b.sends("v0", vote.Message{Kind: vote.KindQueryResult, Nonce: nonce, Spec: vote.Spec{Permits: 3}, End: true})
+	b.sends("v1", vote.Message{Kind: vote.KindQueryResult, Nonce: nonce, End: true})
 	if e := b.last(EventQueryDone); e == nil || e.Result.Permits != 3 {
 		t.Errorf("%+v", e)
 	}

@@ -61,11 +61,15 @@ func (i *inspected) want(want string, sure bool) {
 
 func TestAnInspectionSettlesTheHolderOfTheKey(t *testing.T) {
 	const x, p = vote.Exclusive, vote.Permit
-	promised := func(owner vote.NodeID, token vote.Token) vote.View { return sight(vote.Promised, owner, 1, x, token) }
-	holding := func(owner vote.NodeID, token vote.Token) vote.View { return sight(vote.Holding, owner, 1, x, token) }
-	waiting := func(owner vote.NodeID) vote.View { return sight(vote.Waiting, owner, 1, x, 0) }
+	promised := func(owner vote.NodeID, token vote.Token) vote.View {
+		return viewEntry(vote.Promised, owner, 1, x, token)
+	}
+	holding := func(owner vote.NodeID, token vote.Token) vote.View {
+		return viewEntry(vote.Holding, owner, 1, x, token)
+	}
+	waiting := func(owner vote.NodeID) vote.View { return viewEntry(vote.Waiting, owner, 1, x, 0) }
 	slot := func(s vote.Slot) vote.View {
-		o := sight(vote.Promised, "a", 1, p, 100)
+		o := viewEntry(vote.Promised, "a", 1, p, 100)
 		o.Slot = s
 		return o
 	}
@@ -89,7 +93,7 @@ func TestAnInspectionSettlesTheHolderOfTheKey(t *testing.T) {
 		{"votes in two slots make no permit", views(slot(1)), views(slot(2)), views(slot(2)), "open", "a! "},
 		{"a waiter that two know of", views(holding("a", 100), waiting("b")), views(holding("a", 100), waiting("b")), nil, "a! b? ", ""},
 		{"a request that one voter knows, and two have confirmed the end of", views(waiting("b")), nil, nil, "open", ""},
-		{"a lease behind which the key rests at one", views(sight(vote.Delayed, "a", 1, x, 100)), nil, nil, "a~ ", ""},
+		{"a lease behind which the key rests at one", views(viewEntry(vote.Delayed, "a", 1, x, 100)), nil, nil, "a~ ", ""},
 		{"a request that one voter knows, and another yet to answer", views(waiting("b")), nil, views(waiting("b")), "open", "b? "},
 	} {
 		t.Run(row.name, func(t *testing.T) {
@@ -111,7 +115,7 @@ func TestAnInspectionSettlesTheHolderOfTheKey(t *testing.T) {
 // Two voters have granted the lease by votes for the same token; the third voter has voted for
 // another token in another slot. The inspection shows the token and the slot of the majority.
 func TestAnInspectionTellsTheTokenThatWon(t *testing.T) {
-	won, other := sight(vote.Promised, "a", 1, vote.Permit, 100), sight(vote.Promised, "a", 1, vote.Permit, 200)
+	won, other := viewEntry(vote.Promised, "a", 1, vote.Permit, 100), viewEntry(vote.Promised, "a", 1, vote.Permit, 200)
 	won.Slot, other.Slot = 1, 2
 	for name, held := range map[string]bool{"no voter has heard that it was granted": false, "one has": true} {
 		t.Run(name, func(t *testing.T) {
@@ -138,8 +142,8 @@ func TestAnInspectionTellsTheTokenThatWon(t *testing.T) {
 // lease open.
 func TestAnInspectionKeepsTheTokenThatWasSettled(t *testing.T) {
 	i := inspect(t)
-	won, other := sight(vote.Promised, "a", 1, vote.Exclusive, 100), sight(vote.Promised, "a", 1, vote.Exclusive, 200)
-	b := sight(vote.Promised, "b", 1, vote.Exclusive, 50) // keeps the inspection open
+	won, other := viewEntry(vote.Promised, "a", 1, vote.Exclusive, 100), viewEntry(vote.Promised, "a", 1, vote.Exclusive, 200)
+	b := viewEntry(vote.Promised, "b", 1, vote.Exclusive, 50) // keeps the inspection open
 	i.answers("v0", won)
 	i.answers("v1", won, b)
 	i.want("open", false)
@@ -160,14 +164,14 @@ func TestAnInspectionKeepsTheTokenThatWasSettled(t *testing.T) {
 // the lease of a looks like an exclusive lease, contradicted by the newer lease of b. (Seed
 // 840002671 of worlds with queries.)
 func TestAnInspectionSeesALeaseThatLetsOthersIn(t *testing.T) {
-	alone := sight(vote.Holding, "a", 1, vote.Exclusive, 100)
-	beside := sight(vote.Holding, "a", 1, vote.Shared, 100)
-	in := sight(vote.Holding, "b", 1, vote.Shared, 200)
+	alone := viewEntry(vote.Holding, "a", 1, vote.Exclusive, 100)
+	beside := viewEntry(vote.Holding, "a", 1, vote.Shared, 100)
+	in := viewEntry(vote.Holding, "b", 1, vote.Shared, 200)
 	inspect := func(t *testing.T) *inspected {
 		i := inspect(t)
 		i.answers("v0", alone)
 		// The request of c keeps the inspection open.
-		i.answers("v1", beside, sight(vote.Promised, "c", 1, vote.Shared, 50))
+		i.answers("v1", beside, viewEntry(vote.Promised, "c", 1, vote.Shared, 50))
 		i.want("open", false)
 		i.pass(inspectPause)
 		i.questions()
@@ -204,7 +208,7 @@ func TestAnInspectionSeesALeaseThatLetsOthersIn(t *testing.T) {
 // messages that the voters lack are on their way.
 func TestAnInspectionAsksAgain(t *testing.T) {
 	i := inspect(t)
-	one, two := sight(vote.Promised, "a", 1, vote.Exclusive, 100), sight(vote.Promised, "a", 1, vote.Exclusive, 101)
+	one, two := viewEntry(vote.Promised, "a", 1, vote.Exclusive, 100), viewEntry(vote.Promised, "a", 1, vote.Exclusive, 101)
 	i.answers("v0", one)
 	i.answers("v1", two)
 	i.answers("v2")
@@ -226,13 +230,13 @@ func TestAnInspectionAsksAgain(t *testing.T) {
 // be settled.
 func TestAnInspectionOfAKeyInUseEnds(t *testing.T) {
 	i := inspect(t)
-	i.answers("v0", sight(vote.Promised, "a", 1, vote.Exclusive, 100))
+	i.answers("v0", viewEntry(vote.Promised, "a", 1, vote.Exclusive, 100))
 	i.answers("v1")
-	i.answers("v2", sight(vote.Promised, "a", 1, vote.Exclusive, 101))
+	i.answers("v2", viewEntry(vote.Promised, "a", 1, vote.Exclusive, 101))
 	i.want("open", false)
 	i.pass(inspectPause)
 	i.questions()
-	i.answers("v0", sight(vote.Promised, "b", 2, vote.Exclusive, 200))
+	i.answers("v0", viewEntry(vote.Promised, "b", 2, vote.Exclusive, 200))
 	i.answers("v1")
 	i.want("b? ", true) // the end of a is confirmed, and b came after the inspection had begun
 }
@@ -240,7 +244,7 @@ func TestAnInspectionOfAKeyInUseEnds(t *testing.T) {
 // An inspection that stays open ends after half a TTL, with an uncertain result.
 func TestAnInspectionDoesNotStayOpenForEver(t *testing.T) {
 	i := inspect(t)
-	held := sight(vote.Holding, "a", 1, vote.Exclusive, 100)
+	held := viewEntry(vote.Holding, "a", 1, vote.Exclusive, 100)
 	i.q.Unlink(i.now, i.place("v2"))
 	questions := 0
 	for past := time.Duration(0); past < ttl/2-maxInspectPause; past += inspectPause {
@@ -270,15 +274,15 @@ func TestAnInspectionTellsWhichRequestsMayBeHeld(t *testing.T) {
 		shows  string
 		unsure []bool
 	}{
-		{"a vote", []vote.View{sight(vote.Promised, "a", 1, vote.Exclusive, 100)}, nil, "a+ ", []bool{true}},
-		{"a vote, and a request that waits at the other voter", []vote.View{sight(vote.Promised, "a", 1, vote.Exclusive, 100)},
-			[]vote.View{sight(vote.Waiting, "a", 1, vote.Exclusive, 0)}, "a? ", []bool{true}},
-		{"no vote", []vote.View{sight(vote.Promised, "a", 1, vote.Exclusive, 100), sight(vote.Waiting, "b", 2, vote.Exclusive, 0)},
-			[]vote.View{sight(vote.Waiting, "b", 2, vote.Exclusive, 0)}, "a+ b? ", []bool{true, false}},
-		{"a lease of another node", []vote.View{sight(vote.Holding, "b", 2, vote.Exclusive, 200), sight(vote.Promised, "a", 1, vote.Exclusive, 300)},
-			[]vote.View{sight(vote.Holding, "b", 2, vote.Exclusive, 200)}, "b! a+ ", []bool{false, false}},
-		{"a shared lease of another node", []vote.View{sight(vote.Holding, "b", 2, vote.Shared, 200), sight(vote.Promised, "a", 1, vote.Shared, 300)},
-			[]vote.View{sight(vote.Holding, "b", 2, vote.Shared, 200)}, "b!s a+s ", []bool{false, true}},
+		{"a vote", []vote.View{viewEntry(vote.Promised, "a", 1, vote.Exclusive, 100)}, nil, "a+ ", []bool{true}},
+		{"a vote, and a request that waits at the other voter", []vote.View{viewEntry(vote.Promised, "a", 1, vote.Exclusive, 100)},
+			[]vote.View{viewEntry(vote.Waiting, "a", 1, vote.Exclusive, 0)}, "a? ", []bool{true}},
+		{"no vote", []vote.View{viewEntry(vote.Promised, "a", 1, vote.Exclusive, 100), viewEntry(vote.Waiting, "b", 2, vote.Exclusive, 0)},
+			[]vote.View{viewEntry(vote.Waiting, "b", 2, vote.Exclusive, 0)}, "a+ b? ", []bool{true, false}},
+		{"a lease of another node", []vote.View{viewEntry(vote.Holding, "b", 2, vote.Exclusive, 200), viewEntry(vote.Promised, "a", 1, vote.Exclusive, 300)},
+			[]vote.View{viewEntry(vote.Holding, "b", 2, vote.Exclusive, 200)}, "b! a+ ", []bool{false, false}},
+		{"a shared lease of another node", []vote.View{viewEntry(vote.Holding, "b", 2, vote.Shared, 200), viewEntry(vote.Promised, "a", 1, vote.Shared, 300)},
+			[]vote.View{viewEntry(vote.Holding, "b", 2, vote.Shared, 200)}, "b!s a+s ", []bool{false, true}},
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			i := inspect(t)
@@ -308,7 +312,7 @@ func TestAnInspectionAsksNoVoterBeforeItsAnswerToTheSync(t *testing.T) {
 	i.q.Unlink(i.now, i.place("v2"))
 	i.q.Link(i.now, i.place("v2"), vote.SessionID{Node: "v2", Incarnation: 5})
 	i.questions()
-	i.answers("v0", sight(vote.Promised, "a", 1, vote.Exclusive, 100))
+	i.answers("v0", viewEntry(vote.Promised, "a", 1, vote.Exclusive, 100))
 	i.answers("v1")
 	i.want("open", false)
 	i.pass(inspectPause)
@@ -331,12 +335,12 @@ func TestAPageEndsWhereAVoterShowedNoMore(t *testing.T) {
 		t.Fatalf("v0 is asked %+v", asked)
 	}
 	held := func(key vote.Key, n vote.Number) vote.View {
-		s := sight(vote.Promised, "a", n, vote.Exclusive, 100)
+		s := viewEntry(vote.Promised, "a", n, vote.Exclusive, 100)
 		s.Key = key
 		return s
 	}
-	b.say("v0", vote.Message{Kind: vote.KindQueryResult, Nonce: nonce, Views: []vote.View{held("p/b", 1), held("p/d", 3)}, End: true, Gap: true})
-	b.say("v1", vote.Message{Kind: vote.KindQueryResult, Nonce: nonce, Views: []vote.View{held("p/b", 1), held("p/c", 2)}, End: true, Gap: true})
+	b.sends("v0", vote.Message{Kind: vote.KindQueryResult, Nonce: nonce, Views: []vote.View{held("p/b", 1), held("p/d", 3)}, End: true, Gap: true})
+	b.sends("v1", vote.Message{Kind: vote.KindQueryResult, Nonce: nonce, Views: []vote.View{held("p/b", 1), held("p/c", 2)}, End: true, Gap: true})
 	b.shows("v2", nonce, held("p/c", 2), held("p/d", 3))
 	e := b.last(EventQueryDone)
 	if e == nil || !e.Result.Truncated || e.Result.Last != "p/c" || len(e.Result.Views) != 2 || e.Result.Views[0].State != vote.Holding || e.Result.Views[1].State != vote.Holding {
@@ -347,14 +351,14 @@ func TestAPageEndsWhereAVoterShowedNoMore(t *testing.T) {
 // showLapsed has a voter answer, and report for how long the voter has lost no vote without a
 // release by the owner.
 func (i *inspected) showLapsed(v vote.NodeID, ago time.Duration, views ...vote.View) {
-	i.say(v, vote.Message{Kind: vote.KindQueryResult, Nonce: i.nonces[v], Views: views, End: true, TTL: ago})
+	i.sends(v, vote.Message{Kind: vote.KindQueryResult, Nonce: i.nonces[v], Views: views, End: true, TTL: ago})
 }
 
 // The lease of a rests on v0 and v1. During the inspection v1 loses sight of a, and the lease comes
 // to rest on v0 and v2. But v2 has answered before this change, and v1 answers afterwards, so both
 // answers together suggest a single vote, of v0. (Found by worlds with queries.)
 func TestAnInspectionSeesALeaseThatMovesToAnotherVoter(t *testing.T) {
-	holding := sight(vote.Holding, "a", 1, vote.Exclusive, 100)
+	holding := viewEntry(vote.Holding, "a", 1, vote.Exclusive, 100)
 	t.Run("known to one of those that answer", func(t *testing.T) {
 		i := inspect(t)
 		i.answers("v2")
@@ -407,7 +411,7 @@ func TestAnInspectionSeesALeaseThatMovesToAnotherVoter(t *testing.T) {
 // The state of a watch shows a request as held once a voter knows of the grant. Until then the
 // inspection is repeated; a request that may be granted any moment is never shown as waiting.
 func TestAnInspectionForAWatchWaitsForTheGrant(t *testing.T) {
-	promised, holding := sight(vote.Promised, "a", 1, vote.Exclusive, 100), sight(vote.Holding, "a", 1, vote.Exclusive, 100)
+	promised, holding := viewEntry(vote.Promised, "a", 1, vote.Exclusive, 100), viewEntry(vote.Holding, "a", 1, vote.Exclusive, 100)
 	forWatch := func(t *testing.T) *inspected {
 		b := newBench(t, 3)
 		b.all()
@@ -457,12 +461,12 @@ func TestAnswersOutOfOrderAreMergedByKey(t *testing.T) {
 	b.all()
 	nonce := b.q.InspectForWatch(b.now, "", true)
 	held := func(key vote.Key, n vote.Number) vote.View {
-		s := sight(vote.Holding, "a", n, vote.Exclusive, vote.Token(100*n))
+		s := viewEntry(vote.Holding, "a", n, vote.Exclusive, vote.Token(100*n))
 		s.Key = key
 		return s
 	}
-	b.say("v0", vote.Message{Kind: vote.KindQueryResult, Nonce: nonce, Views: []vote.View{held("c", 3), held("a", 1), held("b", 2)}, End: true})
-	b.say("v1", vote.Message{Kind: vote.KindQueryResult, Nonce: nonce, Views: []vote.View{held("b", 2), held("c", 3), held("a", 1)}, End: true})
+	b.sends("v0", vote.Message{Kind: vote.KindQueryResult, Nonce: nonce, Views: []vote.View{held("c", 3), held("a", 1), held("b", 2)}, End: true})
+	b.sends("v1", vote.Message{Kind: vote.KindQueryResult, Nonce: nonce, Views: []vote.View{held("b", 2), held("c", 3), held("a", 1)}, End: true})
 	e := b.last(EventQueryDone)
 	if e == nil {
 		t.Fatal("no result")
@@ -479,7 +483,7 @@ func TestAnswersOutOfOrderAreMergedByKey(t *testing.T) {
 // has reported the number of hand-offs, and shows the token of the present holder. The inspection
 // asks for a short time only, and only for exclusive leases without a value.
 func TestAnInspectionWaitsForTheNumberOfHandOffs(t *testing.T) {
-	lease := sight(vote.Holding, "a", 1, vote.Exclusive, 100)
+	lease := viewEntry(vote.Holding, "a", 1, vote.Exclusive, 100)
 	start := func(t *testing.T, view vote.View) *inspected {
 		i := inspect(t)
 		i.show("v0", i.nonces["v0"], view)
@@ -538,13 +542,13 @@ func TestAnInspectionWaitsForTheNumberOfHandOffs(t *testing.T) {
 		}
 	})
 	t.Run("a reader", func(t *testing.T) {
-		start(t, sight(vote.Holding, "a", 1, vote.Shared, 100)).want("a!s ", true)
+		start(t, viewEntry(vote.Holding, "a", 1, vote.Shared, 100)).want("a!s ", true)
 	})
 	t.Run("a lease that began after the inspection", func(t *testing.T) {
 		i := start(t, lease)
 		i.pass(inspectPause)
 		i.questions()
-		next := sight(vote.Holding, "b", 2, vote.Exclusive, 200)
+		next := viewEntry(vote.Holding, "b", 2, vote.Exclusive, 200)
 		i.show("v0", i.nonces["v0"], next)
 		i.show("v1", i.nonces["v1"], next)
 		i.show("v2", i.nonces["v2"], next)

@@ -14,7 +14,7 @@ func TestAVoidRefreshIsFollowedInALaterInstant(t *testing.T) {
 	b.all()
 	voided := func() bool {
 		b.drain()
-		for _, m := range b.heard["v0"] {
+		for _, m := range b.outbox["v0"] {
 			if m.Kind == vote.KindRefresh && m.Void {
 				return true
 			}
@@ -31,7 +31,7 @@ func TestAVoidRefreshIsFollowedInALaterInstant(t *testing.T) {
 	if !voided() {
 		t.Fatal("no answer was declared void")
 	}
-	b.heard["v0"] = nil
+	b.outbox["v0"] = nil
 	b.acks("v0")
 	b.pass(0)
 	if n := b.refreshesOf("v0"); n != 0 {

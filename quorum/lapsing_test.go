@@ -15,7 +15,7 @@ func lapsing(t *testing.T, left time.Duration) (f *dynamicBench, n vote.Number) 
 	f = follow(t, "1: a b c")
 	f.pass(ttl / vote.RefreshesPerTTL)
 	f.goes["a"], f.goes["b"], f.goes["c"] = 1, 1, 1
-	f.reelect("2: a b c d e (a b c)")
+	f.reconfigureTo("2: a b c d e (a b c)")
 	f.ack("a b c")
 	clear(f.goes)
 	f.link("d e")
@@ -58,10 +58,10 @@ func TestAShortLeaseIsWonUnderTheVersionBefore(t *testing.T) {
 	}
 	f.promise(n, "a b")
 	f.goes["a"], f.goes["b"] = 1, 1
-	f.reelect("2: a b c d e (a b c)")
+	f.reconfigureTo("2: a b c d e (a b c)")
 	f.now.Fast++
 	for _, v := range []string{"a", "b"} {
-		f.say(v, vote.Message{Kind: vote.KindExtended, Number: n, Serial: f.q.requests[n].votes[f.peer(v).place].serial, Sent: f.now.Fast - 1})
+		f.sends(v, vote.Message{Kind: vote.KindExtended, Number: n, Serial: f.q.requests[n].votes[f.peer(v).place].serial, Sent: f.now.Fast - 1})
 	}
 	f.want(n, EventGranted)
 }

@@ -26,7 +26,7 @@ func (b *bench) short(length time.Duration, fixed bool) vote.Number {
 
 // extended has a voter confirm the extension of a vote, as of the instant sent.
 func (b *bench) extended(v vote.NodeID, n vote.Number, s vote.Serial, sent vote.Instant) {
-	b.say(v, vote.Message{Kind: vote.KindExtended, Number: n, Serial: s, Sent: sent})
+	b.sends(v, vote.Message{Kind: vote.KindExtended, Number: n, Serial: s, Sent: sent})
 }
 
 // The node's own voter answers at once. An extension for each of its answers, until another voter
@@ -37,16 +37,16 @@ func TestAVoteIsNotExtendedAgainForItsAnswer(t *testing.T) {
 	n := b.short(100*time.Millisecond, false)
 	b.promise("v0", n, 1, 100)
 	b.promise("v1", n, 1, 100)
-	if got := b.told("v0"); got != "request extend" {
+	if got := b.sentTo("v0"); got != "request extend" {
 		t.Fatalf("v0 was told %q", got)
 	}
 	b.extended("v0", n, 1, b.now.Fast)
-	if got := b.told("v0"); got != "" {
+	if got := b.sentTo("v0"); got != "" {
 		t.Fatalf("v0 was told %q for its answer", got)
 	}
 	b.granted(n, false)
 	b.pass(20 * time.Millisecond)
-	if got := b.told("v0"); got != "extend" {
+	if got := b.sentTo("v0"); got != "extend" {
 		t.Fatalf("v0 was told %q when it was time", got)
 	}
 	b.extended("v1", n, 1, b.now.Fast)
@@ -56,7 +56,7 @@ func TestAVoteIsNotExtendedAgainForItsAnswer(t *testing.T) {
 // settles has a voter acknowledge with its true digest, and demands no resync.
 func (b *bench) settles(v vote.NodeID, keeps vote.Digest, processed uint64) {
 	b.t.Helper()
-	b.told(v)
+	b.sentTo(v)
 	mismatches := b.q.Counters().Mismatches
 	b.ack(v, func(m *vote.Message) { m.Processed, m.Count, m.Hash = processed, keeps.Count, keeps.Hash })
 	if b.q.Counters().Mismatches != mismatches {
@@ -73,34 +73,34 @@ func TestTheLedgerWhenAVoteLapsesThatIsGivenBack(t *testing.T) {
 	// The voter has ended the vote before the requester's messages arrive.
 	for name, do := range map[string]func(b *bench, n vote.Number) vote.Digest{
 		"by itself": func(b *bench, n vote.Number) vote.Digest {
-			b.say("v0", lapse(n, 7))
+			b.sends("v0", lapse(n, 7))
 			return vote.DigestOfRequest(n)
 		},
 		"yielded": func(b *bench, n vote.Number) vote.Digest {
-			b.say("v0", vote.Message{Kind: vote.KindInquire, Number: n, Serial: 7})
-			b.say("v0", lapse(n, 7))
+			b.sends("v0", vote.Message{Kind: vote.KindInquire, Number: n, Serial: 7})
+			b.sends("v0", lapse(n, 7))
 			return vote.DigestOfRequest(n)
 		},
 		"yielded, and promised anew": func(b *bench, n vote.Number) vote.Digest {
-			b.say("v0", vote.Message{Kind: vote.KindInquire, Number: n, Serial: 7})
-			b.say("v0", lapse(n, 7))
+			b.sends("v0", vote.Message{Kind: vote.KindInquire, Number: n, Serial: 7})
+			b.sends("v0", lapse(n, 7))
 			b.promise("v0", n, 8, 100)
 			return vote.DigestOfRequest(n).Plus(vote.DigestOfVote(8))
 		},
 		"yielded and released": func(b *bench, n vote.Number) vote.Digest {
-			b.say("v0", vote.Message{Kind: vote.KindInquire, Number: n, Serial: 7})
+			b.sends("v0", vote.Message{Kind: vote.KindInquire, Number: n, Serial: 7})
 			b.q.Release(b.now, n)
-			b.say("v0", lapse(n, 7))
+			b.sends("v0", lapse(n, 7))
 			return vote.Digest{}
 		},
 		"released": func(b *bench, n vote.Number) vote.Digest {
 			b.q.Release(b.now, n)
-			b.say("v0", lapse(n, 7))
+			b.sends("v0", lapse(n, 7))
 			return vote.Digest{}
 		},
 		"released, and promised anew meanwhile": func(b *bench, n vote.Number) vote.Digest {
 			b.q.Release(b.now, n)
-			b.say("v0", lapse(n, 7))
+			b.sends("v0", lapse(n, 7))
 			b.promise("v0", n, 8, 100)
 			return vote.Digest{}
 		},
@@ -108,7 +108,7 @@ func TestTheLedgerWhenAVoteLapsesThatIsGivenBack(t *testing.T) {
 			b.q.Link(b.now, b.place("v0"), vote.SessionID{Node: "v0", Incarnation: 5})
 			b.q.Release(b.now, n)
 			b.answer("v0", vote.Entry{Number: n, Serial: 7, Token: 100})
-			b.say("v0", lapse(n, 7))
+			b.sends("v0", lapse(n, 7))
 			return vote.Digest{}
 		},
 	} {
@@ -141,13 +141,13 @@ func TestALeaseOfItsOwnLengthRestsOnItsVotes(t *testing.T) {
 		if e := b.last(EventValidity); e.Until != want {
 			t.Fatalf("until %d, want %d", e.Until, want)
 		}
-		b.told("v0")
+		b.sentTo("v0")
 		b.promise("v2", n, 1, 100) // this vote arrives after the win
-		if got := b.told("v2"); got != "request confirm extend" {
+		if got := b.sentTo("v2"); got != "request confirm extend" {
 			t.Fatalf("fixed %v: v2 was told %q", fixed, got)
 		}
 		b.pass(50 * time.Millisecond)
-		if got := b.told("v0"); (got == "extend") != !fixed {
+		if got := b.sentTo("v0"); (got == "extend") != !fixed {
 			t.Fatalf("fixed %v: v0 was told %q", fixed, got)
 		}
 		if !fixed {
@@ -174,7 +174,7 @@ func TestALeaseOfItsOwnLengthRestsOnItsVotes(t *testing.T) {
 		}
 		var lost bool
 		b.drain()
-		for _, m := range b.heard["v0"] {
+		for _, m := range b.outbox["v0"] {
 			lost = lost || m.Kind == vote.KindRelease && m.Lost
 		}
 		if !lost {
@@ -199,9 +199,9 @@ func TestWhatCoversAVoteOutlivesItsConnection(t *testing.T) {
 	if e := b.last(EventValidity); e.Until != until {
 		t.Fatalf("until %d, before %d", e.Until, until)
 	}
-	b.told("v0")
+	b.sentTo("v0")
 	b.pass(400 * time.Millisecond)
-	if got := b.told("v0"); got != "refresh extend" {
+	if got := b.sentTo("v0"); got != "refresh extend" {
 		t.Fatalf("v0 was told %q", got)
 	}
 	// The voter has lost the vote, but the validity gained by the vote stands.
@@ -226,16 +226,16 @@ func TestALeaseThatGoesOnAsksForALapsedVoteAgain(t *testing.T) {
 		b.extended(v, n, 1, b.now.Fast)
 	}
 	b.granted(n, true)
-	b.told("v0")
-	b.say("v0", vote.Message{Kind: vote.KindLapsed, Number: n, Serial: 1})
-	if got := b.told("v0"); got != "confirm" {
+	b.sentTo("v0")
+	b.sends("v0", vote.Message{Kind: vote.KindLapsed, Number: n, Serial: 1})
+	if got := b.sentTo("v0"); got != "confirm" {
 		t.Fatalf("v0 was told %q", got)
 	}
 	if e := b.last(EventLost); e != nil {
 		t.Fatal("two others stand behind it")
 	}
 	b.promise("v0", n, 2, 100)
-	if got := b.told("v0"); got != "extend" {
+	if got := b.sentTo("v0"); got != "extend" {
 		t.Fatalf("v0 was told %q", got)
 	}
 }
@@ -250,18 +250,18 @@ func TestALeaseThatIsNotRenewedHasItsWholeLength(t *testing.T) {
 	b.promise("v0", n, 1, 100)
 	b.promise("v1", n, 1, 100)
 	b.extended("v0", n, 1, b.now.Fast)
-	b.say("v1", vote.Message{Kind: vote.KindInquire, Number: n, Serial: 1})
+	b.sends("v1", vote.Message{Kind: vote.KindInquire, Number: n, Serial: 1})
 	for range 9 { // short of the next extension
 		b.pass(ttl / 5)
 		b.ack("v0", nil)
 		b.ack("v1", nil)
 	}
 	b.promise("v1", n, 2, 100)
-	b.told("v0")
+	b.sentTo("v0")
 	b.granted(n, false)
 	b.extended("v1", n, 2, b.now.Fast)
 	b.granted(n, true)
-	if got := b.told("v0"); got != "extend confirm" {
+	if got := b.sentTo("v0"); got != "extend confirm" {
 		t.Fatalf("v0, which voted long ago, was told %q", got)
 	}
 	b.extended("v0", n, 1, b.now.Fast)
@@ -269,7 +269,7 @@ func TestALeaseThatIsNotRenewedHasItsWholeLength(t *testing.T) {
 		t.Errorf("it lasts for %v", left)
 	}
 	b.pass(ttl / 5)
-	if got := b.told("v0"); got != "refresh" {
+	if got := b.sentTo("v0"); got != "refresh" {
 		t.Errorf("v0 was told %q when the lease isn't to be extended any more", got)
 	}
 }
@@ -284,40 +284,40 @@ func TestARequestWithALengthDoesNotWaitForTheNextExtensionWhenTheElectorateChang
 			t.Fatal(err)
 		}
 		f.promise(n, "a b")
-		f.say("a", vote.Message{Kind: vote.KindExtended, Number: n, Serial: 1, Sent: f.now.Fast})
-		f.say("b", vote.Message{Kind: vote.KindInquire, Number: n, Serial: 2})
+		f.sends("a", vote.Message{Kind: vote.KindExtended, Number: n, Serial: 1, Sent: f.now.Fast})
+		f.sends("b", vote.Message{Kind: vote.KindInquire, Number: n, Serial: 2})
 		// The validity of a's vote under the previous version may be too short by now, or over.
 		for range 2 * vote.RefreshesPerTTL {
 			f.pass(ttl / vote.RefreshesPerTTL)
 			f.ack("a b c")
 		}
-		f.reelect("2: a b c d e (a b c)")
-		f.reelect("3: a b c d e")
+		f.reconfigureTo("2: a b c d e (a b c)")
+		f.reconfigureTo("3: a b c d e")
 		f.link("d e")
 		if late {
 			f.goes["a"] = 2
 		}
 		f.pass(ttl / vote.RefreshesPerTTL)
 		f.ack("a b c d e")
-		f.heard("a")
+		f.sentTo("a")
 		f.promise(n, "d e")
 		for i, v := range []string{"d", "e"} {
-			f.say(v, vote.Message{Kind: vote.KindExtended, Number: n, Serial: vote.Serial(3 + i), Sent: f.now.Fast})
+			f.sends(v, vote.Message{Kind: vote.KindExtended, Number: n, Serial: vote.Serial(3 + i), Sent: f.now.Fast})
 		}
 		f.want(n, EventNone)
 		if late {
-			if got := f.heard("a"); got != "" {
+			if got := f.sentTo("a"); got != "" {
 				t.Fatalf("a, which applies the one before, is told %q", got)
 			}
 			f.goes["a"] = 0
 			f.pass(ttl / vote.RefreshesPerTTL)
-			f.heard("a")
+			f.sentTo("a")
 			f.ack("a")
 		}
-		if got := f.heard("a"); got != "extend" {
+		if got := f.sentTo("a"); got != "extend" {
 			t.Fatalf("late %v: a is told %q", late, got)
 		}
-		f.say("a", vote.Message{Kind: vote.KindExtended, Number: n, Serial: 1, Sent: f.now.Fast})
+		f.sends("a", vote.Message{Kind: vote.KindExtended, Number: n, Serial: 1, Sent: f.now.Fast})
 		f.want(n, EventGranted)
 	}
 }
@@ -331,14 +331,14 @@ func TestVotersHearOfTheNewEndOfALease(t *testing.T) {
 	b.promise("v0", n, 1, 100)
 	b.promise("v1", n, 1, 100)
 	b.granted(n, true)
-	b.told("v0")
+	b.sentTo("v0")
 	b.pass(time.Millisecond)
-	b.heard["v0"] = nil
+	b.outbox["v0"] = nil
 	if held, confirmed := b.q.Extend(b.now, n, 3*time.Second, 3*time.Second); !held || confirmed != 0 {
 		t.Fatalf("held: %t, to be confirmed until %d", held, confirmed)
 	}
 	b.drain()
-	m := b.heard["v0"]
+	m := b.outbox["v0"]
 	if len(m) != 1 || m[0].Kind != vote.KindExtend || m[0].Sent != b.now.Fast || m[0].TTL != 3*time.Second || m[0].Serial != 0 {
 		t.Errorf("v0 was told %+v", m)
 	}
@@ -354,7 +354,7 @@ func TestExtensionsAreConfirmedThoughTheMaximumTTLIsLowered(t *testing.T) {
 	}
 	extended := func() {
 		for _, v := range strings.Fields("a b c") {
-			f.say(v, vote.Message{Kind: vote.KindExtended, Number: n, Serial: f.q.requests[n].votes[f.peer(v).place].serial, Sent: f.now.Fast})
+			f.sends(v, vote.Message{Kind: vote.KindExtended, Number: n, Serial: f.q.requests[n].votes[f.peer(v).place].serial, Sent: f.now.Fast})
 		}
 	}
 	f.promise(n, "a b c")

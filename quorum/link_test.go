@@ -14,7 +14,7 @@ func TestASilentVoterIsHungUpOn(t *testing.T) {
 	b.all()
 	closed := func(v vote.NodeID) bool {
 		b.drain()
-		for _, m := range b.heard[v] {
+		for _, m := range b.outbox[v] {
 			if m.Kind == vote.KindNone {
 				return true
 			}
@@ -23,7 +23,7 @@ func TestASilentVoterIsHungUpOn(t *testing.T) {
 	}
 	for range 10 { // two TTLs: v0 answers each refresh, v1 and v2 answer none
 		b.pass(ttl / 5)
-		b.say("v0", vote.Message{
+		b.sends("v0", vote.Message{
 			Kind: vote.KindAck, Sent: b.now.Fast, Incarnation: 5, Generation: b.gen, Wall: b.now.Wall,
 		})
 	}
@@ -68,16 +68,16 @@ func TestAWatchReachesAVoterWhenItsLinkIsUp(t *testing.T) {
 	b := newBench(t, 3)
 	b.link("v0")
 	b.link("v1")
-	b.told("v0")
+	b.sentTo("v0")
 	b.q.Watch(b.now, "k", false)
-	if got := b.told("v0"); got != "watch" {
+	if got := b.sentTo("v0"); got != "watch" {
 		t.Fatalf("v0 was told %q", got)
 	}
-	if got := b.told("v2"); got != "" {
+	if got := b.sentTo("v2"); got != "" {
 		t.Errorf("v2 has no link, and was told %q", got)
 	}
 	b.link("v2")
-	if got := b.told("v2"); !strings.Contains(got, "watch") {
+	if got := b.sentTo("v2"); !strings.Contains(got, "watch") {
 		t.Errorf("v2 was told %q when its link was up", got)
 	}
 }

@@ -24,7 +24,7 @@ func wonAtOnce(t *testing.T, waiters int) (b *bench, first vote.Number, waits []
 	b.promise("v1", first, 1, 100)
 	b.granted(first, true)
 	for _, v := range b.names {
-		b.heard[v] = nil
+		b.outbox[v] = nil
 	}
 	return b, first, waits
 }
@@ -49,7 +49,7 @@ func TestALeaseIsNotPassedOnToOneThatAskedLater(t *testing.T) {
 		}
 		b.trueAck(v, l)
 	}
-	b.told("v0")
+	b.sentTo("v0")
 	b.q.Release(b.now, holder)
 	b.granted(later, true)
 	b.only("v0", "")
@@ -74,7 +74,7 @@ func TestALeaseIsNotPassedOnOnceSessionsHaveBegunAnew(t *testing.T) {
 	for _, v := range b.names {
 		b.ack(v, nil)
 	}
-	b.told("v0")
+	b.sentTo("v0")
 	b.q.Release(b.now, holder)
 	b.granted(later, false)
 	b.only("v0", "request release")
@@ -83,7 +83,7 @@ func TestALeaseIsNotPassedOnOnceSessionsHaveBegunAnew(t *testing.T) {
 func (b *bench) silent() {
 	b.t.Helper()
 	for _, v := range b.names {
-		if got := b.told(v); got != "" {
+		if got := b.sentTo(v); got != "" {
 			b.t.Fatalf("%s was told %q", v, got)
 		}
 	}
@@ -114,7 +114,7 @@ func TestALeaseIsPassedOnWithoutAWordAsOftenAsThereAreTokens(t *testing.T) {
 	b.q.Release(b.now, holder)
 	b.granted(next, false)
 	// In this order the request is queued before the key becomes free.
-	if got := b.told("v0"); got != "request release" {
+	if got := b.sentTo("v0"); got != "request release" {
 		t.Fatalf("v0 was told %q", got)
 	}
 	b.promise("v0", next, 2, 100+vote.BlockSize)
@@ -127,17 +127,17 @@ func TestALeaseIsPassedOnWithoutAWordAsOftenAsThereAreTokens(t *testing.T) {
 
 func TestNoHandOffWhileAnotherNodeWaits(t *testing.T) {
 	b, holder, waits := wonAtOnce(t, 2)
-	b.say("v1", vote.Message{Kind: vote.KindContended, Number: holder, Who: "other"})
+	b.sends("v1", vote.Message{Kind: vote.KindContended, Number: holder, Who: "other"})
 	b.pass(10 * time.Millisecond)
 	b.q.Release(b.now, holder)
 	b.drain()
 	b.granted(waits[0], false)
-	for _, m := range b.heard["v0"] {
+	for _, m := range b.outbox["v0"] {
 		if r := b.q.requests[waits[0]]; m.Kind == vote.KindRequest && (m.Number != waits[0] || m.Time != r.time || r.time >= b.now.Wall) {
 			t.Fatalf("the next in line asks with the time at which it asks, not with that at which it came: %+v", m)
 		}
 	}
-	if got := b.told("v0"); got != "request release" {
+	if got := b.sentTo("v0"); got != "request release" {
 		t.Fatalf("v0 was told %q", got)
 	}
 }
@@ -151,7 +151,7 @@ func TestALeaseThatWasPassedOnIsItsNewHoldersInEveryWord(t *testing.T) {
 	if b.last(EventReleased).Number != first || b.q.Alias(second) != first {
 		t.Fatalf("alias %d", b.q.Alias(second))
 	}
-	b.say("v0", vote.Message{Kind: vote.KindContended, Number: first, Who: "x", Text: "why", Revoke: true})
+	b.sends("v0", vote.Message{Kind: vote.KindContended, Number: first, Who: "x", Text: "why", Revoke: true})
 	if e := b.last(EventContended); e.Number != second {
 		t.Fatalf("%+v", e)
 	}
@@ -172,7 +172,7 @@ func TestAQueuedCallerTakesThePlaceOfOneThatGaveUp(t *testing.T) {
 	b := newBench(t, 3)
 	b.all()
 	first, second, third := b.lock(false), b.lock(false), b.lock(false)
-	if got := b.told("v0"); got != "request" {
+	if got := b.sentTo("v0"); got != "request" {
 		t.Fatalf("v0 was told %q", got)
 	}
 	b.q.Release(b.now, second)
@@ -181,7 +181,7 @@ func TestAQueuedCallerTakesThePlaceOfOneThatGaveUp(t *testing.T) {
 	}
 	b.only("v0", "")
 	b.q.Release(b.now, first)
-	if got := b.told("v0"); got != "request release" {
+	if got := b.sentTo("v0"); got != "request release" {
 		t.Fatalf("v0 was told %q", got)
 	}
 	b.promise("v0", third, 1, 100)
@@ -191,7 +191,7 @@ func TestAQueuedCallerTakesThePlaceOfOneThatGaveUp(t *testing.T) {
 
 func (b *bench) only(v vote.NodeID, want string) {
 	b.t.Helper()
-	if got := b.told(v); got != want {
+	if got := b.sentTo(v); got != want {
 		b.t.Fatalf("%s was told %q, want %q", v, got, want)
 	}
 }
@@ -207,7 +207,7 @@ func TestATryLockIsTakenAtOnceByAnotherCallerOfItsNode(t *testing.T) {
 	c := newBench(t, 3)
 	c.all()
 	c.lock(false)
-	c.told("v0")
+	c.sentTo("v0")
 	c.lock(true)
 	c.only("v0", "request")
 }
@@ -232,7 +232,7 @@ func TestNoRequestWaitsBehindAYoungerStamp(t *testing.T) {
 	b := newBench(t, 3)
 	b.all()
 	b.lock(false)
-	b.told("v0")
+	b.sentTo("v0")
 	b.now.Wall -= 1_000_000 // the wall clock is set back
 	b.lock(false)
 	b.only("v0", "request")

@@ -126,7 +126,7 @@ func TestALengthCountsForWhatIsGranted(t *testing.T) {
 	f.promise(n, "a b")
 	r := f.q.requests[n]
 	extended := func(v string) {
-		f.say(v, vote.Message{Kind: vote.KindExtended, Number: n, Serial: r.votes[f.peer(v).place].serial, Sent: f.now.Fast})
+		f.sends(v, vote.Message{Kind: vote.KindExtended, Number: n, Serial: r.votes[f.peer(v).place].serial, Sent: f.now.Fast})
 	}
 	extended("a")
 	extended("b")

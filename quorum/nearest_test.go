@@ -59,7 +59,7 @@ func (b *bench) wins(n vote.Number, s vote.Serial, t vote.Token) {
 	b.granted(n, true)
 }
 
-// deliver is like say, but leaves the resulting messages in place.
+// deliver is like sends, but leaves the resulting messages in place.
 func (b *bench) deliver(v vote.NodeID, m vote.Message) {
 	m.Stream = b.q.peerOf(v).stream
 	b.q.Deliver(b.now, b.place(v), vote.SessionID{Node: v, Incarnation: 5}, &m)
@@ -224,7 +224,7 @@ func TestWhatOthersWaitForGoesAtOnce(t *testing.T) {
 		b.t.Helper()
 		n := b.put(key)
 		b.pass(minHedgeDelay)
-		if got := b.told("v2"); got != "request" {
+		if got := b.sentTo("v2"); got != "request" {
 			b.t.Fatalf("v2 was told %q", got)
 		}
 		return n
@@ -233,7 +233,7 @@ func TestWhatOthersWaitForGoesAtOnce(t *testing.T) {
 		b := as(t, "v0", 3)
 		n := put(b, "k")
 		b.wins(n, 1, 100)
-		b.say("v2", vote.Message{Kind: vote.KindContended, Number: n, Who: "x"})
+		b.sends("v2", vote.Message{Kind: vote.KindContended, Number: n, Who: "x"})
 		b.q.Release(b.now, n)
 		if got := b.said(vote.KindRelease); got != "V0 V1 V2" {
 			t.Errorf("released %q", got)
@@ -242,7 +242,7 @@ func TestWhatOthersWaitForGoesAtOnce(t *testing.T) {
 	t.Run("a voter knows of somebody who waits", func(t *testing.T) {
 		b := as(t, "v0", 3)
 		n := put(b, "k")
-		b.say("v0", vote.Message{Kind: vote.KindPromise, Number: n, Serial: 1, Token: 100, Revoke: true})
+		b.sends("v0", vote.Message{Kind: vote.KindPromise, Number: n, Serial: 1, Token: 100, Revoke: true})
 		b.deliver("v1", vote.Message{Kind: vote.KindPromise, Number: n, Serial: 1, Token: 100})
 		if got := b.said(vote.KindConfirm); got != "V0 V1 V2" {
 			t.Errorf("told of the win: %q", got)
@@ -340,9 +340,9 @@ func TestWhereAllAreAskedTheOrderStaysAsItIs(t *testing.T) {
 // A voter that has applied only an electorate that is over may vote at once, but has no validity.
 func TestAVoterThatIsBehindIsNotAmongTheFirst(t *testing.T) {
 	f := follow(t, "1: a b c")
-	f.reelect("2: a b c d (a b c)")
+	f.reconfigureTo("2: a b c d (a b c)")
 	f.link("d")
-	f.reelect("3: a b c d")
+	f.reconfigureTo("3: a b c d")
 	f.pass(2 * ttl / 5)
 	f.goes["a"] = 1
 	f.ack("a b c d")
@@ -350,7 +350,7 @@ func TestAVoterThatIsBehindIsNotAmongTheFirst(t *testing.T) {
 	f.link("a b c d")
 	f.q.Lock(f.now, Exclusive("k", false))
 	for _, v := range []string{"a", "b", "c", "d"} {
-		if got := f.heard(v); got == "request" != (v != "a") {
+		if got := f.sentTo(v); got == "request" != (v != "a") {
 			t.Errorf("%s is told %q", v, got)
 		}
 	}

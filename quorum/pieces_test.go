@@ -37,7 +37,7 @@ func (b *bench) hold(keys ...vote.Key) (all []vote.Number) {
 		b.promise("v2", n, vote.Serial(n), vote.Token(1000*n))
 	}
 	for _, v := range b.names {
-		b.told(v)
+		b.sentTo(v)
 	}
 	return all
 }
@@ -50,7 +50,7 @@ func voted(n vote.Number, s vote.Serial) vote.Entry {
 // words returns the messages sent to a voter since the last call, with the numbers of the requests.
 func (b *bench) words(v vote.NodeID) (all []string) {
 	b.drain()
-	for _, m := range b.heard[v] {
+	for _, m := range b.outbox[v] {
 		switch s := m.Kind.String(); {
 		case m.Kind == vote.KindSync:
 			for _, e := range m.Entries {
@@ -69,7 +69,7 @@ func (b *bench) words(v vote.NodeID) (all []string) {
 			all = append(all, s)
 		}
 	}
-	b.heard[v] = nil
+	b.outbox[v] = nil
 	return all
 }
 
@@ -130,7 +130,7 @@ func TestASyncInPiecesListsARequestBeforeItChanges(t *testing.T) {
 	}
 	digest = digest.Plus(vote.DigestOfVote(2)).Plus(vote.DigestOfVote(3))
 	b.pass(ttl / 4)
-	b.say("v0", vote.Message{
+	b.sends("v0", vote.Message{
 		Kind: vote.KindAck, Sent: b.q.peerOf("v0").refreshed, Incarnation: 5, Generation: 1, Processed: 6,
 		Count: digest.Count, Hash: digest.Hash, Wall: b.now.Wall,
 	})
@@ -171,7 +171,7 @@ func TestAnAnswerInPiecesExtendsNothingBeforeItsEnd(t *testing.T) {
 	b.q.Unlink(b.now, b.place("v2"))
 	b.q.Unlink(b.now, b.place("v0"))
 	b.pass(ttl / 4)
-	b.told("v1")
+	b.sentTo("v1")
 	b.q.Link(b.now, b.place("v0"), vote.SessionID{Node: "v0", Incarnation: 5})
 	b.ticks()
 	b.gen = 2
@@ -291,7 +291,7 @@ func TestWhatComesBehindAnAnswerWaitsForItsEnd(t *testing.T) {
 	b.ticks()
 	b.answer("v0", voted(held[0], 1), voted(held[1], 2))
 	b.promise("v0", held[2], 30, 3000)
-	b.say("v0", vote.Message{Kind: vote.KindInquire, Number: held[2], Serial: 30})
+	b.sends("v0", vote.Message{Kind: vote.KindInquire, Number: held[2], Serial: 30})
 	v := &b.q.requests[held[2]].votes[p.place]
 	if p.received != 0 || v.serial == 30 {
 		t.Fatalf("%d messages are taken in before the answer: %+v", p.received, v)

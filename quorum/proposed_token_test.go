@@ -21,7 +21,7 @@ func TestAVoteThatWasAskedForATokenCountsForNoSmallerOne(t *testing.T) {
 		}
 		b.promise("v2", n, 1, 84)
 		b.promise("v1", n, 1, 100) // v2 is asked for 100
-		b.say("v2", vote.Message{Kind: vote.KindConfirmed, Number: n, Serial: 1, Token: 200})
+		b.sends("v2", vote.Message{Kind: vote.KindConfirmed, Number: n, Serial: 1, Token: 200})
 		b.promise("v0", n, 1, 100) // v0 and v1 are asked for 200
 		if e := b.last(EventGranted); e != nil {
 			t.Fatalf("%+v", e)
@@ -36,8 +36,8 @@ func TestAVoteThatWasAskedForATokenCountsForNoSmallerOne(t *testing.T) {
 			}
 		}
 		// The vote of v2 is yielded, and the votes are counted anew.
-		b.say("v2", vote.Message{Kind: vote.KindInquire, Number: n, Serial: 1})
-		b.say("v2", vote.Message{Kind: vote.KindTaken, Number: n, Token: 50})
+		b.sends("v2", vote.Message{Kind: vote.KindInquire, Number: n, Serial: 1})
+		b.sends("v2", vote.Message{Kind: vote.KindTaken, Number: n, Token: 50})
 		b.pass(time.Millisecond)
 		if e := b.last(EventGranted); e != nil {
 			t.Fatalf("it wins with token %d while v0 and v1 may have 200 for it", e.Token)
@@ -46,7 +46,7 @@ func TestAVoteThatWasAskedForATokenCountsForNoSmallerOne(t *testing.T) {
 			if broken {
 				b.answer(v, vote.Entry{Number: n, Serial: 1, Token: 200})
 			} else {
-				b.say(v, vote.Message{Kind: vote.KindConfirmed, Number: n, Serial: 1, Token: 200})
+				b.sends(v, vote.Message{Kind: vote.KindConfirmed, Number: n, Serial: 1, Token: 200})
 			}
 		}
 		if e := b.last(EventGranted); e == nil || e.Token != vote.Token(200).First() {

@@ -9,10 +9,10 @@ import (
 
 // show has a voter answer a query with views.
 func (b *bench) show(v vote.NodeID, nonce uint64, views ...vote.View) {
-	b.say(v, vote.Message{Kind: vote.KindQueryResult, Nonce: nonce, Views: views, End: true, TTL: time.Hour})
+	b.sends(v, vote.Message{Kind: vote.KindQueryResult, Nonce: nonce, Views: views, End: true, TTL: time.Hour})
 }
 
-func sight(what vote.State, owner vote.NodeID, n vote.Number, mode vote.Mode, token vote.Token) vote.View {
+func viewEntry(what vote.State, owner vote.NodeID, n vote.Number, mode vote.Mode, token vote.Token) vote.View {
 	return vote.View{State: what, Key: "k", Owner: vote.SessionID{Node: owner, Incarnation: 1}, Number: n, Mode: mode, Token: token, Time: vote.Micros(n)}
 }
 
@@ -43,22 +43,22 @@ func TestALookNeedsAMajorityAndMergesWhatItSees(t *testing.T) {
 	}{
 		{"nothing", nil, nil, ""},
 		{"one holds, the other hasn't heard of it yet",
-			[]vote.View{sight(vote.Holding, "a", 1, x, 100)}, []vote.View{sight(vote.Promised, "a", 1, x, 100), sight(vote.Waiting, "b", 2, x, 0)}, "a! b? "},
-		{"a promise is neither a lease nor a wait", []vote.View{sight(vote.Promised, "a", 1, x, 100)}, nil, "a+ "},
+			[]vote.View{viewEntry(vote.Holding, "a", 1, x, 100)}, []vote.View{viewEntry(vote.Promised, "a", 1, x, 100), viewEntry(vote.Waiting, "b", 2, x, 0)}, "a! b? "},
+		{"a promise is neither a lease nor a wait", []vote.View{viewEntry(vote.Promised, "a", 1, x, 100)}, nil, "a+ "},
 		{"a release that one hasn't heard of: the next exclusive lease is newer",
-			[]vote.View{sight(vote.Holding, "a", 1, x, 100)}, []vote.View{sight(vote.Holding, "b", 2, x, 200)}, "b! "},
+			[]vote.View{viewEntry(vote.Holding, "a", 1, x, 100)}, []vote.View{viewEntry(vote.Holding, "b", 2, x, 200)}, "b! "},
 		{"the same, and readers are the next",
-			[]vote.View{sight(vote.Holding, "a", 1, x, 100)}, []vote.View{sight(vote.Holding, "b", 2, s, 200), sight(vote.Holding, "c", 3, s, 300)}, "b!s c!s "},
+			[]vote.View{viewEntry(vote.Holding, "a", 1, x, 100)}, []vote.View{viewEntry(vote.Holding, "b", 2, s, 200), viewEntry(vote.Holding, "c", 3, s, 300)}, "b!s c!s "},
 		{"readers that are over, and a writer",
-			[]vote.View{sight(vote.Holding, "b", 2, s, 100), sight(vote.Holding, "c", 3, s, 150)}, []vote.View{sight(vote.Holding, "a", 1, x, 200)}, "a! "},
-		{"several readers", []vote.View{sight(vote.Holding, "c", 3, s, 300), sight(vote.Holding, "b", 2, s, 200)},
-			[]vote.View{sight(vote.Holding, "b", 2, s, 200)}, "b!s c!s "},
+			[]vote.View{viewEntry(vote.Holding, "b", 2, s, 100), viewEntry(vote.Holding, "c", 3, s, 150)}, []vote.View{viewEntry(vote.Holding, "a", 1, x, 200)}, "a! "},
+		{"several readers", []vote.View{viewEntry(vote.Holding, "c", 3, s, 300), viewEntry(vote.Holding, "b", 2, s, 200)},
+			[]vote.View{viewEntry(vote.Holding, "b", 2, s, 200)}, "b!s c!s "},
 		{"a writer that has become a reader, beside another; one voter hasn't heard of that",
-			[]vote.View{sight(vote.Holding, "a", 1, x, 100)},
-			[]vote.View{sight(vote.Holding, "a", 1, s, 100), sight(vote.Holding, "b", 2, s, 200)}, "a!s b!s "},
+			[]vote.View{viewEntry(vote.Holding, "a", 1, x, 100)},
+			[]vote.View{viewEntry(vote.Holding, "a", 1, s, 100), viewEntry(vote.Holding, "b", 2, s, 200)}, "a!s b!s "},
 		{"resting comes behind holding, and before waiting",
-			[]vote.View{sight(vote.Waiting, "c", 1, x, 0), sight(vote.Delayed, "a", 2, s, 100), sight(vote.Holding, "b", 3, s, 200)}, nil, "b!s a~s c? "},
-		{"by stamp", []vote.View{sight(vote.Waiting, "c", 3, x, 0), sight(vote.Waiting, "a", 2, x, 0)}, []vote.View{sight(vote.Waiting, "b", 1, x, 0)}, "b? a? c? "},
+			[]vote.View{viewEntry(vote.Waiting, "c", 1, x, 0), viewEntry(vote.Delayed, "a", 2, s, 100), viewEntry(vote.Holding, "b", 3, s, 200)}, nil, "b!s a~s c? "},
+		{"by stamp", []vote.View{viewEntry(vote.Waiting, "c", 3, x, 0), viewEntry(vote.Waiting, "a", 2, x, 0)}, []vote.View{viewEntry(vote.Waiting, "b", 1, x, 0)}, "b? a? c? "},
 	} {
 		for _, turned := range []bool{false, true} {
 			b := newBench(t, 3)
@@ -89,7 +89,7 @@ func TestALookShowsTheNewestValueAndTheFirstTokenOfTheRun(t *testing.T) {
 			b := newBench(t, 3)
 			b.all()
 			n := b.q.Query(b.now, "k")
-			old, young := sight(states[0], "a", 1, vote.Exclusive, 100), sight(states[1], "a", 1, vote.Exclusive, 100)
+			old, young := viewEntry(states[0], "a", 1, vote.Exclusive, 100), viewEntry(states[1], "a", 1, vote.Exclusive, 100)
 			old.Version, old.Value, old.Left = 1, []byte("old"), time.Second
 			young.Version, young.Value, young.Left = 2, []byte("new"), 2*time.Second
 			first, second := old, young
@@ -113,11 +113,11 @@ func TestALookEndsWithoutAMajority(t *testing.T) {
 	b.all()
 	look := b.q.Query(b.now, "k")
 	revoke := b.q.Revoke(b.now, "k", "why")
-	if got := b.told("v1"); got != "query revoke" {
+	if got := b.sentTo("v1"); got != "query revoke" {
 		t.Fatalf("told %q", got)
 	}
-	b.show("v1", look, sight(vote.Holding, "a", 1, vote.Exclusive, 100))
-	b.say("v1", vote.Message{Kind: vote.KindPassed, Nonce: revoke, Count: 1})
+	b.show("v1", look, viewEntry(vote.Holding, "a", 1, vote.Exclusive, 100))
+	b.sends("v1", vote.Message{Kind: vote.KindPassed, Nonce: revoke, Count: 1})
 	if d := b.q.Next().Sub(b.now.Fast); d > ttl {
 		t.Fatalf("looks at the time in %v", d)
 	}
@@ -141,8 +141,8 @@ func TestARevocationCountsHoldersAsTheVoterThatKnowsMost(t *testing.T) {
 	b := newBench(t, 3)
 	b.all()
 	n := b.q.Revoke(b.now, "k", "why")
-	b.say("v1", vote.Message{Kind: vote.KindPassed, Nonce: n, Count: 2})
-	b.say("v0", vote.Message{Kind: vote.KindPassed, Nonce: n, Count: 0})
+	b.sends("v1", vote.Message{Kind: vote.KindPassed, Nonce: n, Count: 2})
+	b.sends("v0", vote.Message{Kind: vote.KindPassed, Nonce: n, Count: 0})
 	if e := b.last(EventRevokeForwarded); e == nil || e.Nonce != n || e.Count != 2 || e.Wait.Reason != WaitNone {
 		t.Fatalf("%+v", e)
 	}
@@ -150,21 +150,21 @@ func TestARevocationCountsHoldersAsTheVoterThatKnowsMost(t *testing.T) {
 
 // news has a voter report events.
 func (b *bench) news(v vote.NodeID, nonce, seq uint64, gap bool, views ...vote.View) {
-	b.say(v, vote.Message{Kind: vote.KindNews, Nonce: nonce, Incarnation: 5, Seq: seq, Gap: gap, Views: views})
+	b.sends(v, vote.Message{Kind: vote.KindNews, Nonce: nonce, Incarnation: 5, Seq: seq, Gap: gap, Views: views})
 }
 
 func TestAWatchGoesOn(t *testing.T) {
 	b := newBench(t, 3)
 	b.all()
 	n := b.q.Watch(b.now, "k", true)
-	if got := b.told("v0"); got != "watch" {
+	if got := b.sentTo("v0"); got != "watch" {
 		t.Fatalf("told %q", got)
 	}
 	b.news("v0", n, 7, true)
-	held := sight(vote.Holding, "a", 1, vote.Exclusive, 100)
+	held := viewEntry(vote.Holding, "a", 1, vote.Exclusive, 100)
 	b.news("v0", n, 8, false, held)
 	b.news("v0", n, 8, false, held) // the same answer to another question
-	if got := b.told("v0"); got != "watch watch" {
+	if got := b.sentTo("v0"); got != "watch watch" {
 		t.Fatalf("told %q after an answer each", got)
 	}
 	told := 0
@@ -181,7 +181,7 @@ func TestAWatchGoesOn(t *testing.T) {
 	b.link("v0")
 	b.drain()
 	var again vote.Message
-	for _, m := range b.heard["v0"] {
+	for _, m := range b.outbox["v0"] {
 		if m.Kind == vote.KindWatch {
 			again = m
 		}
@@ -189,23 +189,23 @@ func TestAWatchGoesOn(t *testing.T) {
 	if again.Seq != 8 || again.Incarnation != 5 || again.Nonce != n || !again.Prefix {
 		t.Fatalf("asked anew for %+v", again)
 	}
-	b.told("v0")
+	b.sentTo("v0")
 	// A voter with too many watches drops this watch by an answer without events. The watch is sent
 	// again, but not at once: many such watches would keep the voter busy.
 	b.news("v0", n, 8, false)
-	if got := b.told("v0"); got != "" {
+	if got := b.sentTo("v0"); got != "" {
 		t.Fatalf("told %q at once", got)
 	}
 	b.pass(ttl / 5)
-	if got := b.told("v0"); got != "refresh watch" {
+	if got := b.sentTo("v0"); got != "refresh watch" {
 		t.Fatalf("told %q at the next refresh", got)
 	}
 	b.q.Unwatch(b.now, n)
-	if got := b.told("v0"); got != "watch" { // this message ends the watch
+	if got := b.sentTo("v0"); got != "watch" { // this message ends the watch
 		t.Fatalf("told %q at the end", got)
 	}
 	b.news("v0", n, 9, false, held)
-	if got := b.told("v0"); got != "" {
+	if got := b.sentTo("v0"); got != "" {
 		t.Fatalf("told %q when the watch was over", got)
 	}
 }

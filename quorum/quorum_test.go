@@ -17,14 +17,14 @@ type bench struct {
 	q      *Requester
 	now    vote.Now
 	names  []vote.NodeID
-	heard  map[vote.NodeID][]vote.Message // sent to each voter, and not read by the test yet
+	outbox map[vote.NodeID][]vote.Message // sent to each voter, and not read by the test yet
 	events []Event
 	gen    vote.Generation
 	sink   func([]vote.Outbound, []Event) // also gets all messages and events, if set
 }
 
 func newBench(t *testing.T, n int) *bench {
-	b := &bench{t: t, now: vote.Now{Fast: 1e9, Slow: 1e9, Wall: 1_000_000}, heard: map[vote.NodeID][]vote.Message{}, gen: 1}
+	b := &bench{t: t, now: vote.Now{Fast: 1e9, Slow: 1e9, Wall: 1_000_000}, outbox: map[vote.NodeID][]vote.Message{}, gen: 1}
 	for i := range n {
 		b.names = append(b.names, vote.NodeID(fmt.Sprintf("v%d", i)))
 	}
@@ -47,10 +47,10 @@ func (b *bench) drain() {
 	for _, o := range out {
 		v := b.names[o.Conn-1]
 		if o.Close {
-			b.heard[v] = append(b.heard[v], vote.Message{Kind: vote.KindNone})
+			b.outbox[v] = append(b.outbox[v], vote.Message{Kind: vote.KindNone})
 			continue
 		}
-		b.heard[v] = append(b.heard[v], o.Message)
+		b.outbox[v] = append(b.outbox[v], o.Message)
 	}
 }
 
@@ -61,10 +61,10 @@ func (b *bench) link(v vote.NodeID, votes ...vote.Entry) {
 }
 
 func (b *bench) answer(v vote.NodeID, votes ...vote.Entry) {
-	b.say(v, vote.Message{Kind: vote.KindAnswer, Entries: votes, End: true, Sent: b.q.peerOf(v).syncSent, Incarnation: 5, Generation: b.gen, Wall: b.now.Wall})
+	b.sends(v, vote.Message{Kind: vote.KindAnswer, Entries: votes, End: true, Sent: b.q.peerOf(v).syncSent, Incarnation: 5, Generation: b.gen, Wall: b.now.Wall})
 }
 
-func (b *bench) say(v vote.NodeID, m vote.Message) {
+func (b *bench) sends(v vote.NodeID, m vote.Message) {
 	if m.Stream == 0 {
 		m.Stream = b.q.peerOf(v).stream
 	}
@@ -72,21 +72,21 @@ func (b *bench) say(v vote.NodeID, m vote.Message) {
 	b.drain()
 }
 
-// told returns the kinds of the messages sent to a voter since the last call.
-func (b *bench) told(v vote.NodeID) string {
+// sentTo returns the kinds of the messages sent to a voter since the last call.
+func (b *bench) sentTo(v vote.NodeID) string {
 	b.drain()
 	var kinds []string
-	for _, m := range b.heard[v] {
+	for _, m := range b.outbox[v] {
 		kinds = append(kinds, m.Kind.String())
 	}
-	b.heard[v] = nil
+	b.outbox[v] = nil
 	return strings.Join(kinds, " ")
 }
 
 func (b *bench) all(votes ...vote.Entry) {
 	for _, v := range b.names {
 		b.link(v, votes...)
-		b.told(v)
+		b.sentTo(v)
 	}
 }
 
@@ -100,7 +100,7 @@ func (b *bench) lock(try bool) vote.Number {
 }
 
 func (b *bench) promise(v vote.NodeID, n vote.Number, s vote.Serial, t vote.Token) {
-	b.say(v, vote.Message{Kind: vote.KindPromise, Number: n, Serial: s, Token: t})
+	b.sends(v, vote.Message{Kind: vote.KindPromise, Number: n, Serial: s, Token: t})
 }
 
 func (b *bench) last(kind EventKind) *Event {
@@ -149,13 +149,13 @@ func TestVotesForDifferentTokensDontAddUpBeforeTheyAreConfirmed(t *testing.T) {
 	b.all()
 	n := b.lock(false)
 	b.promise("v0", n, 1, 100)
-	b.told("v0")
+	b.sentTo("v0")
 	b.promise("v1", n, 1, 105)
 	b.granted(n, false)
-	if got := b.told("v0"); got != "confirm" {
+	if got := b.sentTo("v0"); got != "confirm" {
 		t.Fatalf("v0 was told %q", got)
 	}
-	b.say("v0", vote.Message{Kind: vote.KindConfirmed, Number: n, Serial: 1, Token: 105})
+	b.sends("v0", vote.Message{Kind: vote.KindConfirmed, Number: n, Serial: 1, Token: 105})
 	b.granted(n, true)
 	if e := b.last(EventGranted); e.Token != vote.Token(105).First() {
 		t.Fatalf("token %d", e.Token)
@@ -167,14 +167,14 @@ func TestALateSerialIsNotCounted(t *testing.T) {
 	b.all()
 	n := b.lock(false)
 	b.promise("v0", n, 4, 100)
-	b.told("v0")
-	b.say("v0", vote.Message{Kind: vote.KindInquire, Number: n, Serial: 4})
-	if got := b.told("v0"); got != "yield" {
+	b.sentTo("v0")
+	b.sends("v0", vote.Message{Kind: vote.KindInquire, Number: n, Serial: 4})
+	if got := b.sentTo("v0"); got != "yield" {
 		t.Fatalf("an inquiry was answered by %q", got)
 	}
 	b.promise("v0", n, 4, 100)
 	b.promise("v0", n, 3, 100)
-	b.say("v0", vote.Message{Kind: vote.KindConfirmed, Number: n, Serial: 4, Token: 100})
+	b.sends("v0", vote.Message{Kind: vote.KindConfirmed, Number: n, Serial: 4, Token: 100})
 	b.promise("v1", n, 1, 100)
 	b.granted(n, false)
 	b.promise("v0", n, 5, 100)
@@ -188,9 +188,9 @@ func TestOneThatHasWonDoesNotYield(t *testing.T) {
 	b.promise("v0", n, 1, 100)
 	b.promise("v1", n, 1, 100)
 	b.granted(n, true)
-	b.told("v0")
-	b.say("v0", vote.Message{Kind: vote.KindInquire, Number: n, Serial: 1})
-	if got := b.told("v0"); got != "confirm" {
+	b.sentTo("v0")
+	b.sends("v0", vote.Message{Kind: vote.KindInquire, Number: n, Serial: 1})
+	if got := b.sentTo("v0"); got != "confirm" {
 		t.Fatalf("told %q", got)
 	}
 }
@@ -244,7 +244,7 @@ func (b *bench) ack(v vote.NodeID, change func(*vote.Message)) {
 	if change != nil {
 		change(&m)
 	}
-	b.say(v, m)
+	b.sends(v, m)
 }
 
 func TestAcknowledgementsExtendOnlyWhatBothSidesAgreeOn(t *testing.T) {
@@ -270,13 +270,13 @@ func TestAcknowledgementsExtendOnlyWhatBothSidesAgreeOn(t *testing.T) {
 				b.promise(v, n, 1, 100)
 			}
 			b.pass(ttl / 5)
-			b.told("v0")
+			b.sentTo("v0")
 			before := b.q.peerOf("v0").validity.newest
 			b.ack("v0", c.change)
 			if got := b.q.peerOf("v0").validity.newest > before; got != c.extends {
 				t.Errorf("extended: %v", got)
 			}
-			if got := b.told("v0"); got != c.told {
+			if got := b.sentTo("v0"); got != c.told {
 				t.Errorf("told %q, want %q", got, c.told)
 			}
 		})
@@ -314,7 +314,7 @@ func TestAnAcknowledgementThatOvertakesWaits(t *testing.T) {
 	p := b.q.peerOf("v0")
 	before := p.validity
 	want := vote.DigestOfRequest(n).Plus(vote.DigestOfVote(3))
-	b.say("v0", vote.Message{Kind: vote.KindAck, Sent: p.refreshed, Incarnation: 5, Generation: 1, Processed: 1, Pushed: 1, Count: want.Count, Hash: want.Hash})
+	b.sends("v0", vote.Message{Kind: vote.KindAck, Sent: p.refreshed, Incarnation: 5, Generation: 1, Processed: 1, Pushed: 1, Count: want.Count, Hash: want.Hash})
 	if p.validity != before {
 		t.Fatal("extended before the promise it speaks of has come")
 	}
@@ -355,7 +355,7 @@ func TestAReleaseIsConfirmedBySyncsToo(t *testing.T) {
 	b.promise("v1", n, 1, 100)
 	b.q.Unlink(b.now, b.place("v1"))
 	b.q.Release(b.now, n)
-	b.say("v0", vote.Message{Kind: vote.KindReleased, Number: n})
+	b.sends("v0", vote.Message{Kind: vote.KindReleased, Number: n})
 	if b.last(EventReleased) != nil {
 		t.Fatal("one of three confirmed, and the release is called done")
 	}
@@ -372,30 +372,30 @@ func TestATryLockKnowsWhenItHasLost(t *testing.T) {
 		want WaitReason
 	}{
 		{"one voter says taken, two may still vote", func(b *bench, n vote.Number) {
-			b.say("v0", vote.Message{Kind: vote.KindTaken, Number: n, Token: 7})
+			b.sends("v0", vote.Message{Kind: vote.KindTaken, Number: n, Token: 7})
 		}, WaitNone},
 		{"two say taken", func(b *bench, n vote.Number) {
-			b.say("v0", vote.Message{Kind: vote.KindTaken, Number: n, Token: 7})
-			b.say("v1", vote.Message{Kind: vote.KindTaken, Number: n, Token: 7})
+			b.sends("v0", vote.Message{Kind: vote.KindTaken, Number: n, Token: 7})
+			b.sends("v1", vote.Message{Kind: vote.KindTaken, Number: n, Token: 7})
 		}, WaitHeld},
 		{"one says taken, one can't be reached", func(b *bench, n vote.Number) {
-			b.say("v0", vote.Message{Kind: vote.KindTaken, Number: n, Token: 7})
+			b.sends("v0", vote.Message{Kind: vote.KindTaken, Number: n, Token: 7})
 			b.q.Unlink(b.now, b.place("v1"))
 			b.q.DialFailed(b.now, "v1", "no route")
 		}, WaitNone},
 		{"two say taken, and one of them votes after all", func(b *bench, n vote.Number) {
-			b.say("v0", vote.Message{Kind: vote.KindTaken, Number: n, Token: 7})
+			b.sends("v0", vote.Message{Kind: vote.KindTaken, Number: n, Token: 7})
 			b.promise("v0", n, 1, 100)
-			b.say("v1", vote.Message{Kind: vote.KindTaken, Number: n, Token: 7})
+			b.sends("v1", vote.Message{Kind: vote.KindTaken, Number: n, Token: 7})
 		}, WaitNone},
 		{"two say taken, by leases of which one must be over", func(b *bench, n vote.Number) {
-			b.say("v0", vote.Message{Kind: vote.KindTaken, Number: n, Token: 7})
-			b.say("v1", vote.Message{Kind: vote.KindTaken, Number: n, Token: 8})
+			b.sends("v0", vote.Message{Kind: vote.KindTaken, Number: n, Token: 7})
+			b.sends("v1", vote.Message{Kind: vote.KindTaken, Number: n, Token: 8})
 		}, WaitNone},
 		{"the one that was late has heard of the newer lease", func(b *bench, n vote.Number) {
-			b.say("v0", vote.Message{Kind: vote.KindTaken, Number: n, Token: 7})
-			b.say("v1", vote.Message{Kind: vote.KindTaken, Number: n, Token: 8})
-			b.say("v0", vote.Message{Kind: vote.KindTaken, Number: n, Token: 8})
+			b.sends("v0", vote.Message{Kind: vote.KindTaken, Number: n, Token: 7})
+			b.sends("v1", vote.Message{Kind: vote.KindTaken, Number: n, Token: 8})
+			b.sends("v0", vote.Message{Kind: vote.KindTaken, Number: n, Token: 8})
 		}, WaitHeld},
 		{"two can't be reached", func(b *bench, n vote.Number) {
 			for _, v := range []vote.NodeID{"v1", "v2"} {
@@ -404,12 +404,12 @@ func TestATryLockKnowsWhenItHasLost(t *testing.T) {
 			}
 		}, WaitNoQuorum},
 		{"two are busy", func(b *bench, n vote.Number) {
-			b.say("v0", vote.Message{Kind: vote.KindBusy, Number: n})
-			b.say("v1", vote.Message{Kind: vote.KindBusy, Number: n})
+			b.sends("v0", vote.Message{Kind: vote.KindBusy, Number: n})
+			b.sends("v1", vote.Message{Kind: vote.KindBusy, Number: n})
 		}, WaitBusy},
 		{"two refuse", func(b *bench, n vote.Number) {
-			b.say("v0", vote.Message{Kind: vote.KindRefused, Reason: vote.ReasonNameTaken})
-			b.say("v1", vote.Message{Kind: vote.KindRefused, Reason: vote.ReasonNameTaken})
+			b.sends("v0", vote.Message{Kind: vote.KindRefused, Reason: vote.ReasonNameTaken})
+			b.sends("v1", vote.Message{Kind: vote.KindRefused, Reason: vote.ReasonNameTaken})
 		}, WaitRefused},
 		{"nobody says anything for a TTL", func(b *bench, n vote.Number) {
 			for range 10 {
@@ -457,9 +457,9 @@ func TestStampsStayWithinSkewOfTheVotersClocks(t *testing.T) {
 				b.q.Deliver(vote.Now{Fast: b.now.Fast, Slow: b.now.Slow, Wall: c.ours}, b.place(v), vote.SessionID{Node: v, Incarnation: 5}, &m)
 			}
 			b.now.Wall = c.ours
-			b.told("v0")
+			b.sentTo("v0")
 			b.lock(false)
-			if got := b.heard["v0"][0].Time; got != c.want {
+			if got := b.outbox["v0"][0].Time; got != c.want {
 				t.Fatalf("stamped %d, want %d", got, c.want)
 			}
 		})

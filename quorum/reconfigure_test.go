@@ -11,10 +11,10 @@ import (
 
 // dynamicBench is a requester with dynamic membership, with the voters' part played by the test.
 type dynamicBench struct {
-	t    *testing.T
-	q    *Requester
-	now  vote.Now
-	told map[string][]vote.Message // sent to each voter, and not read by the test yet
+	t      *testing.T
+	q      *Requester
+	now    vote.Now
+	outbox map[string][]vote.Message // sent to each voter, and not read by the test yet
 	// The version applied by a voter; zero: the newest known to the requester.
 	goes   map[string]uint64
 	events []Event
@@ -22,7 +22,7 @@ type dynamicBench struct {
 }
 
 func follow(t *testing.T, e string) *dynamicBench {
-	f := &dynamicBench{t: t, now: vote.Now{Fast: 1e9, Slow: 1e9, Wall: 1_000_000}, told: map[string][]vote.Message{}, goes: map[string]uint64{}}
+	f := &dynamicBench{t: t, now: vote.Now{Fast: 1e9, Slow: 1e9, Wall: 1_000_000}, outbox: map[string][]vote.Message{}, goes: map[string]uint64{}}
 	f.q = New(Config{Self: vote.SessionID{Node: "me", Incarnation: 1}, Electorate: *version(e), Dynamic: true, TTL: ttl}, f.now)
 	f.link(names(f.q.places))
 	return f
@@ -46,7 +46,7 @@ func (f *dynamicBench) drain() {
 		if o.Close {
 			o.Message = vote.Message{Kind: vote.KindNone}
 		}
-		f.told[v] = append(f.told[v], o.Message)
+		f.outbox[v] = append(f.outbox[v], o.Message)
 	}
 }
 
@@ -55,13 +55,13 @@ func (f *dynamicBench) link(list string) {
 	for _, v := range strings.Fields(list) {
 		f.q.Link(f.now, connOf(v), vote.SessionID{Node: vote.NodeID(v), Incarnation: 5})
 		f.answer(v, nil)
-		f.heard(v)
+		f.sentTo(v)
 	}
 }
 
 func (f *dynamicBench) peer(v string) *peer { return f.q.peerOf(vote.NodeID(v)) }
 
-func (f *dynamicBench) say(v string, m vote.Message) {
+func (f *dynamicBench) sends(v string, m vote.Message) {
 	f.drain()
 	if m.Stream == 0 && f.peer(v) != nil {
 		m.Stream = f.peer(v).stream
@@ -80,7 +80,7 @@ func (f *dynamicBench) answer(v string, change func(*vote.Message), votes ...vot
 	if change != nil {
 		change(&m)
 	}
-	f.say(v, m)
+	f.sends(v, m)
 }
 
 // ack has voters acknowledge the newest refresh, each with the expected digest.
@@ -91,20 +91,20 @@ func (f *dynamicBench) ack(list string) {
 		for _, c := range slices.Concat(p.digest.sent, p.digest.received) {
 			want = want.Plus(c.delta)
 		}
-		f.say(v, vote.Message{
+		f.sends(v, vote.Message{
 			Kind: vote.KindAck, Sent: p.refreshed, Incarnation: 5, Generation: 1, Processed: p.sent, Pushed: p.received, Count: want.Count, Hash: want.Hash, Wall: f.now.Wall,
 		})
 	}
 }
 
-// heard returns the kinds of the messages sent to a voter since the last call.
-func (f *dynamicBench) heard(v string) string {
+// sentTo returns the kinds of the messages sent to a voter since the last call.
+func (f *dynamicBench) sentTo(v string) string {
 	f.drain()
 	var kinds []string
-	for _, m := range f.told[v] {
+	for _, m := range f.outbox[v] {
 		kinds = append(kinds, m.Kind.String())
 	}
-	f.told[v] = nil
+	f.outbox[v] = nil
 	return strings.Join(kinds, " ")
 }
 
@@ -121,7 +121,7 @@ func (f *dynamicBench) lock(try bool) vote.Number {
 func (f *dynamicBench) promise(n vote.Number, list string) {
 	for _, v := range strings.Fields(list) {
 		f.serial++
-		f.say(v, vote.Message{Kind: vote.KindPromise, Number: n, Serial: f.serial, Token: 100})
+		f.sends(v, vote.Message{Kind: vote.KindPromise, Number: n, Serial: f.serial, Token: 100})
 	}
 }
 
@@ -132,7 +132,7 @@ func (f *dynamicBench) held(list string) vote.Number {
 	return n
 }
 
-func (f *dynamicBench) reelect(e string) {
+func (f *dynamicBench) reconfigureTo(e string) {
 	f.q.Reconfigure(f.now, version(e))
 	f.drain()
 }
@@ -184,20 +184,20 @@ func TestNothingChangesItsMeaningWhenPlacesMove(t *testing.T) {
 			given, _ := f.q.Lock(f.now, Exclusive("g", false))
 			f.promise(given, "n")
 			f.q.Release(f.now, given)
-			f.say("m", vote.Message{Kind: vote.KindReleased, Number: given})
+			f.sends("m", vote.Message{Kind: vote.KindReleased, Number: given})
 			look := f.q.Query(f.now, "k")
-			f.say("n", vote.Message{Kind: vote.KindQueryResult, Nonce: look, End: true, TTL: time.Hour, Views: []vote.View{sight(vote.Holding, "z", 7, vote.Exclusive, 300)}})
+			f.sends("n", vote.Message{Kind: vote.KindQueryResult, Nonce: look, End: true, TTL: time.Hour, Views: []vote.View{viewEntry(vote.Holding, "z", 7, vote.Exclusive, 300)}})
 			watch := f.q.Watch(f.now, "k", false)
-			f.say("o", vote.Message{Kind: vote.KindNews, Nonce: watch, Incarnation: 5, Seq: 40, Gap: true})
-			f.say("n", vote.Message{Kind: vote.KindNews, Nonce: watch, Incarnation: 5, Seq: 30, Gap: true})
+			f.sends("o", vote.Message{Kind: vote.KindNews, Nonce: watch, Incarnation: 5, Seq: 40, Gap: true})
+			f.sends("n", vote.Message{Kind: vote.KindNews, Nonce: watch, Incarnation: 5, Seq: 30, Gap: true})
 			until := f.q.requests[held].group.until
 			for _, v := range []string{"m", "n", "o"} {
-				f.heard(v)
+				f.sentTo(v)
 			}
 
-			f.reelect(next)
+			f.reconfigureTo(next)
 			for _, v := range []string{"m", "n", "o"} {
-				if got := f.heard(v); got != "" {
+				if got := f.sentTo(v); got != "" {
 					t.Errorf("%s is told %q", v, got)
 				}
 				if p := f.peer(v); !p.reachable() || string(p.name) != v || f.q.peers[p.place] != p || f.q.places[p.place] != elector(v) {
@@ -216,20 +216,20 @@ func TestNothingChangesItsMeaningWhenPlacesMove(t *testing.T) {
 			}
 
 			// Each vote still belongs to its voter.
-			f.say("o", vote.Message{Kind: vote.KindInquire, Number: held, Serial: 2})
-			f.say("n", vote.Message{Kind: vote.KindInquire, Number: other, Serial: 3})
-			f.say("n", vote.Message{Kind: vote.KindInquire, Number: held, Serial: 2})
-			f.say("m", vote.Message{Kind: vote.KindInquire, Number: other, Serial: 3})
-			if m, n, o := f.heard("m"), f.heard("n"), f.heard("o"); m != "" || n != "yield" || o != "confirm" {
+			f.sends("o", vote.Message{Kind: vote.KindInquire, Number: held, Serial: 2})
+			f.sends("n", vote.Message{Kind: vote.KindInquire, Number: other, Serial: 3})
+			f.sends("n", vote.Message{Kind: vote.KindInquire, Number: held, Serial: 2})
+			f.sends("m", vote.Message{Kind: vote.KindInquire, Number: other, Serial: 3})
+			if m, n, o := f.sentTo("m"), f.sentTo("n"), f.sentTo("o"); m != "" || n != "yield" || o != "confirm" {
 				t.Errorf("m is told %q, n %q, o %q", m, n, o)
 			}
 			// The watches go on from the last event received.
-			f.say("o", vote.Message{Kind: vote.KindNews, Nonce: watch, Incarnation: 5, Seq: 39, Views: []vote.View{{}}})
-			f.say("n", vote.Message{Kind: vote.KindNews, Nonce: watch, Incarnation: 5, Seq: 31, Views: []vote.View{{}}})
+			f.sends("o", vote.Message{Kind: vote.KindNews, Nonce: watch, Incarnation: 5, Seq: 39, Views: []vote.View{{}}})
+			f.sends("n", vote.Message{Kind: vote.KindNews, Nonce: watch, Incarnation: 5, Seq: 31, Views: []vote.View{{}}})
 			if e := f.last(EventNews); e.Place != f.peer("n").place {
 				t.Errorf("news of place %d, want that of n, %d", e.Place, f.peer("n").place)
 			}
-			if f.told["n"][0].Seq != 31 || f.heard("o") != "" {
+			if f.outbox["n"][0].Seq != 31 || f.sentTo("o") != "" {
 				t.Error("what was told before is told again")
 			}
 			// The digests match, those of the deferred voters included.
@@ -242,23 +242,23 @@ func TestNothingChangesItsMeaningWhenPlacesMove(t *testing.T) {
 			}
 			// Every voter receives the release, and the query counts n's answer once.
 			for _, v := range []string{"m", "n", "o"} {
-				f.heard(v)
+				f.sentTo(v)
 			}
 			f.q.Release(f.now, held)
 			for _, v := range []string{"m", "n", "o"} {
-				if got := f.heard(v); got != "release" {
+				if got := f.sentTo(v); got != "release" {
 					t.Errorf("%s is told %q", v, got)
 				}
 			}
-			f.say("n", vote.Message{Kind: vote.KindReleased, Number: given})
-			f.say("n", vote.Message{Kind: vote.KindQueryResult, Nonce: look, End: true, TTL: time.Hour})
+			f.sends("n", vote.Message{Kind: vote.KindReleased, Number: given})
+			f.sends("n", vote.Message{Kind: vote.KindQueryResult, Nonce: look, End: true, TTL: time.Hour})
 			if f.last(EventQueryDone) != nil {
 				t.Error("one voter is enough for a look")
 			}
 			f.link(newcomers(f.q))
 			for _, v := range strings.Fields(names(f.q.Peers())) {
 				if v != "n" {
-					f.say(v, vote.Message{Kind: vote.KindQueryResult, Nonce: look, End: true, TTL: time.Hour})
+					f.sends(v, vote.Message{Kind: vote.KindQueryResult, Nonce: look, End: true, TTL: time.Hour})
 				}
 			}
 			if e := f.last(EventQueryDone); e == nil || e.Result == nil || len(e.Result.Views) != 1 || e.Result.Views[0].Owner.Node != "z" {
@@ -289,10 +289,10 @@ func TestAWaitingRequestIsSentToNewVoters(t *testing.T) {
 	f.want(n, EventGranted)
 	w, _ := f.q.Lock(f.now, Exclusive("w", false))
 	f.promise(w, "n")
-	f.reelect("2: a b m n o (m n o)")
+	f.reconfigureTo("2: a b m n o (m n o)")
 	f.q.Link(f.now, connOf("a"), vote.SessionID{Node: "a", Incarnation: 5})
 	f.drain()
-	if m := f.told["a"][1]; m.Kind != vote.KindSync || len(m.Entries) != 2 || m.Entries[0].Token != 100 || m.Entries[1].Number != w {
+	if m := f.outbox["a"][1]; m.Kind != vote.KindSync || len(m.Entries) != 2 || m.Entries[0].Token != 100 || m.Entries[1].Number != w {
 		t.Fatalf("%+v", m)
 	}
 	f.answer("a", nil, vote.Entry{Number: n, Serial: 90, Token: 100})
@@ -318,7 +318,7 @@ func TestALeaseKeepsItsInstantWhenTheElectorateChanges(t *testing.T) {
 		n := f.held("a b")
 		until := f.q.requests[n].group.until
 		f.pass(ttl / 2)
-		f.reelect(next)
+		f.reconfigureTo(next)
 		for f.now.Fast < until-1 {
 			f.pass(min(ttl/50, until.Sub(f.now.Fast)-1))
 			f.want(n, EventGranted)
@@ -333,7 +333,7 @@ func TestALeaseKeepsItsInstantWhenTheElectorateChanges(t *testing.T) {
 func TestAVoterThatStaysBehindIsToldToBe(t *testing.T) {
 	f := follow(t, "1: a b c")
 	f.goes["b"], f.goes["c"] = 1, 1
-	f.reelect("2: a b c d e (a b c)")
+	f.reconfigureTo("2: a b c d e (a b c)")
 	f.link("d e")
 	for range 10 {
 		f.pass(ttl / 5)
@@ -358,7 +358,7 @@ func TestUnderWhichVersionAnAcknowledgementCounts(t *testing.T) {
 		newest, before bool
 	}{{8, true, false}, {7, false, true}, {6, false, false}, {9, false, false}, {1 << 40, false, false}} {
 		f := follow(t, "7: a b c")
-		f.reelect("8: a b c d e (a b c)")
+		f.reconfigureTo("8: a b c d e (a b c)")
 		f.pass(ttl / 5)
 		was := f.peer("a").validity
 		if was.newest != 0 || was.before == 0 {
@@ -372,7 +372,7 @@ func TestUnderWhichVersionAnAcknowledgementCounts(t *testing.T) {
 		}
 	}
 	f := follow(t, "7: a b c")
-	f.reelect("9: a b c")
+	f.reconfigureTo("9: a b c")
 	if c := f.peer("a").validity; c != (validity{}) || f.q.before.Known() {
 		t.Errorf("of the last but one something counts: %+v", c)
 	}
@@ -397,7 +397,7 @@ func TestAcknowledgementsUnderTwoVersionsDontAddUp(t *testing.T) {
 		f := follow(t, "1: a b c")
 		n := f.held("a b")
 		f.pass(ttl / 10)
-		f.reelect("2: a b d (a b c)")
+		f.reconfigureTo("2: a b d (a b c)")
 		f.goes["a"], f.goes["b"], f.goes["d"] = c.a, c.b, c.d
 		f.link("d")
 		for range 4 {
@@ -417,18 +417,18 @@ func TestALeaseMayBeWonUnderTheVersionBefore(t *testing.T) {
 	n := f.lock(false)
 	f.promise(n, "a")
 	f.goes["a"], f.goes["b"] = 1, 1 // both have yet to apply the new version
-	f.reelect("2: c d e (a b c)")
+	f.reconfigureTo("2: c d e (a b c)")
 	f.promise(n, "b")
 	f.want(n, EventGranted)
 
 	f = follow(t, "1: a b c")
 	n = f.lock(false)
 	f.promise(n, "a")
-	f.reelect("3: c d e") // the first version doesn't count any more
+	f.reconfigureTo("3: c d e") // the first version doesn't count any more
 	if f.q.Knows("a") {
 		t.Fatal("a is spoken to")
 	}
-	f.reelect("4: a b c (c d e)")
+	f.reconfigureTo("4: a b c (c d e)")
 	f.promise(n, "b")
 	f.want(n, EventNone)
 }
@@ -436,7 +436,7 @@ func TestALeaseMayBeWonUnderTheVersionBefore(t *testing.T) {
 func TestAfterATTLTheVersionBeforeIsForgotten(t *testing.T) {
 	f := follow(t, "1: a b c")
 	n := f.held("a b")
-	f.reelect("2: b c d (a b c)")
+	f.reconfigureTo("2: b c d (a b c)")
 	if got := names(f.q.Peers()); got != "a b c d" {
 		t.Fatal(got)
 	}
@@ -456,7 +456,7 @@ func TestAfterATTLTheVersionBeforeIsForgotten(t *testing.T) {
 	}
 	f.want(n, EventGranted)
 	// Then the joint electorate ends, and a leaves.
-	f.reelect("3: b c d")
+	f.reconfigureTo("3: b c d")
 	if got := names(f.q.Peers()); got != "a b c d" {
 		t.Fatal(got)
 	}
@@ -476,31 +476,31 @@ func TestAfterATTLTheVersionBeforeIsForgotten(t *testing.T) {
 func TestAVoterThatDoesNotKnowThatItVotesIsSyncedOnceItDoes(t *testing.T) {
 	f := follow(t, "1: a b c")
 	f.lock(false)
-	f.reelect("2: a b c d e (a b c)")
+	f.reconfigureTo("2: a b c d e (a b c)")
 	f.q.Link(f.now, connOf("d"), vote.SessionID{Node: "d", Incarnation: 5})
-	if got := f.heard("d"); got != "open sync" {
+	if got := f.sentTo("d"); got != "open sync" {
 		t.Fatalf("d is told %q", got)
 	}
-	f.say("d", vote.Message{Kind: vote.KindRefused, Reason: vote.ReasonNotVoter})
+	f.sends("d", vote.Message{Kind: vote.KindRefused, Reason: vote.ReasonNotVoter})
 	// The answer to the sync behind the refused opening.
-	f.say("d", vote.Message{Kind: vote.KindUnknown})
+	f.sends("d", vote.Message{Kind: vote.KindUnknown})
 	f.pass(ttl / 5)
-	if got := f.heard("d"); got != "" {
+	if got := f.sentTo("d"); got != "" {
 		t.Fatalf("d is told %q", got)
 	}
 	f.q.AckEpoch(f.now, connOf("d"), 1)
 	f.q.AckEpoch(f.now, connOf("e"), 2) // another voter, without a link
-	if got := f.heard("d"); got != "" {
+	if got := f.sentTo("d"); got != "" {
 		t.Fatalf("d applies an older one and is told %q", got)
 	}
 	f.q.AckEpoch(f.now, connOf("d"), 2)
-	if got := f.heard("d"); got != "open sync" {
+	if got := f.sentTo("d"); got != "open sync" {
 		t.Fatalf("d applies it and is told %q", got)
 	}
 	f.answer("d", nil)
 	// A voter with a session is refreshed, so that its votes count under the new version at once.
 	f.q.AckEpoch(f.now, connOf("d"), 2)
-	if got := f.heard("d"); got != "refresh" {
+	if got := f.sentTo("d"); got != "refresh" {
 		t.Fatalf("d is told %q", got)
 	}
 }
@@ -509,13 +509,13 @@ func TestTheSyncNamesItsVersion(t *testing.T) {
 	f := follow(t, "7: a b c")
 	f.q.Link(f.now, connOf("a"), vote.SessionID{Node: "a", Incarnation: 5})
 	f.drain()
-	if m := f.told["a"][0]; m.Kind != vote.KindOpen || m.Epoch != 7 {
+	if m := f.outbox["a"][0]; m.Kind != vote.KindOpen || m.Epoch != 7 {
 		t.Fatalf("%+v", m)
 	}
 	f.answer("a", nil)
-	f.heard("a")
+	f.sentTo("a")
 	f.pass(ttl / 5)
-	if m := f.told["a"][0]; m.Kind != vote.KindRefresh || m.Epoch != 7 {
+	if m := f.outbox["a"][0]; m.Kind != vote.KindRefresh || m.Epoch != 7 {
 		t.Fatalf("%+v", m)
 	}
 }
@@ -525,9 +525,9 @@ func TestAnotherDirectoryIsNoVoter(t *testing.T) {
 	n := f.lock(false)
 	f.q.Unlink(f.now, connOf("a"))
 	f.q.Link(f.now, connOf("a"), vote.SessionID{Node: "a", Incarnation: 5})
-	f.heard("a")
+	f.sentTo("a")
 	f.answer("a", func(m *vote.Message) { m.Dir = 77 }, vote.Entry{Number: n, Serial: 9, Token: 100})
-	if got := f.heard("a"); got != "none" {
+	if got := f.sentTo("a"); got != "none" {
 		t.Fatalf("a is told %q", got)
 	}
 	if p := f.peer("a"); p.reachable() || !strings.Contains(p.text, "wiped or replaced") {
@@ -556,10 +556,10 @@ func TestWhileNoElectorateIsKnown(t *testing.T) {
 		t.Fatal("ready for what?")
 	}
 	f.q.Link(f.now, connOf("a"), vote.SessionID{Node: "a", Incarnation: 5}) // d may be a voter
-	if got := f.heard("a"); got != "none" {
+	if got := f.sentTo("a"); got != "none" {
 		t.Fatal(got)
 	}
-	f.reelect("1: a b c")
+	f.reconfigureTo("1: a b c")
 	f.link("a b")
 	f.promise(n, "a b")
 	f.want(n, EventGranted)
@@ -567,8 +567,8 @@ func TestWhileNoElectorateIsKnown(t *testing.T) {
 
 func TestAnOlderElectorateIsNoNews(t *testing.T) {
 	f := follow(t, "7: a b c")
-	f.reelect("6: a")
-	f.reelect("7: a")
+	f.reconfigureTo("6: a")
+	f.reconfigureTo("7: a")
 	if e := f.q.Electorate(); e.Version() != 7 || e.Size() != 3 {
 		t.Fatalf("%+v", e)
 	}
@@ -578,13 +578,13 @@ func TestAnOlderElectorateIsNoNews(t *testing.T) {
 func TestAVoterThatComesBackIsSpokenToOnANewStream(t *testing.T) {
 	f := follow(t, "1: a b c")
 	was := f.peer("c").stream
-	f.reelect("2: a b (a b c)")
-	f.reelect("3: a b")
+	f.reconfigureTo("2: a b (a b c)")
+	f.reconfigureTo("3: a b")
 	f.pass(ttl)
 	if f.q.Knows("c") {
 		t.Fatal("c is known yet")
 	}
-	f.reelect("4: a b c (a b)")
+	f.reconfigureTo("4: a b c (a b)")
 	f.q.Link(f.now, connOf("c"), vote.SessionID{Node: "c", Incarnation: 5})
 	if now := f.peer("c").stream; now <= was {
 		t.Fatalf("stream %d comes after %d", now, was)
@@ -596,17 +596,17 @@ func TestVotesOfTheirOwnLengthAreCoveredUnderTheirVersion(t *testing.T) {
 	n, _ := f.q.Lock(f.now, RequestOptions{Spec: vote.Spec{Key: "k", Mode: vote.Exclusive, Length: ttl}})
 	f.promise(n, "a b")
 	for _, v := range []string{"a", "b"} {
-		f.say(v, vote.Message{Kind: vote.KindExtended, Number: n, Serial: f.q.requests[n].votes[f.peer(v).place].serial, Sent: f.now.Fast})
+		f.sends(v, vote.Message{Kind: vote.KindExtended, Number: n, Serial: f.q.requests[n].votes[f.peer(v).place].serial, Sent: f.now.Fast})
 	}
 	f.want(n, EventGranted)
-	f.reelect("2: a b d (a b c)")
+	f.reconfigureTo("2: a b d (a b c)")
 	until := f.q.requests[n].group.until
 	if c := f.q.requests[n].cold.votes[0].validity; c.newest != 0 || c.before == 0 {
 		t.Fatalf("what was extended by the old one counts by the new: %+v", c)
 	}
 	f.pass(ttl / 4)
 	extended := func(v string, by uint64) {
-		f.say(v, vote.Message{Kind: vote.KindExtended, Number: n, Serial: f.q.requests[n].votes[f.peer(v).place].serial, Sent: f.now.Fast, Epoch: by})
+		f.sends(v, vote.Message{Kind: vote.KindExtended, Number: n, Serial: f.q.requests[n].votes[f.peer(v).place].serial, Sent: f.now.Fast, Epoch: by})
 	}
 	extended("a", 2)
 	extended("b", 1)
@@ -629,10 +629,10 @@ func TestWhatIsEnoughForTheNewOnesIsDoneWhenTheOldOnesGo(t *testing.T) {
 	look, revoke := f.q.Query(f.now, "k"), f.q.Revoke(f.now, "x", "")
 	f.q.Release(f.now, n)
 	for _, v := range []string{"a", "b"} {
-		f.say(v, vote.Message{Kind: vote.KindReleased, Number: n})
-		f.say(v, vote.Message{Kind: vote.KindNoted, Number: valued, Version: 1})
-		f.say(v, vote.Message{Kind: vote.KindQueryResult, Nonce: look, End: true, TTL: time.Hour})
-		f.say(v, vote.Message{Kind: vote.KindPassed, Nonce: revoke, Count: 1})
+		f.sends(v, vote.Message{Kind: vote.KindReleased, Number: n})
+		f.sends(v, vote.Message{Kind: vote.KindNoted, Number: valued, Version: 1})
+		f.sends(v, vote.Message{Kind: vote.KindQueryResult, Nonce: look, End: true, TTL: time.Hour})
+		f.sends(v, vote.Message{Kind: vote.KindPassed, Nonce: revoke, Count: 1})
 	}
 	f.want(n, EventGranted)
 	for _, kind := range []EventKind{EventQueryDone, EventRevokeForwarded, EventValueSet} {
@@ -640,7 +640,7 @@ func TestWhatIsEnoughForTheNewOnesIsDoneWhenTheOldOnesGo(t *testing.T) {
 			t.Fatalf("event %d: two of the old ones are enough", kind)
 		}
 	}
-	f.reelect("3: a b c")
+	f.reconfigureTo("3: a b c")
 	f.want(n, EventReleased)
 	if e := f.last(EventValueSet); e == nil || e.Version != 1 {
 		t.Errorf("the value is never noted: %+v", e)
@@ -661,18 +661,18 @@ func TestAVoteExtendedUnderAnotherVersionIsNotExtendedAgainAtOnce(t *testing.T) 
 	f.goes["a"], f.goes["b"] = 5, 5
 	n, _ := f.q.Lock(f.now, RequestOptions{Spec: vote.Spec{Key: "k", Mode: vote.Exclusive, Length: ttl}})
 	f.promise(n, "a b")
-	f.heard("b")
+	f.sentTo("b")
 	extended := func() {
-		f.say("b", vote.Message{Kind: vote.KindExtended, Number: n, Serial: f.q.requests[n].votes[1].serial, Sent: f.now.Fast})
-		f.say("a", vote.Message{Kind: vote.KindExtended, Number: n, Serial: f.q.requests[n].votes[0].serial, Sent: f.now.Fast})
+		f.sends("b", vote.Message{Kind: vote.KindExtended, Number: n, Serial: f.q.requests[n].votes[1].serial, Sent: f.now.Fast})
+		f.sends("a", vote.Message{Kind: vote.KindExtended, Number: n, Serial: f.q.requests[n].votes[0].serial, Sent: f.now.Fast})
 	}
 	extended()
-	if got := f.heard("b"); got != "" {
+	if got := f.sentTo("b"); got != "" {
 		t.Fatalf("b is told %q", got)
 	}
 	f.want(n, EventNone)
 	f.pass(ttl / 5) // at the regular time
-	if got := f.heard("b"); !strings.Contains(got, "extend") {
+	if got := f.sentTo("b"); !strings.Contains(got, "extend") {
 		t.Fatalf("b is told %q", got)
 	}
 	f.goes["a"], f.goes["b"] = 7, 7
@@ -685,18 +685,18 @@ func TestAVoteExtendedUnderAnotherVersionIsNotExtendedAgainAtOnce(t *testing.T) 
 func TestAVoterOfTheVersionBeforeHasNothingToRelease(t *testing.T) {
 	f := follow(t, "2: b c d (a b c)")
 	n := f.held("a b c")
-	f.reelect("3: b c d")
+	f.reconfigureTo("3: b c d")
 	f.q.Unlink(f.now, connOf("a"))
 	f.q.Link(f.now, connOf("a"), vote.SessionID{Node: "a", Incarnation: 5})
 	f.answer("a", nil)
-	f.heard("a")
+	f.sentTo("a")
 	f.q.Release(f.now, n)
-	if got := f.heard("a"); got != "" {
+	if got := f.sentTo("a"); got != "" {
 		t.Errorf("a is told %q", got)
 	}
 	f.pass(ttl / 5)
 	p := f.peer("a")
-	f.say("a", vote.Message{Kind: vote.KindAck, Sent: p.refreshed, Incarnation: 5, Generation: 1, Processed: p.sent, Pushed: p.received, Wall: f.now.Wall})
+	f.sends("a", vote.Message{Kind: vote.KindAck, Sent: p.refreshed, Incarnation: 5, Generation: 1, Processed: p.sent, Pushed: p.received, Wall: f.now.Wall})
 	if c := f.q.Counters().Mismatches; c > 0 {
 		t.Errorf("%d mismatches", c)
 	}
@@ -707,17 +707,17 @@ func TestAVoterOfTheVersionBeforeHasNothingToRelease(t *testing.T) {
 func TestAVoterThatIsVotedInAgainHearsOfWhatWasAskedForMeanwhile(t *testing.T) {
 	f := follow(t, "2: b c d (a b c)")
 	f.goes["a"] = 2
-	f.reelect("3: b c d")
+	f.reconfigureTo("3: b c d")
 	n := f.lock(false)
 	f.q.ackSchedule.at = vote.Never // or else the voters were asked for acknowledgements
 	f.pass(maxHedgeDelay)
-	if got := f.heard("a"); got != "" {
+	if got := f.sentTo("a"); got != "" {
 		t.Fatalf("a was told %q though it votes no more", got)
 	}
-	f.reelect("4: a b c (b c d)")
+	f.reconfigureTo("4: a b c (b c d)")
 	f.goes["a"] = 0
 	f.q.AckEpoch(f.now, connOf("a"), 4)
-	if got := f.heard("a"); !strings.HasPrefix(got, "open sync") {
+	if got := f.sentTo("a"); !strings.HasPrefix(got, "open sync") {
 		t.Fatalf("a was told %q", got)
 	}
 	f.answer("a", nil)
@@ -732,18 +732,18 @@ func TestAVoterThatIsVotedInAgainHearsOfWhatWasAskedForMeanwhile(t *testing.T) {
 // A voter without a link receives a sync once the link is up.
 func TestAVoterThatIsVotedInAgainIsSyncedOnceItIsConnected(t *testing.T) {
 	f := follow(t, "2: b c d (a b c)")
-	f.reelect("3: b c d")
+	f.reconfigureTo("3: b c d")
 	f.q.Unlink(f.now, connOf("a"))
-	f.heard("a")
-	f.reelect("4: a b c (b c d)")
+	f.sentTo("a")
+	f.reconfigureTo("4: a b c (b c d)")
 	f.drain()
-	for conn := range f.told {
-		if got := f.heard(conn); strings.Contains(got, "sync") {
+	for conn := range f.outbox {
+		if got := f.sentTo(conn); strings.Contains(got, "sync") {
 			t.Errorf("%q was said to %q", got, conn)
 		}
 	}
 	f.q.Link(f.now, connOf("a"), vote.SessionID{Node: "a", Incarnation: 5})
-	if got := f.heard("a"); got != "open sync" {
+	if got := f.sentTo("a"); got != "open sync" {
 		t.Errorf("a was told %q", got)
 	}
 }
@@ -751,10 +751,10 @@ func TestAVoterThatIsVotedInAgainIsSyncedOnceItIsConnected(t *testing.T) {
 // A node that remains removed receives no message.
 func TestAVoterThatStaysAwayHearsNothing(t *testing.T) {
 	f := follow(t, "2: b c d (a b c)")
-	f.reelect("3: b c d")
-	f.heard("a")
-	f.reelect("4: b c e (b c d)")
-	if got := f.heard("a"); got != "" {
+	f.reconfigureTo("3: b c d")
+	f.sentTo("a")
+	f.reconfigureTo("4: b c e (b c d)")
+	if got := f.sentTo("a"); got != "" {
 		t.Errorf("a was told %q", got)
 	}
 }
@@ -772,7 +772,7 @@ func (f *dynamicBench) permit() vote.Number {
 func (f *dynamicBench) slot(n vote.Number, slot vote.Slot, list string) {
 	for _, v := range strings.Fields(list) {
 		f.serial++
-		f.say(v, vote.Message{Kind: vote.KindPromise, Number: n, Serial: f.serial, Slot: slot, Token: 100})
+		f.sends(v, vote.Message{Kind: vote.KindPromise, Number: n, Serial: f.serial, Slot: slot, Token: 100})
 	}
 }
 
@@ -784,7 +784,7 @@ func staysBehind(t *testing.T) (f *dynamicBench, n vote.Number) {
 	f.slot(n, 1, "c")
 	f.goes["c"] = 2
 	f.q.AckEpoch(f.now, connOf("c"), 2)
-	f.reelect("3: a b c d")
+	f.reconfigureTo("3: a b c d")
 	for range 2 * vote.RefreshesPerTTL {
 		f.pass(ttl / vote.RefreshesPerTTL)
 		f.ack("a b c")
@@ -801,15 +801,15 @@ func TestASlotOfALaggingVotersVoteDelaysNoRequest(t *testing.T) {
 	f, n := staysBehind(t)
 	f.slot(n, 1, "a b")
 	f.want(n, EventNone)
-	f.heard("d")
+	f.sentTo("d")
 	f.slot(n, 2, "d")
-	if got := f.heard("d"); got != "yield" {
+	if got := f.sentTo("d"); got != "yield" {
 		t.Fatalf("d was told %q", got)
 	}
-	f.heard("a")
-	f.heard("b")
+	f.sentTo("a")
+	f.sentTo("b")
 	f.slot(n, 2, "d") // d can't move its vote
-	if a, b := f.heard("a"), f.heard("b"); a != "yield" || b != "yield" {
+	if a, b := f.sentTo("a"), f.sentTo("b"); a != "yield" || b != "yield" {
 		t.Fatalf("a was told %q, and b %q", a, b)
 	}
 	f.slot(n, 2, "a b")
@@ -841,7 +841,7 @@ func TestASlotIsDecidedUnderTheVersionBefore(t *testing.T) {
 	f.slot(n, 1, "b")
 	f.q.Unlink(f.now, connOf("b"))
 	f.goes["a"] = 1
-	f.reelect("2: a b c d e (a b c)")
+	f.reconfigureTo("2: a b c d e (a b c)")
 	f.slot(n, 1, "a")
 	f.want(n, EventGranted)
 }

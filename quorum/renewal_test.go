@@ -213,7 +213,7 @@ func TestARenewalReportsNoLeaseThatEndsSooner(t *testing.T) {
 	b.granted(n, true)
 	b.q.Link(b.now, b.place("v0"), vote.SessionID{Node: "v0", Incarnation: 5})
 	b.gen++
-	b.say("v0", vote.Message{
+	b.sends("v0", vote.Message{
 		Kind: vote.KindAnswer, Entries: []vote.Entry{{Number: n, Serial: 1, Token: 100}}, End: true, Void: true,
 		Sent: b.q.peerOf("v0").syncSent, Incarnation: 5, Generation: b.gen, Wall: b.now.Wall,
 	})

@@ -25,12 +25,12 @@ func TestNoTokenIsConfirmedBeforeTheAnswerToASync(t *testing.T) {
 	n := b.ask(RequestOptions{Spec: vote.Spec{Key: "k", Mode: vote.Shared}})
 	b.pass(maxHedgeDelay) // all voters are asked
 	b.promise("v0", n, 1, 200)
-	b.say("v0", vote.Message{Kind: vote.KindUnknown})
+	b.sends("v0", vote.Message{Kind: vote.KindUnknown})
 	b.promise("v2", n, 1, 232)
 	if got := b.confirms("v0"); len(got) != 0 {
 		t.Errorf("v0 is asked to confirm %d before its answer", got)
 	}
-	b.say("v2", vote.Message{Kind: vote.KindInquire, Number: n, Serial: 1}) // v2's vote is given back
+	b.sends("v2", vote.Message{Kind: vote.KindInquire, Number: n, Serial: 1}) // v2's vote is given back
 	b.answer("v0", vote.Entry{Number: n, Serial: 1, Token: 200})
 	b.promise("v1", n, 1, 180)
 	b.granted(n, false)
@@ -49,7 +49,7 @@ func TestATokenIsConfirmedOnceTheSyncIsAnswered(t *testing.T) {
 	n := b.ask(RequestOptions{Spec: vote.Spec{Key: "k", Mode: vote.Shared}})
 	b.pass(maxHedgeDelay)
 	b.promise("v0", n, 1, 200)
-	b.say("v0", vote.Message{Kind: vote.KindUnknown})
+	b.sends("v0", vote.Message{Kind: vote.KindUnknown})
 	b.promise("v2", n, 1, 232)
 	b.confirms("v0")
 	b.answer("v0", vote.Entry{Number: n, Serial: 1, Token: 200})
@@ -68,7 +68,7 @@ func TestAVoteOfTheSameNumberForAnotherSlotIsNotTheLeases(t *testing.T) {
 		b.slot(v, n, 2, 2)
 	}
 	b.granted(n, true)
-	b.told("v0")
+	b.sentTo("v0")
 	b.gen++
 	b.q.Link(b.now, b.place("v0"), vote.SessionID{Node: "v0", Incarnation: 6})
 	b.q.Deliver(b.now, b.place("v0"), vote.SessionID{Node: "v0", Incarnation: 6}, &vote.Message{

@@ -28,27 +28,27 @@ func TestAVoterThatTurnedARequestDownIsAskedAgain(t *testing.T) {
 			n := b.ask(permit)
 			b.promise("v1", n, 1, 100)
 			no.Number = n
-			b.say("v0", no)
+			b.sends("v0", no)
 			b.q.Unlink(b.now, b.place("v2"))
-			b.told("v0")
+			b.sentTo("v0")
 			b.refreshes()
-			if got := b.told("v0"); got != "refresh request" {
+			if got := b.sentTo("v0"); got != "refresh request" {
 				t.Fatalf("v0 was told %q", got)
 			}
-			b.say("v0", no) // not yet
+			b.sends("v0", no) // not yet
 			b.settles("v0", vote.Digest{}, b.q.peerOf("v0").sent)
 			b.refreshes()
 			b.promise("v0", n, 1, 100)
 			b.granted(n, true)
 			b.settles("v0", vote.DigestOfRequest(n).Plus(vote.DigestOfVote(1)), b.q.peerOf("v0").sent)
-			b.told("v0")
+			b.sentTo("v0")
 			b.refreshes()
-			if got := b.told("v0"); got != "refresh" {
+			if got := b.sentTo("v0"); got != "refresh" {
 				t.Fatalf("v0, which has taken it in, was told %q", got)
 			}
 			b.q.Release(b.now, n)
-			b.say("v0", vote.Message{Kind: vote.KindReleased, Number: n})
-			b.say("v1", vote.Message{Kind: vote.KindReleased, Number: n})
+			b.sends("v0", vote.Message{Kind: vote.KindReleased, Number: n})
+			b.sends("v1", vote.Message{Kind: vote.KindReleased, Number: n})
 			if e := b.last(EventReleased); e == nil || e.Wait.Reason != WaitNone {
 				t.Fatalf("%+v", e)
 			}

@@ -13,12 +13,12 @@ func TestVotesAreMovedToASlotWhoseMajorityCannotAgree(t *testing.T) {
 	b := as(t, "v0", 3)
 	n := b.permit(2)
 	promise := func(v vote.NodeID, s vote.Serial, slot vote.Slot, token vote.Token) {
-		b.say(v, vote.Message{Kind: vote.KindPromise, Number: n, Serial: s, Slot: slot, Token: token})
+		b.sends(v, vote.Message{Kind: vote.KindPromise, Number: n, Serial: s, Slot: slot, Token: token})
 	}
 	promise("v2", 1, 1, 1000)
 	b.q.Unlink(b.now, b.place("v2")) // for good
 	promise("v0", 1, 1, 5000)
-	b.told("v1")
+	b.sentTo("v1")
 	promise("v1", 1, 2, 5000)
 	refreshed := func() {
 		for range 2 * vote.RefreshesPerTTL {

@@ -11,7 +11,7 @@ func (b *bench) permit(permits uint16) vote.Number {
 }
 
 func (b *bench) slot(v vote.NodeID, n vote.Number, s vote.Serial, slot vote.Slot) {
-	b.say(v, vote.Message{Kind: vote.KindPromise, Number: n, Serial: s, Slot: slot, Token: 100})
+	b.sends(v, vote.Message{Kind: vote.KindPromise, Number: n, Serial: s, Slot: slot, Token: 100})
 }
 
 // yielded returns the slots for which a voter was asked to exchange its vote, and forgets all
@@ -92,7 +92,7 @@ func TestTheWantedSlotIsInTheSync(t *testing.T) {
 	b.slot("v1", n, 1, 2)
 	b.q.Link(b.now, b.place("v1"), vote.SessionID{Node: "v1", Incarnation: 5})
 	b.drain()
-	m := b.heard["v1"]
+	m := b.outbox["v1"]
 	if e := m[len(m)-1].Entries; len(e) != 1 || e[0].Slot != 1 || e[0].Yielded != 1 || e[0].Serial != 0 {
 		t.Fatalf("stated %+v", e)
 	}
@@ -107,9 +107,9 @@ func TestAnInquiryThatCrossesAMoveIsAnsweredByTheMove(t *testing.T) {
 	n := b.permit(2)
 	b.slot("v0", n, 1, 1)
 	b.slot("v1", n, 1, 2)
-	b.told("v1")
-	b.say("v1", vote.Message{Kind: vote.KindInquire, Number: n, Serial: 1})
-	if got := b.told("v1"); got != "" {
+	b.sentTo("v1")
+	b.sends("v1", vote.Message{Kind: vote.KindInquire, Number: n, Serial: 1})
+	if got := b.sentTo("v1"); got != "" {
 		t.Fatalf("told %q", got)
 	}
 	b.settles("v1", vote.DigestOfRequest(n), b.q.peerOf("v1").sent)
@@ -124,7 +124,7 @@ func TestAVoteForAnotherSlotStandsBehindNothing(t *testing.T) {
 	b.granted(n, true)
 	b.slot("v2", n, 1, 2)
 	b.slot("v2", n, 2, 3) // slot 1 belongs to a lease at v2
-	b.say("v2", vote.Message{Kind: vote.KindConfirmed, Number: n, Serial: 2, Token: 100})
+	b.sends("v2", vote.Message{Kind: vote.KindConfirmed, Number: n, Serial: 2, Token: 100})
 	if set := b.q.requests[n].group.set; set != Set(0).With(0).With(1) {
 		t.Fatalf("the voters %b stand behind a lease of slot 1", set)
 	}
@@ -136,7 +136,7 @@ func TestASlotOfADeadVotersVoteDelaysNoRequest(t *testing.T) {
 	b := as(t, "v0", 3)
 	n := b.ask(RequestOptions{Spec: vote.Spec{Key: "k", Mode: vote.Permit, Permits: 2}})
 	promise := func(v vote.NodeID, s vote.Serial, slot vote.Slot) {
-		b.say(v, vote.Message{Kind: vote.KindPromise, Number: n, Serial: s, Slot: slot, Token: 1000})
+		b.sends(v, vote.Message{Kind: vote.KindPromise, Number: n, Serial: s, Slot: slot, Token: 1000})
 	}
 	promise("v2", 1, 1)
 	b.q.Unlink(b.now, b.place("v2"))
@@ -146,15 +146,15 @@ func TestASlotOfADeadVotersVoteDelaysNoRequest(t *testing.T) {
 		b.ack("v1", nil)
 	}
 	promise("v0", 1, 1)
-	b.told("v1")
+	b.sentTo("v1")
 	promise("v1", 1, 2) // slot 1 belongs to another request at v1
 	b.granted(n, false)
-	if got := b.told("v1"); got != "yield" {
+	if got := b.sentTo("v1"); got != "yield" {
 		t.Fatalf("v1 was told %q", got)
 	}
-	b.told("v0")
+	b.sentTo("v0")
 	promise("v1", 2, 2) // v1 can't move its vote
-	if got := b.told("v0"); got != "yield" {
+	if got := b.sentTo("v0"); got != "yield" {
 		t.Fatalf("v0 was told %q", got)
 	}
 	promise("v0", 2, 2)

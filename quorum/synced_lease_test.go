@@ -12,11 +12,11 @@ func TestAVoterThatIsFullTwiceKeepsTheDigest(t *testing.T) {
 	b := newBench(t, 3)
 	b.all()
 	n := b.lock(false)
-	b.say("v0", vote.Message{Kind: vote.KindBusy, Number: n})
-	b.say("v0", vote.Message{Kind: vote.KindBusy, Number: n})
-	b.told("v0")
+	b.sends("v0", vote.Message{Kind: vote.KindBusy, Number: n})
+	b.sends("v0", vote.Message{Kind: vote.KindBusy, Number: n})
+	b.sentTo("v0")
 	b.pass(ttl / 5)
-	if got := b.told("v0"); !strings.Contains(got, "request") {
+	if got := b.sentTo("v0"); !strings.Contains(got, "request") {
 		t.Fatalf("v0 was told %q, and wasn't asked again", got)
 	}
 	// By now v0 has room for the request.
@@ -36,7 +36,7 @@ func TestALeaseIsSyncedWithItsSlot(t *testing.T) {
 	b.slot("v1", n, 1, 2)
 	b.granted(n, true)
 	b.q.Unlink(b.now, b.place("v0"))
-	b.told("v0")
+	b.sentTo("v0")
 	b.q.Link(b.now, b.place("v0"), vote.SessionID{Node: "v0", Incarnation: 5})
 	all := b.asked("v0", vote.KindSync)
 	if len(all) != 1 || len(all[0].Entries) != 1 || all[0].Entries[0].Slot != 2 {

@@ -39,12 +39,12 @@ func TestAConfirmationCountsForItsOwnVoteOnly(t *testing.T) {
 	b.all()
 	n := b.lock(false)
 	b.promise("v0", n, 4, 100)
-	b.say("v0", vote.Message{Kind: vote.KindInquire, Number: n, Serial: 4})
+	b.sends("v0", vote.Message{Kind: vote.KindInquire, Number: n, Serial: 4})
 	b.promise("v0", n, 5, 90)
 	b.promise("v1", n, 1, 105)
-	b.say("v0", vote.Message{Kind: vote.KindConfirmed, Number: n, Serial: 4, Token: 105})
+	b.sends("v0", vote.Message{Kind: vote.KindConfirmed, Number: n, Serial: 4, Token: 105})
 	b.granted(n, false)
-	b.say("v0", vote.Message{Kind: vote.KindConfirmed, Number: n, Serial: 5, Token: 105})
+	b.sends("v0", vote.Message{Kind: vote.KindConfirmed, Number: n, Serial: 5, Token: 105})
 	b.granted(n, true)
 }
 
@@ -58,9 +58,9 @@ func TestATokenRaisedMeanwhileIsTheVotes(t *testing.T) {
 	b.promise("v1", n, 1, 5000)
 	b.q.Unlink(b.now, b.place("v1"))
 	b.link("v1", vote.Entry{Number: n, Serial: 1, Token: 9000})
-	b.say("v0", vote.Message{Kind: vote.KindConfirmed, Number: n, Serial: 1, Token: 5000})
+	b.sends("v0", vote.Message{Kind: vote.KindConfirmed, Number: n, Serial: 1, Token: 5000})
 	b.granted(n, false)
-	b.say("v0", vote.Message{Kind: vote.KindConfirmed, Number: n, Serial: 1, Token: 9000})
+	b.sends("v0", vote.Message{Kind: vote.KindConfirmed, Number: n, Serial: 1, Token: 9000})
 	b.granted(n, true)
 	if e := b.last(EventGranted); e.Token != vote.Token(9000).First() {
 		t.Errorf("token %d", e.Token)
@@ -106,8 +106,8 @@ func TestWhatWaitsIsShownWithoutAToken(t *testing.T) {
 	b := newBench(t, 3)
 	b.all()
 	nonce := b.q.Query(b.now, "k")
-	b.show("v0", nonce, sight(vote.Waiting, "a", 1, vote.Exclusive, 100))
-	b.show("v1", nonce, sight(vote.Waiting, "a", 1, vote.Exclusive, 0))
+	b.show("v0", nonce, viewEntry(vote.Waiting, "a", 1, vote.Exclusive, 100))
+	b.show("v1", nonce, viewEntry(vote.Waiting, "a", 1, vote.Exclusive, 0))
 	e := b.last(EventQueryDone)
 	if e == nil || e.Result == nil || len(e.Result.Views) != 1 {
 		t.Fatalf("%+v", e)
@@ -126,12 +126,12 @@ func TestATokenThatEnoughVotersNameIsTaken(t *testing.T) {
 	n := b.lock(false)
 	far := vote.MaxFrom(vote.TokenAt(b.now.Wall)) + 1_000_000
 	b.promise("v0", n, 1, far)
-	b.told("v0")
+	b.sentTo("v0")
 	b.promise("v1", n, 1, far+1000)
-	if got := b.told("v0"); got != "confirm" {
+	if got := b.sentTo("v0"); got != "confirm" {
 		t.Fatalf("v0 was told %q", got)
 	}
-	b.say("v0", vote.Message{Kind: vote.KindConfirmed, Number: n, Serial: 1, Token: far + 1000})
+	b.sends("v0", vote.Message{Kind: vote.KindConfirmed, Number: n, Serial: 1, Token: far + 1000})
 	b.granted(n, true)
 }
 
@@ -144,11 +144,11 @@ func TestALeaseIsOverWhenAVoterItNeedsGivesWay(t *testing.T) {
 	b.promise("v0", n, 1, 100)
 	b.promise("v1", n, 1, 100)
 	b.granted(n, true)
-	b.say("v2", vote.Message{Kind: vote.KindRefused, Reason: vote.ReasonDeposed})
+	b.sends("v2", vote.Message{Kind: vote.KindRefused, Reason: vote.ReasonDeposed})
 	if b.last(EventLost) != nil {
 		t.Fatal("lost with a voter that it doesn't need")
 	}
-	b.say("v1", vote.Message{Kind: vote.KindRefused, Reason: vote.ReasonDeposed})
+	b.sends("v1", vote.Message{Kind: vote.KindRefused, Reason: vote.ReasonDeposed})
 	if e := b.last(EventLost); e == nil || e.Number != n {
 		t.Error("one of two votes is void, and the lease goes on")
 	}

@@ -16,10 +16,10 @@ func TestAnUpgradeOfALeaseThatWasHandedOffNamesTheLeaseAsVotersKnowIt(t *testing
 	if !b.q.Downgrade(b.now, second) {
 		t.Fatal("the lease that was handed off can't be shared")
 	}
-	b.told("v0")
+	b.sentTo("v0")
 	b.q.Lock(b.now, RequestOptions{Spec: vote.Spec{Key: "k", Mode: vote.Exclusive, Beside: second}})
 	b.drain()
-	m := b.heard["v0"]
+	m := b.outbox["v0"]
 	if len(m) != 1 || m[0].Kind != vote.KindRequest || m[0].Beside != first {
 		t.Errorf("v0 was told %+v, want a request beside %d", m, first)
 	}

@@ -7,7 +7,7 @@ import (
 )
 
 func (b *bench) noted(v vote.NodeID, n vote.Number, version uint64) {
-	b.say(v, vote.Message{Kind: vote.KindNoted, Number: n, Version: version})
+	b.sends(v, vote.Message{Kind: vote.KindNoted, Number: n, Version: version})
 }
 
 // values returns the versions of the values sent to a voter since the last call.
@@ -87,7 +87,7 @@ func TestAHolderIsToldOnceThatItsKeyIsWanted(t *testing.T) {
 	b.all()
 	n := b.lock(false)
 	wanted := func(v vote.NodeID, urge bool) {
-		b.say(v, vote.Message{Kind: vote.KindContended, Number: n, Who: "x", Text: "why", Revoke: urge})
+		b.sends(v, vote.Message{Kind: vote.KindContended, Number: n, Who: "x", Text: "why", Revoke: urge})
 	}
 	count := func() (all, urged int) {
 		for _, e := range b.events {
@@ -129,16 +129,16 @@ func TestADowngradeIsSynced(t *testing.T) {
 	b.promise("v0", n, 1, 100)
 	b.promise("v1", n, 1, 100)
 	b.q.Unlink(b.now, b.place("v2"))
-	b.told("v0")
+	b.sentTo("v0")
 	if !b.q.Downgrade(b.now, n) || b.q.Downgrade(b.now, n) {
 		t.Fatal("it isn't shared once")
 	}
-	if got := b.told("v0"); got != "share" {
+	if got := b.sentTo("v0"); got != "share" {
 		t.Fatalf("v0 was told %q", got)
 	}
 	b.q.Link(b.now, b.place("v2"), vote.SessionID{Node: "v2", Incarnation: 5})
 	b.drain()
-	m := b.heard["v2"]
+	m := b.outbox["v2"]
 	if e := m[len(m)-1].Entries; len(e) != 1 || e[0].Mode != vote.Shared || e[0].Token != 100 {
 		t.Fatalf("stated %+v", e)
 	}
@@ -149,21 +149,21 @@ func TestUnfitAndClash(t *testing.T) {
 	b.all()
 	n := b.ask(RequestOptions{Spec: vote.Spec{Key: "k", Mode: vote.Permit, Permits: 3}})
 	unfit := vote.Message{Kind: vote.KindUnfit, Number: n, Spec: vote.Spec{Permits: 2}}
-	b.say("v0", unfit)
+	b.sends("v0", unfit)
 	b.settles("v0", vote.Digest{}, b.q.peerOf("v0").sent)
 	if b.last(EventFailed) != nil {
 		t.Fatal("one voter is enough")
 	}
-	b.say("v1", unfit)
+	b.sends("v1", unfit)
 	if e := b.last(EventFailed); e == nil || e.Wait.Reason != WaitUnfit || e.Wait.Text != "3 permits are asked for here, while others use 2; all must agree" {
 		t.Fatalf("%+v", e)
 	}
-	b.say("v2", unfit) // this message crossed the release
+	b.sends("v2", unfit) // this message crossed the release
 	b.settles("v2", vote.Digest{}, b.q.peerOf("v2").sent)
 
 	n = b.ask(RequestOptions{Spec: vote.Spec{Key: "k", Mode: vote.Exclusive, Beside: 9}})
-	b.say("v2", vote.Message{Kind: vote.KindClash, Number: n})
-	b.say("v1", vote.Message{Kind: vote.KindClash, Number: n})
+	b.sends("v2", vote.Message{Kind: vote.KindClash, Number: n})
+	b.sends("v1", vote.Message{Kind: vote.KindClash, Number: n})
 	if e := b.last(EventFailed); e == nil || e.Number != n || e.Wait.Reason != WaitClash {
 		t.Fatalf("%+v", e)
 	}
@@ -179,24 +179,24 @@ func TestUnfitDoesntWaitForAVoterThatIsDown(t *testing.T) {
 	b.all()
 	n := b.ask(RequestOptions{Spec: vote.Spec{Key: "k", Mode: vote.Permit, Permits: 3}})
 	b.promise("v1", n, 1, 100)
-	b.say("v0", vote.Message{Kind: vote.KindUnfit, Number: n, Spec: vote.Spec{Permits: 2}})
+	b.sends("v0", vote.Message{Kind: vote.KindUnfit, Number: n, Spec: vote.Spec{Permits: 2}})
 	if b.last(EventFailed) != nil {
 		t.Fatal("v2 may still vote for it")
 	}
-	b.told("v1")
+	b.sentTo("v1")
 	b.q.Unlink(b.now, b.place("v2"))
 	b.q.DialFailed(b.now, "v2", "connection refused")
 	b.drain()
 	if e := b.last(EventFailed); e == nil || e.Wait.Reason != WaitUnfit {
 		t.Fatalf("%+v", e)
 	}
-	if got := b.told("v1"); got != "release" {
+	if got := b.sentTo("v1"); got != "release" {
 		t.Fatalf("v1 was told %q", got)
 	}
 
 	plain := b.ask(RequestOptions{Spec: vote.Spec{Key: "k"}})
 	b.promise("v1", plain, 2, 101)
-	b.say("v0", vote.Message{Kind: vote.KindBusy, Number: plain})
+	b.sends("v0", vote.Message{Kind: vote.KindBusy, Number: plain})
 	if e := b.last(EventFailed); e.Number == plain {
 		t.Fatal("a voter that is full has room again soon, and such a request waits for it")
 	}
@@ -214,7 +214,7 @@ func TestWordsAboutTwoLeasesDontAddUp(t *testing.T) {
 		}
 		n := b.ask(RequestOptions{Spec: w})
 		taken := func(v vote.NodeID, by vote.Token, lost bool) {
-			b.say(v, vote.Message{Kind: vote.KindTaken, Number: n, Token: by})
+			b.sends(v, vote.Message{Kind: vote.KindTaken, Number: n, Token: by})
 			if got := b.last(EventFailed) != nil; got != lost {
 				t.Fatalf("%v: once %s has told of %d it is lost: %v", mode, v, by, got)
 			}

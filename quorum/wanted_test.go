@@ -22,7 +22,7 @@ func TestAReportOfOthersThatCrossesAReleaseIsNotPassedOn(t *testing.T) {
 		b.granted(n, true)
 		b.q.Release(b.now, n)
 		m.Number = n
-		b.say("v0", m)
+		b.sends("v0", m)
 		if e := b.last(EventContended); e != nil {
 			t.Errorf("%+v: %+v", m, e)
 		}

@@ -46,7 +46,7 @@ func TestAReportSaysUpToWhenItHasAllEvents(t *testing.T) {
 		b.news("v0", nonce, seq, gap, views...)
 	}
 	view := func(value int) vote.View {
-		s := sight(vote.Holding, "a", 1, vote.Exclusive, 100)
+		s := viewEntry(vote.Holding, "a", 1, vote.Exclusive, 100)
 		s.Value = make([]byte, value)
 		return s
 	}
@@ -56,7 +56,7 @@ func TestAReportSaysUpToWhenItHasAllEvents(t *testing.T) {
 	b.wantsAsOf(from, "v0 1")
 	many := make([]vote.View, vote.MaxViews)
 	for i := range many {
-		many[i] = sight(vote.Holding, "a", vote.Number(i+1), vote.Exclusive, vote.Token(100*(i+1)))
+		many[i] = viewEntry(vote.Holding, "a", vote.Number(i+1), vote.Exclusive, vote.Token(100*(i+1)))
 	}
 	report(false, many...)
 	b.wantsAsOf(from, "-")
@@ -89,9 +89,9 @@ func TestAnAnswerWithoutAReportSaysThatAllIsReported(t *testing.T) {
 	b.asOf(from)
 	b.pass(5 * time.Millisecond)
 	look := b.q.InspectForWatch(b.now, "k", false)
-	b.news("v1", nonce, 8, false, sight(vote.Holding, "a", 1, vote.Exclusive, 100))
+	b.news("v1", nonce, 8, false, viewEntry(vote.Holding, "a", 1, vote.Exclusive, 100))
 	b.wantsAsOf(from, "v1 0")
-	b.news("v0", other, 8, false, sight(vote.Holding, "a", 1, vote.Exclusive, 100))
+	b.news("v0", other, 8, false, viewEntry(vote.Holding, "a", 1, vote.Exclusive, 100))
 	b.asOf(from)
 	b.shows("v0", look)
 	b.wantsAsOf(from, "v0 5")

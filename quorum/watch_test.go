@@ -9,23 +9,23 @@ import (
 
 func (b *bench) quiet(v vote.NodeID, d time.Duration) {
 	b.q.Link(b.now, b.place(v), vote.SessionID{Node: v, Incarnation: 5})
-	b.say(v, vote.Message{Kind: vote.KindAnswer, End: true, Sent: b.q.peerOf(v).syncSent, Incarnation: 5, Generation: b.gen, Wall: b.now.Wall, Quiet: d})
+	b.sends(v, vote.Message{Kind: vote.KindAnswer, End: true, Sent: b.q.peerOf(v).syncSent, Incarnation: 5, Generation: b.gen, Wall: b.now.Wall, Quiet: d})
 }
 
 // asked returns the messages of a kind sent to a voter since the last call, and forgets the others.
 func (b *bench) asked(v vote.NodeID, kind vote.Kind) (all []vote.Message) {
 	b.drain()
-	for _, m := range b.heard[v] {
+	for _, m := range b.outbox[v] {
 		if m.Kind == kind {
 			all = append(all, m)
 		}
 	}
-	b.heard[v] = nil
+	b.outbox[v] = nil
 	return all
 }
 
 func (b *bench) shows(v vote.NodeID, nonce uint64, views ...vote.View) {
-	b.say(v, vote.Message{Kind: vote.KindQueryResult, Nonce: nonce, End: true, TTL: time.Hour, Views: views})
+	b.sends(v, vote.Message{Kind: vote.KindQueryResult, Nonce: nonce, End: true, TTL: time.Hour, Views: views})
 }
 
 func TestAQuietVotersAnswerDoesntCountInALook(t *testing.T) {
@@ -40,7 +40,7 @@ func TestAQuietVotersAnswerDoesntCountInALook(t *testing.T) {
 	}
 	b.asked("v1", vote.KindQuery)
 	b.pass(150 * time.Millisecond)
-	b.say("v1", vote.Message{Kind: vote.KindAck, Sent: b.q.peerOf("v1").refreshed, Incarnation: 5, Generation: b.gen, Wall: b.now.Wall})
+	b.sends("v1", vote.Message{Kind: vote.KindAck, Sent: b.q.peerOf("v1").refreshed, Incarnation: 5, Generation: b.gen, Wall: b.now.Wall})
 	if again := b.asked("v1", vote.KindQuery); len(again) != 1 || again[0].Nonce != nonce {
 		t.Fatalf("it isn't asked again when it counts: %v", again)
 	}
@@ -56,7 +56,7 @@ func TestAVoterThatComesLaterIsAskedWhatOthersAreAsked(t *testing.T) {
 	look := b.q.Query(b.now, "k")
 	revoke := b.q.Revoke(b.now, "k", "why")
 	b.shows("v0", look)
-	b.say("v0", vote.Message{Kind: vote.KindPassed, Nonce: revoke, Count: 1})
+	b.sends("v0", vote.Message{Kind: vote.KindPassed, Nonce: revoke, Count: 1})
 	b.link("v1")
 	if n := len(b.asked("v1", vote.KindQuery)); n != 1 {
 		t.Errorf("asked %d times", n)
@@ -65,7 +65,7 @@ func TestAVoterThatComesLaterIsAskedWhatOthersAreAsked(t *testing.T) {
 	b.link("v1")
 	b.drain()
 	if l, r := 0, 0; true {
-		for _, m := range b.heard["v1"] {
+		for _, m := range b.outbox["v1"] {
 			if m.Kind == vote.KindQuery {
 				l++
 			}
@@ -97,7 +97,7 @@ func TestWhatIsLeftOfAnEarlierAnswerIsNoPartOfALook(t *testing.T) {
 	b.shows("v0", nonce)
 	b.asked("v1", vote.KindQuery)
 	b.pass(150 * time.Millisecond)
-	b.say("v1", vote.Message{Kind: vote.KindAck, Sent: b.q.peerOf("v1").refreshed, Incarnation: 5, Generation: b.gen, Wall: b.now.Wall})
+	b.sends("v1", vote.Message{Kind: vote.KindAck, Sent: b.q.peerOf("v1").refreshed, Incarnation: 5, Generation: b.gen, Wall: b.now.Wall})
 	again := b.asked("v1", vote.KindQuery)
 	if len(again) != 1 || again[0].Nonce == nonce {
 		t.Fatalf("it isn't asked again when it counts: %v", again)
@@ -106,7 +106,7 @@ func TestWhatIsLeftOfAnEarlierAnswerIsNoPartOfALook(t *testing.T) {
 	if e := b.last(EventQueryDone); e != nil {
 		t.Fatalf("the rest of the first answer is taken for all of the second: %+v", e)
 	}
-	b.say("v1", vote.Message{
+	b.sends("v1", vote.Message{
 		// No vote was lost for a minute.
 		Kind: vote.KindQueryResult, Nonce: again[0].Nonce, End: true, TTL: time.Minute,
 		Views: []vote.View{{
@@ -148,16 +148,16 @@ func TestFewLooksAtPrefixesAreUnderWayAtOnce(t *testing.T) {
 	}
 }
 
-func TestALookIsCutWhereAVoterShowedNoMore(t *testing.T) {
+func TestAListIsCutWhereAVoterShowedNoMore(t *testing.T) {
 	b := newBench(t, 3)
 	b.all()
 	nonce := b.q.InspectForWatch(b.now, "", true)
-	sight := func(key vote.Key, number vote.Number) vote.View {
+	viewEntryOf := func(key vote.Key, number vote.Number) vote.View {
 		return vote.View{State: vote.Holding, Key: key, Owner: vote.SessionID{Node: "x", Incarnation: 1}, Number: number, Mode: vote.Exclusive, Token: 100}
 	}
-	b.say("v0", vote.Message{Kind: vote.KindQueryResult, Nonce: nonce, Views: []vote.View{sight("a", 1)}})
-	b.say("v0", vote.Message{Kind: vote.KindQueryResult, Nonce: nonce, Views: []vote.View{sight("b", 2)}, End: true, Gap: true})
-	b.shows("v1", nonce, sight("a", 1), sight("b", 2), sight("c", 3))
+	b.sends("v0", vote.Message{Kind: vote.KindQueryResult, Nonce: nonce, Views: []vote.View{viewEntryOf("a", 1)}})
+	b.sends("v0", vote.Message{Kind: vote.KindQueryResult, Nonce: nonce, Views: []vote.View{viewEntryOf("b", 2)}, End: true, Gap: true})
+	b.shows("v1", nonce, viewEntryOf("a", 1), viewEntryOf("b", 2), viewEntryOf("c", 3))
 	e := b.last(EventQueryDone)
 	if e == nil || !e.Result.Truncated || e.Result.Last != "b" || len(e.Result.Views) != 2 {
 		t.Errorf("%+v", e.Result)
@@ -169,12 +169,12 @@ func TestAWatchIsAskedAgainWhereThereWasNoRoom(t *testing.T) {
 	b.all()
 	nonce := b.q.Watch(b.now, "k", false)
 	b.asked("v0", vote.KindWatch)
-	b.say("v0", vote.Message{Kind: vote.KindNews, Nonce: nonce, Incarnation: 5, Seq: 7, Gap: true})
+	b.sends("v0", vote.Message{Kind: vote.KindNews, Nonce: nonce, Incarnation: 5, Seq: 7, Gap: true})
 	if w := b.asked("v0", vote.KindWatch); len(w) != 1 || w[0].Seq != 7 || w[0].Incarnation != 5 {
 		t.Fatalf("%+v", w)
 	}
 	for later := range uint64(2) { // before v0 is given up as silent
-		b.say("v0", vote.Message{Kind: vote.KindNews, Nonce: nonce, Incarnation: 5, Seq: 7 + later})
+		b.sends("v0", vote.Message{Kind: vote.KindNews, Nonce: nonce, Incarnation: 5, Seq: 7 + later})
 		if w := b.asked("v0", vote.KindWatch); len(w) != 0 {
 			t.Fatalf("asked again at once: %+v", w)
 		}
@@ -198,7 +198,7 @@ func TestNewsOfAVoterThatWasVotedInAgainBeginWithAGap(t *testing.T) {
 	s := vote.View{State: vote.Holding, Key: "k", Owner: vote.SessionID{Node: "x", Incarnation: 1}, Number: 1, Mode: vote.Exclusive, Token: 99}
 	for seq, want := range []bool{true, false} {
 		b.asked("v0", vote.KindWatch)
-		b.say("v0", vote.Message{Kind: vote.KindNews, Nonce: nonce, Incarnation: 5, Seq: uint64(7 + seq), Views: []vote.View{s}})
+		b.sends("v0", vote.Message{Kind: vote.KindNews, Nonce: nonce, Incarnation: 5, Seq: uint64(7 + seq), Views: []vote.View{s}})
 		if e := b.last(EventNews); e == nil || e.Gap != want || len(e.Views) != 1 {
 			t.Errorf("news %d: %+v", seq, e)
 		}

@@ -13,7 +13,7 @@ import (
 // messages.)
 func TestATryLockIsNotToldTakenByVotersThatMayAllBeLate(t *testing.T) {
 	f := follow(t, "1: a b c d e")
-	f.reelect("2: a e f (a b c d e)")
+	f.reconfigureTo("2: a e f (a b c d e)")
 	f.link("f")
 	for range 10 { // the previous electorate counts for a TTL, then the joint electorate alone
 		f.pass(ttl / 10)
@@ -22,7 +22,7 @@ func TestATryLockIsNotToldTakenByVotersThatMayAllBeLate(t *testing.T) {
 	try := f.lock(true)
 	taken := func(list string) {
 		for _, v := range strings.Fields(list) {
-			f.say(v, vote.Message{Kind: vote.KindTaken, Number: try, Token: 7})
+			f.sends(v, vote.Message{Kind: vote.KindTaken, Number: try, Token: 7})
 		}
 	}
 	taken("a e f")
