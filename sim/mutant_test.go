@@ -294,13 +294,6 @@ func confirmedAfterYield(w *World) {
 	w.Run(2 * sceneTTL)
 }
 
-type lateVote struct {
-	conn   vote.Conn
-	stream vote.Stream
-	number vote.Number
-	serial vote.Serial
-}
-
 // renewing is a voter that renews an ended session on a refresh, whatever the generation.
 type renewing struct {
 	Machine
