@@ -67,8 +67,8 @@ type latch struct{ atomic.Bool }
 //	/drain             with [AllowDrain]: calls [lockmesh.Mesh.Drain], and answers 200 when no lease
 //	                   is held, or 503 after [DefaultDrainTime] or ?timeout=10s
 //
-// An answer that isn't 200 says why in a line of text. A query with any other parameter is refused
-// with 400. New panics if mesh is nil.
+// An answer that isn't 200 says why in a line of text. /readyz and /drain refuse a query with any
+// other parameter with 400. New panics if mesh is nil.
 func New(mesh *lockmesh.Mesh, opts ...Option) *Probes {
 	if mesh == nil {
 		panic("lockmeshhttp: New was called with a nil mesh")

@@ -52,6 +52,7 @@ func (a *agent) drain(ctx context.Context) error {
 	case !errors.Is(err, lockmesh.ErrHeld):
 		return err
 	case len(a.mesh.Status().Held) == 0: // ctx had ended before
+		a.left.Store(a.alone) // keys may rest
 		return nil
 	}
 	a.left.Store(true)
@@ -62,7 +63,7 @@ func (a *agent) drain(ctx context.Context) error {
 // a minimum hold, or for a lock-delay. The agent doesn't wait for the end of it, which may be hours
 // away; the next agent is quiet for the part of it that voters keep.
 func (a *agent) hasResting(ctx context.Context) bool {
-	if !a.alone {
+	if !a.alone || !a.granted.Load() {
 		return false
 	}
 	for key, err := range a.mesh.List(ctx, "") {

@@ -85,8 +85,9 @@ func (g *group) fail(place string, err error) {
 
 // lookUp returns the addresses of all parts, and the errors of the others. It looks lookUpsAtOnce
 // names up at the same time, in goroutines that end with the call. Where there are more names, each
-// gets its part of the time, so that silent names leave time for the names after them. A full group
-// needs no names.
+// leaves its place to the next after its part of the time, and goes on until the end of the time:
+// so silent names don't keep the names after them from being asked, and a slow server answers all.
+// A full group needs no names.
 func (g *group) lookUp(ctx context.Context, r Resolver) ([]netip.AddrPort, error) {
 	if g.full() {
 		return g.addrs, nil
@@ -99,10 +100,11 @@ func (g *group) lookUp(ctx context.Context, r Resolver) ([]netip.AddrPort, error
 	for i := range g.names {
 		slots <- struct{}{}
 		work.Go(func() {
-			defer func() { <-slots }()
-			limited, cancel := context.WithTimeout(ctx, each)
-			defer cancel()
-			found[i], errs[i] = g.names[i].lookUp(limited, r)
+			leave := sync.OnceFunc(func() { <-slots })
+			defer leave()
+			place := time.AfterFunc(each, leave)
+			defer place.Stop()
+			found[i], errs[i] = g.names[i].lookUp(ctx, r)
 		})
 	}
 	work.Wait()
