@@ -143,8 +143,7 @@ type Account struct {
 	Addr    string        // host:port at which the node can be reached
 	// LongestTTL is the longest time for which voters may have extended a session, if the voters
 	// decide the maximum TTL: after a lowering it is longer than the configured MaxTTL for a while.
-	// Zero if the configured MaxTTL is the longest, or if the node's version is older than this
-	// element.
+	// Zero if the voters have decided none, or if the node's version is older than this element.
 	LongestTTL time.Duration
 }
 
