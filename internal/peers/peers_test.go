@@ -83,6 +83,9 @@ func (n *names) count(name string) int {
 
 // ask waits for the answer, and counts the question.
 func (n *names) ask(ctx context.Context, name string) error {
+	if err := ctx.Err(); err != nil {
+		return err // as net.Resolver does
+	}
 	n.mu.Lock()
 	n.asked[name]++
 	lag := n.lag
@@ -454,6 +457,24 @@ func TestManySilentNamesHideNoNameAfterThem(t *testing.T) {
 			}
 		})
 	}
+}
+
+// A look-up that takes longer than a name's part of the time goes on beside the look-ups of the
+// names after it.
+func TestASlowServerAnswersManyNames(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var texts []string
+		f := open(func(context.Context) ([]string, error) { return texts, nil })
+		f.names.lag = 2 * time.Second
+		for i := range groupAddresses {
+			texts = append(texts, fmt.Sprintf("slow%d:1", i))
+			f.names.set(fmt.Sprintf("slow%d", i), fmt.Sprintf("10.1.%d.%d", i/256, i%256))
+		}
+		addrs, err := f.Entries()[0].LookUp(t.Context())
+		if err != nil || len(addrs) < lookUpsAtOnce {
+			t.Errorf("%d addresses, error %v", len(addrs), err)
+		}
+	})
 }
 
 // What is repeated, or is no address, doesn't count for how many addresses are used.
