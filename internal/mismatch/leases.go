@@ -24,12 +24,16 @@ func (m *Machine) warnOfLeases(now vote.Now) {
 	if addr := m.pause.by.sighting.Addr; addr != "" {
 		name += vote.NodeID(" (" + addr + ")")
 	}
+	source := "" // the configuration
+	if m.pause.longest > m.pause.by.sighting.Terms.MaxTTL {
+		source = ", as its voters decided,"
+	}
 	left := m.pause.leasesEnd.Sub(now.Slow)
 	m.notices = append(m.notices, fmt.Sprintf(
-		"MaxTTL is %v on %s and %v on %s, so %s may hold leases of %v under earlier processes of the "+
+		"MaxTTL is %v%s on %s and %v on %s, so %s may hold leases of %v under earlier processes of the "+
 			"voters. The votes of %s don't count for another %v, until %s, unless most voters count "+
 			"before. If no lease of that length can exist, stop %s and restart the voters",
-		m.pause.longest, name, m.terms.MaxTTL, m.self.Node, m.pause.by.sighting.Peer.Node, m.pause.longest,
+		m.pause.longest, source, name, m.terms.MaxTTL, m.self.Node, m.pause.by.sighting.Peer.Node, m.pause.longest,
 		m.self.Node, left.Round(time.Second), ends(now, left), m.pause.by.sighting.Peer.Node))
 }
 

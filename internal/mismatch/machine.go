@@ -259,19 +259,23 @@ func (m *Machine) See(now vote.Now, s *vote.Sighting) {
 			m.pause.votersEnd = 0 // the promises under the new configuration aren't known yet
 			m.forgetIdle()
 		}
-		if s.LongestTTL > max(m.longest, m.terms.MaxTTL, s.Terms.MaxTTL) {
+		if longest := grantable(s.LongestTTL); longest > max(m.longest, m.terms.MaxTTL, s.Terms.MaxTTL) {
 			// Never forgotten, since a shorter value may come from a voter that knows less.
-			m.longest, m.pause.votersEnd = s.LongestTTL, 0
+			m.longest, m.pause.votersEnd = longest, 0
 		}
 		if m.phase == PhaseCounting && p.counts() {
 			m.clash(now, p)
 		}
-	} else if ttl := max(s.Terms.MaxTTL, s.LongestTTL); ttl > max(m.terms.MaxTTL, m.pause.longest) {
+	} else if ttl := grantable(max(s.Terms.MaxTTL, s.LongestTTL)); ttl > max(m.terms.MaxTTL, m.pause.longest) {
 		by := *p // p may be forgotten during the wait
 		m.pause.longest, m.pause.leasesEnd, m.pause.by, m.pause.warned = ttl, now.Slow.Add(ttl), &by, false
 	}
 	m.judge(now)
 }
+
+// grantable returns a node's maximum TTL, bounded by the longest that any voter grants: what a
+// handshake tells has no bound.
+func grantable(ttl time.Duration) time.Duration { return min(ttl, vote.LongestTTL) }
 
 // byTerms returns, by configuration and name, the voters met under other configurations that have
 // neither said goodbye nor been met under another configuration since.
@@ -444,7 +448,7 @@ func (m *Machine) weigh() (worst verdict, against *tally, longest time.Duration)
 	seen := m.byTerms()
 	for _, key := range m.otherKeys() {
 		t := m.tally(key, m.others[key], seen[key])
-		longest = max(longest, t.terms.MaxTTL)
+		longest = max(longest, grantable(t.terms.MaxTTL))
 		if v := m.verdictOn(&t); v > worst {
 			worst, against = v, &t
 		}

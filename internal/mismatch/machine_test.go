@@ -2,6 +2,7 @@ package mismatch
 
 import (
 	"fmt"
+	"math"
 	"strings"
 	"testing"
 	"time"
@@ -432,6 +433,13 @@ func TestTheNodeWhoseLeasesAreWaitedForStaysListed(t *testing.T) {
 	w.want(PhaseFree)
 	if all, n := w.m.Refused(w.at()), w.m.Notices(); len(all)+len(n) != 0 {
 		t.Errorf("refused: %+v; told: %q", all, n)
+	}
+
+	w = start(t, "a", "a b c")
+	w.seesDecided("x", list("a b c"), math.MaxInt64, none, time.Hour) // no voter grants so much
+	w.pass(graceFor)
+	if n := w.m.Notices(); len(n) != 1 || !strings.Contains(n[0], "MaxTTL is 24h0m0s, as its voters decided, on x (x:7950) and 10s on a") {
+		t.Errorf("the operator is told %q", n)
 	}
 
 	w = start(t, "a", "a b c")
