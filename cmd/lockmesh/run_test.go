@@ -37,6 +37,8 @@ func TestExitCodes(t *testing.T) {
 	}
 	b.wants(4, "run", "k", "--", "./script", "3") // without a line #!, by sh as execvp does
 	b.wants(126, "run", "k", "--", "./directory")
+	b.wants(126, "run", "k", "--", "text") // found by PATH, and no other file
+	b.wants(127, "run", "k", "--", "directory")
 	for _, flag := range []string{"-c", "--command", "--shell"} {
 		b.wants(5, "run", "--close", "k", flag, "exit 5")
 	}

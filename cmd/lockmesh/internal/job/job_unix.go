@@ -3,6 +3,7 @@
 package job
 
 import (
+	"cmp"
 	"crypto/rand"
 	"errors"
 	"fmt"
@@ -64,23 +65,30 @@ const shell = "/bin/sh"
 // standardPath is where commands are looked for without PATH, as execvp does.
 const standardPath = "/bin:/usr/bin"
 
-// lookUp returns the path of a command. The error is [ErrNotFound] or [ErrNotRun].
+// lookUp returns the path of a command, as a shell finds it: the search goes on after a file that
+// can't be run, and names the file if there is no other. The error is [ErrNotFound] or [ErrNotRun].
 func lookUp(name string) (string, error) {
-	path, err := exec.LookPath(name)
-	if err != nil && os.Getenv("PATH") == "" && !strings.Contains(name, "/") {
-		for _, dir := range filepath.SplitList(standardPath) {
-			if p, err := exec.LookPath(filepath.Join(dir, name)); err == nil {
-				return p, nil
+	places := []string{name}
+	if !strings.Contains(name, "/") {
+		places = nil
+		for _, dir := range filepath.SplitList(cmp.Or(os.Getenv("PATH"), standardPath)) {
+			place := cmp.Or(dir, ".") + "/" + name
+			if info, err := os.Stat(place); err == nil && !info.IsDir() {
+				places = append(places, place)
 			}
 		}
 	}
-	switch {
-	case err == nil, errors.Is(err, exec.ErrDot): // PATH has the current directory, by the user's wish
-		return path, nil
-	case errors.Is(err, fs.ErrPermission), errors.Is(err, unix.EISDIR):
-		return "", fmt.Errorf("%w: %w", ErrNotRun, err)
+	err := fmt.Errorf("%w: %w", ErrNotFound, &exec.Error{Name: name, Err: exec.ErrNotFound})
+	for _, place := range places {
+		path, why := exec.LookPath(place)
+		switch {
+		case why == nil:
+			return path, nil
+		case errors.Is(why, fs.ErrPermission), errors.Is(why, unix.EISDIR):
+			err = fmt.Errorf("%w: %w", ErrNotRun, why)
+		}
 	}
-	return "", fmt.Errorf("%w: %w", ErrNotFound, err)
+	return "", err
 }
 
 // marked returns an environment with a further mark.
