@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/lockmesh/lockmesh/internal/sampled"
 	"github.com/lockmesh/lockmesh/internal/testwait"
 	"github.com/lockmesh/lockmesh/register"
 )
@@ -13,6 +14,8 @@ import (
 // The addresses of two lost voters are given to processes of another mesh. The survivors go on: no
 // readiness is withdrawn, and a call that waits is served by the next mesh.
 func TestAddressesOfLostVotersMayBeReused(t *testing.T) {
+	t.Parallel()
+	sampled.Unraced(t)
 	for _, secret := range []bool{false, true} {
 		for _, registers := range []bool{false, true} {
 			if testing.Short() && !(secret && registers) {
@@ -63,6 +66,7 @@ func TestAddressesOfLostVotersMayBeReused(t *testing.T) {
 // A leaving voter stays for as long as its context allows, if the mesh would be lost without it:
 // here the replacements are started twenty MaxTTL after a crash of another voter.
 func TestALeavingVoterStaysAsItsContextAllows(t *testing.T) {
+	t.Parallel()
 	inCountedBubble(t, func(t *testing.T, w *living) {
 		with := expect(3, registered(new(register.Memory)), func(c *Config) {
 			c.MaxTTL, c.Peers = time.Second, addrsOf("a", "b", "c", "d", "e")

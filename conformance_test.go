@@ -12,6 +12,7 @@ import (
 // TestAMeshKeepsItsPromisesInABubble has package locktest examine a mesh with nodes that can be cut
 // off and voters that can be stopped. internal/sockettest does the same over sockets.
 func TestAMeshKeepsItsPromisesInABubble(t *testing.T) {
+	t.Parallel()
 	lockmesh.InBubble(t, func(t *testing.T, w *lockmesh.Wire) {
 		addr := func(n int) string { return fmt.Sprintf("10.0.0.%d:7950", n) }
 		s := &meshservice.Service{Voters: []string{"a", "b", "c"}, Cut: w.Stall, Start: func(name string, n int) (*lockmesh.Mesh, error) {

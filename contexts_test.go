@@ -471,6 +471,7 @@ func (s *contextScene) free(what string, ended bool) {
 // If a method of the caller's context panics, at once or later, the call panics in the caller's
 // goroutine or fails. The process goes on, no key is held afterwards, and the node works.
 func TestContextsThatPanic(t *testing.T) {
+	t.Parallel()
 	for _, name := range slices.Sorted(maps.Keys(contextCalls)) {
 		c := contextCalls[name]
 		t.Run(name, func(t *testing.T) {

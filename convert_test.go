@@ -148,6 +148,7 @@ func TestTheFirstRestartOfAConversionIsTakenBack(t *testing.T) {
 // The other nodes refuse by name a fixed node that was left out of the conversion, and refuse its
 // vote. The other nodes go on, and the fixed node joins by the same two restarts.
 func TestAFixedNodeThatIsLeftBehindIsRefused(t *testing.T) {
+	t.Parallel()
 	inLivingBubble(t, func(t *testing.T, w *living) {
 		all, held := []string{"a", "b", "c", "d", "e"}, map[string]*Lease{}
 		for _, name := range all {

@@ -84,6 +84,7 @@ func (u *underWay) counted(p *memnet.Process, turns world.Turns) world.World {
 // with the addresses of all. Even if dials are slow, or a voter doesn't answer, no more dials are
 // under way than a process may have, and every other node gets ready.
 func TestFault78OnlySoManyDialAtOnce(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct {
 		name    string
 		latency time.Duration // of one way; a dial takes two

@@ -9,6 +9,8 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"github.com/lockmesh/lockmesh/internal/sampled"
 )
 
 // docLink matches a link of a comment to a name of Go, such as [Mesh.Ready] or
@@ -105,6 +107,8 @@ func baseName(e ast.Expr) string {
 // tests, such as [Mesh.Ready], is a name of the file's package, or of the package of this
 // repository that the name begins with.
 func TestTheLinksInCommentsResolve(t *testing.T) {
+	t.Parallel()
+	sampled.Unraced(t)
 	known, links := make(map[string]map[string]bool), 0
 	of := func(folder string) map[string]bool {
 		if known[folder] == nil {

@@ -97,6 +97,8 @@ func near(page, dir string) string {
 // TestTheTestsThatPagesRunExist checks each "go test ./dir -run Pattern" of a page: the directory
 // exists, and the pattern matches a test in the directory.
 func TestTheTestsThatPagesRunExist(t *testing.T) {
+	t.Parallel()
+	sampled.Unraced(t)
 	sources := repository(t, "_test.go")
 	each(t, pages(t), "go test ([^`|\n]*)", func(page string, m []string) {
 		words := strings.Fields(m[1])
@@ -155,6 +157,8 @@ func TestTheProgramsThatPagesRunExist(t *testing.T) {
 }
 
 func TestTheVerbsThatPagesNameExist(t *testing.T) {
+	t.Parallel()
+	sampled.Unraced(t)
 	makefile, err := os.ReadFile("Makefile")
 	if err != nil {
 		t.Fatal(err)

@@ -104,6 +104,7 @@ func TestAnElectionHasOneLeaderAtATimeInOrder(t *testing.T) {
 }
 
 func TestAnObserverThatIsTooSlowIsToldThatItMissedLeaders(t *testing.T) {
+	t.Parallel()
 	inBubble(t, func(t *testing.T, w *wire) {
 		a, _, c := w.three()
 		const leaders = 400

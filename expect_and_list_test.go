@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/lockmesh/lockmesh/internal/sampled"
 	"github.com/lockmesh/lockmesh/internal/testwait"
 	"github.com/lockmesh/lockmesh/register"
 )
@@ -15,6 +16,8 @@ import (
 // discovery finds no other node, counts alone, and then meets a mesh with Expect, or one of its
 // voters. If that voter gave way, the other two would go on, and the process as well.
 func TestAMisconfiguredProcessStopsOnlyItself(t *testing.T) {
+	t.Parallel()
+	sampled.Unraced(t)
 	alone := map[string]func(*Config){
 		"Voters [x]":           func(c *Config) { c.Voters = []string{"x"} },
 		"Voters [x], StateDir": func(c *Config) { c.Voters, c.StateDir, c.Bootstrap = []string{"x"}, "/state/x", true },

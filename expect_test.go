@@ -12,6 +12,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/lockmesh/lockmesh/internal/sampled"
 	"github.com/lockmesh/lockmesh/internal/testwait"
 	"github.com/lockmesh/lockmesh/internal/vote"
 	"github.com/lockmesh/lockmesh/register"
@@ -80,6 +81,8 @@ func TestAMeshIsBornByCount(t *testing.T) {
 }
 
 func TestTooFewProcessesSayWhatTheyWaitFor(t *testing.T) {
+	t.Parallel()
+	sampled.Unraced(t)
 	inCountedBubble(t, func(t *testing.T, w *living) {
 		w.start("a", expect(3))
 		defer func() { // an operator may have the log alone
@@ -201,6 +204,7 @@ func TestTotalLossHealsByItself(t *testing.T) {
 
 // A watch outlives the electorate: the watch reports a gap, and the holders afterwards.
 func TestAWatchOutlivesAnElectorate(t *testing.T) {
+	t.Parallel()
 	inCountedBubble(t, func(t *testing.T, w *living) {
 		w.born()
 		w.start("x", expect(3, nonVoting))
@@ -262,6 +266,8 @@ func TestANodeThatNeverVotesFoundsNothing(t *testing.T) {
 }
 
 func TestALeavingVoterIsReplaced(t *testing.T) {
+	t.Parallel()
+	sampled.Unraced(t)
 	inCountedBubble(t, func(t *testing.T, w *living) {
 		w.born()
 		w.start("d", expect(3))
@@ -303,6 +309,8 @@ func TestTheOnlyProcessLeaves(t *testing.T) {
 // A voter that leaves stays for its replacement, however late, where the mesh would be lost without
 // the voter: another voter has crashed before, and an image may take long to load.
 func TestAVoterLeavesNoLostMeshBehind(t *testing.T) {
+	t.Parallel()
+	sampled.Unraced(t)
 	for _, start := range []time.Duration{5 * time.Second, 20 * time.Second} {
 		t.Run(fmt.Sprintf("the replacements start after %v", start), func(t *testing.T) {
 			inCountedBubble(t, func(t *testing.T, w *living) {
@@ -334,6 +342,8 @@ func TestAVoterLeavesNoLostMeshBehind(t *testing.T) {
 // An even number of voters that is the minimum stays so: a voter that is gone is replaced by the
 // only process on standby, and one of five voters can leave.
 func TestAnEvenMinimumOfVoters(t *testing.T) {
+	t.Parallel()
+	sampled.Unraced(t)
 	four := expect(4, func(c *Config) { c.MinVoters = 4 })
 	begin := func(w *living) {
 		for _, name := range []string{"a", "b", "c", "d"} {
@@ -391,6 +401,8 @@ func TestAnEvenMinimumOfVoters(t *testing.T) {
 // takes its place. Without a replacement the voter stays for as long as the caller allows, since
 // the other voter can't decide anything alone.
 func TestOneOfTwoVotersIsReplaced(t *testing.T) {
+	t.Parallel()
+	sampled.Unraced(t)
 	inCountedBubble(t, func(t *testing.T, w *living) {
 		for _, name := range []string{"a", "b"} {
 			w.start(name, expect(2))
@@ -507,6 +519,7 @@ func TestDifferentExpectationsRefuseEachOther(t *testing.T) {
 // its wait. It goes on waiting: the address of another mesh, out of date, doesn't fail a first
 // start.
 func TestAProcessThatAllOthersRefuseIsRefused(t *testing.T) {
+	t.Parallel()
 	inCountedBubble(t, func(t *testing.T, w *living) {
 		with := func(secret Secret, peers ...string) func(*Config) {
 			return expect(3, func(c *Config) { c.Secret, c.Insecure, c.Peers = secret, false, peers })
@@ -592,6 +605,8 @@ func TestAnotherMaxTTLNeedsARegister(t *testing.T) {
 // Processes that come back under their names are other processes: no text speaks of a directory,
 // which a mesh with Expect hasn't got.
 func TestNoDirectoryIsNamed(t *testing.T) {
+	t.Parallel()
+	sampled.Unraced(t)
 	for _, gone := range [][]string{{"c"}, {"b", "c"}} {
 		t.Run(strings.Join(gone, ""), func(t *testing.T) {
 			inCountedBubble(t, func(t *testing.T, w *living) {
@@ -718,6 +733,8 @@ func TestTwoExpectedProcessesAreWarned(t *testing.T) {
 // A survivor of a lost mesh that isn't among the next founders becomes a voter later, under its new
 // identity, known to the others by gossip.
 func TestASurvivorIsVotedInUnderItsNewIdentity(t *testing.T) {
+	t.Parallel()
+	sampled.Unraced(t)
 	inCountedBubble(t, func(t *testing.T, w *living) {
 		for _, name := range []string{"x", "y", "z"} {
 			w.start(name, expect(3))

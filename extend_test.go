@@ -36,6 +36,7 @@ func leftAt(t *testing.T, m *Mesh, key string) time.Duration {
 // beyond MaxTTL (10 s). The lease ends at the extended end, for its user, for Inspect, and for the
 // next request in the queue.
 func TestALeaseOfASetLengthIsExtended(t *testing.T) {
+	t.Parallel()
 	for _, row := range []struct {
 		name       string
 		ttl        time.Duration

@@ -60,6 +60,7 @@ func (w *living) hang() (since time.Time) {
 }
 
 func TestFault76ADiskThatHangsIsTroubleAndCostsTheVote(t *testing.T) {
+	t.Parallel()
 	inLivingBubble(t, func(t *testing.T, w *living) {
 		since := w.hang()
 		w.until("a", "trouble", func(s ElectorateStatus) bool { return strings.Contains(s.Trouble, "the disk has not answered for") })
@@ -86,6 +87,7 @@ func TestFault76ADiskThatHangsIsTroubleAndCostsTheVote(t *testing.T) {
 }
 
 func TestFault76LeaveAndCloseDoNotWaitForADiskThatHangs(t *testing.T) {
+	t.Parallel()
 	for _, row := range []struct {
 		name string
 		end  func(*Mesh, context.Context) error

@@ -183,6 +183,7 @@ func TestACountThatFailsForAnotherReasonThanAnOpenLatch(t *testing.T) {
 // A count notices at any time that its latch is open: a count that can't watch would leave the
 // latch to close again when the other counts end, so a count without a free watch fails.
 func TestACountWithTheLastWatchSeesItsLatchOpen(t *testing.T) {
+	t.Parallel()
 	inBubble(t, func(t *testing.T, w *wire) {
 		a, b, c := w.three()
 		for range MaxWatches - 1 {

@@ -21,6 +21,7 @@ func (w *wire) client() *Mesh {
 // Each call ends a lease, with a context that ends with the lease. The caller has cancelled
 // nothing, so each call returns nil once a majority has confirmed the release.
 func TestALeaseIsGivenBackWithItsOwnContext(t *testing.T) {
+	t.Parallel()
 	type call func(m *Mesh, ctx context.Context) error
 	lock := func(end func(*Lease) error) call {
 		return func(m *Mesh, ctx context.Context) error {

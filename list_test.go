@@ -71,6 +71,7 @@ func TestAListHasEveryKeyInPages(t *testing.T) {
 // A list of more keys than a page may have shows each lasting key once, while other keys come and
 // go.
 func TestAListWhileKeysComeAndGo(t *testing.T) {
+	t.Parallel()
 	inBubble(t, func(t *testing.T, w *wire) {
 		a, b, c := w.three()
 		const keys = 2*ListMax + 10

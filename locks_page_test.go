@@ -10,10 +10,14 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"github.com/lockmesh/lockmesh/internal/sampled"
 )
 
 // TestTheTestsThatTheLocksPageNamesExist also checks that each row names a test.
 func TestTheTestsThatTheLocksPageNamesExist(t *testing.T) {
+	t.Parallel()
+	sampled.Unraced(t)
 	page, err := os.ReadFile("docs/locks.md")
 	if err != nil {
 		t.Fatal(err)

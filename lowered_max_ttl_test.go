@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/lockmesh/lockmesh/internal/sampled"
 	"github.com/lockmesh/lockmesh/internal/testwait"
 )
 
@@ -11,6 +12,8 @@ import (
 // ago. A total loss heals in 7 of the lowered value, although one process that had known the longer
 // one outlives the loss.
 func TestALoweredMaxTTLCountsAfterALoss(t *testing.T) {
+	t.Parallel()
+	sampled.Unraced(t)
 	const long, short = 2 * time.Minute, 2 * time.Second
 	inCountedBubble(t, func(t *testing.T, w *living) {
 		with := func(d time.Duration) func(*Config) {

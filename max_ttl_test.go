@@ -26,6 +26,7 @@ func (w *living) restart(name string, maxTTL time.Duration) *Mesh {
 // of the voters is configured with another value. Until then the old value counts, on a node with
 // the new value too, and no lease outlives its node by more than the value that counts.
 func TestMaxTTLIsRaisedAndLoweredWhileALeaseIsHeld(t *testing.T) {
+	t.Parallel()
 	const short, long = DefaultMaxTTL / 5, DefaultMaxTTL
 	for _, c := range []struct {
 		name     string
@@ -168,6 +169,7 @@ func TestAFixedMeshRefusesAnotherMaxTTL(t *testing.T) {
 // While all voters of a fixed mesh are quiet after a start, a node with a much longer MaxTTL comes
 // by. The voters wait for the leases that the node may hold, for that MaxTTL, and say so.
 func TestAWaitForTheLeasesOfARefusedNodeIsTold(t *testing.T) {
+	t.Parallel()
 	inBubble(t, func(t *testing.T, w *wire) {
 		logs, voters := &logged{}, []string{"a", "b", "c"}
 		for _, name := range voters {

@@ -11,6 +11,7 @@ import (
 // majority of the voters has restarted with 5, both nodes become voters, and the third voter warns
 // instead.
 func TestAnotherMaxVotersIsToldOfAndTheDecidedOneCounts(t *testing.T) {
+	t.Parallel()
 	inLivingBubble(t, func(t *testing.T, w *living) {
 		limited := func(most int, found bool) func(*Config) {
 			return func(c *Config) { c.MaxVoters, c.Bootstrap = most, found }

@@ -184,6 +184,7 @@ func TestReadersOfOneLeaseUpgradeAtOnce(t *testing.T) {
 // upgrade succeeds and stays. (The race detector and the simulated time see no order here, so many
 // rounds look for a bad one.)
 func TestAReaderUpgradesBesideTheUnlockOfItsWriter(t *testing.T) {
+	t.Parallel()
 	inBubble(t, func(t *testing.T, w *wire) {
 		a, _, _ := w.three()
 		for round := range 3000 {

@@ -7,12 +7,14 @@ import (
 	"testing"
 	"time"
 
+	"github.com/lockmesh/lockmesh/internal/sampled"
 	"github.com/lockmesh/lockmesh/internal/testwait"
 )
 
 func nonVoting(c *Config) { c.NonVoting = true }
 
 func TestANonVotingNodeLocksAndIsNeverVotedIn(t *testing.T) {
+	t.Parallel()
 	inLivingBubble(t, func(t *testing.T, w *living) {
 		w.foundAll()
 		w.start("d", nonVoting)
@@ -38,6 +40,8 @@ func TestANonVotingNodeLocksAndIsNeverVotedIn(t *testing.T) {
 }
 
 func TestAVoterThatShallNotVoteAnyMoreIsVotedOut(t *testing.T) {
+	t.Parallel()
+	sampled.Unraced(t)
 	inLivingBubble(t, func(t *testing.T, w *living) {
 		w.foundAll()
 		w.start("d", nil)
@@ -56,6 +60,8 @@ func TestAVoterThatShallNotVoteAnyMoreIsVotedOut(t *testing.T) {
 
 // Many non-voting nodes don't crowd out a standby.
 func TestNonVotingNodesLeaveRoomForOthers(t *testing.T) {
+	t.Parallel()
+	sampled.Unraced(t)
 	inLivingBubble(t, func(t *testing.T, w *living) {
 		w.founders = []string{"v", "w", "x"}
 		w.foundAll()
@@ -86,6 +92,8 @@ func TestANonVotingNodeThatMustVoteIsAnError(t *testing.T) {
 // TestOneOfTwoVotersIsNonVoting : a voter that is restarted with NonVoting can't be voted out while
 // it is one of two. Its log and the other node say so; another voting node takes its place.
 func TestOneOfTwoVotersIsNonVoting(t *testing.T) {
+	t.Parallel()
+	sampled.Unraced(t)
 	inLivingBubble(t, func(t *testing.T, w *living) {
 		w.founders = []string{"a"}
 		w.foundAll()

@@ -23,6 +23,7 @@ func blocked() (*Observer, func()) {
 }
 
 func TestABlockedObserverHarmsNoLease(t *testing.T) {
+	t.Parallel()
 	inBubble(t, func(t *testing.T, w *wire) {
 		o, release := blocked()
 		voters := []string{"a", "b", "c"}

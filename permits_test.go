@@ -7,6 +7,7 @@ import (
 
 // Three nodes take the maximum number of permits at once, and get all, each in a slot of its own.
 func TestAsManyPermitsAsThereMayBe(t *testing.T) {
+	t.Parallel()
 	inBubble(t, func(t *testing.T, w *wire) {
 		a, b, c := w.three()
 		nodes := []*Mesh{a, b, c}

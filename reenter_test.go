@@ -54,12 +54,10 @@ func TestDepthCountsTheReentriesThatAreOpen(t *testing.T) {
 // Each of many re-entries, and the end of each, costs as much as the first: writers, readers, and
 // both in turn, each within the lease before, unlocked from either end. (If the cost grew with the
 // number of open leases, a row would take minutes.)
-func TestAHundredThousandReentriesOfEachKind(t *testing.T) {
+func TestManyReentriesOfEachKind(t *testing.T) {
+	t.Parallel()
 	sampled.Unraced(t)
-	most := 100_000
-	if testing.Short() {
-		most = 10_000
-	}
+	most := sampled.Count(20_000, 100_000)
 	read := (*Mesh).RLock
 	write := (*Mesh).Lock
 	for _, kind := range []struct {
@@ -163,6 +161,7 @@ func TestWritersEndWithTheLeaseAroundThem(t *testing.T) {
 
 // Each of many re-entries costs as much as the first.
 func TestAHundredThousandReentries(t *testing.T) {
+	t.Parallel()
 	sampled.Unraced(t)
 	inBubble(t, func(t *testing.T, w *wire) {
 		a, b, _ := w.three()
@@ -196,6 +195,7 @@ func TestAHundredThousandReentries(t *testing.T) {
 
 // The deadline of a lease of a set length is the time of the lease's end.
 func TestTheDeadlineOfALeaseOfASetLength(t *testing.T) {
+	t.Parallel()
 	for _, length := range []time.Duration{time.Second, 10 * time.Second, time.Hour} {
 		t.Run(length.String(), func(t *testing.T) {
 			inBubble(t, func(t *testing.T, w *wire) {

@@ -40,6 +40,8 @@ func (w *living) wantRefusal(want bool, when string, names ...string) {
 // service: never the survivor, and the processes that replace the lost ones no longer than for two
 // thirds of a term, after which the record shows that it isn't renewed.
 func TestAWrongProcessBesideALostMajorityRefusesNoOther(t *testing.T) {
+	t.Parallel()
+	sampled.Unraced(t)
 	inCountedBubble(t, func(t *testing.T, w *living) {
 		m, right, wrong := new(register.Memory), NewSecret(), NewSecret()
 		peers := addrsOf("a", "b", "c", "d", "e", "f")
@@ -73,6 +75,8 @@ func TestAWrongProcessBesideALostMajorityRefusesNoOther(t *testing.T) {
 
 // The address of another mesh takes no process out of service after the loss of a majority.
 func TestAnAddressOfAnotherMeshBesideALostMajorityRefusesNoProcess(t *testing.T) {
+	t.Parallel()
+	sampled.Unraced(t)
 	inCountedBubble(t, func(t *testing.T, w *living) {
 		m := new(register.Memory)
 		with := expect(3, registered(m), func(c *Config) { c.Peers = addrsOf("a", "b", "c", "d", "e", "x") })
@@ -101,6 +105,7 @@ func TestAnAddressOfAnotherMeshBesideALostMajorityRefusesNoProcess(t *testing.T)
 // A process that has known the voters isn't refused after their loss, whether the process votes or
 // not: its readiness is latched.
 func TestAWrongProcessRefusesNoSurvivor(t *testing.T) {
+	t.Parallel()
 	inCountedBubble(t, func(t *testing.T, w *living) {
 		right, wrong := NewSecret(), NewSecret()
 		peers := addrsOf("a", "b", "c", "d", "n")
@@ -159,6 +164,8 @@ func TestARefusalEndsWithTheProcessThatRefuses(t *testing.T) {
 // before the register has shown them that the mesh is alive nor afterwards, nor while they can't
 // read it.
 func TestNoNumberOfProcessesWithAWrongSecretIsEnough(t *testing.T) {
+	t.Parallel()
+	sampled.Unraced(t)
 	sampled.Computes(t)
 	inCountedBubble(t, func(t *testing.T, w *living) {
 		m, outOfReach, right, wrong := new(register.Memory), new(register.Memory), NewSecret(), NewSecret()
@@ -166,7 +173,7 @@ func TestNoNumberOfProcessesWithAWrongSecretIsEnough(t *testing.T) {
 		late := []string{"d", "e", "f", "g", "h"}
 		peers := append(addrsOf(late...), addrsOf("a", "b", "c")...)
 		with := func(secret Secret, r register.Register) func(*Config) {
-			return expect(3, registered(r), secretly(secret, peers), func(c *Config) { c.RegisterTerm = 20 * time.Minute })
+			return expect(3, registered(r), secretly(secret, peers), func(c *Config) { c.RegisterTerm = 5 * time.Minute })
 		}
 		for _, name := range []string{"a", "b", "c"} {
 			w.start(name, with(right, m))
@@ -176,7 +183,7 @@ func TestNoNumberOfProcessesWithAWrongSecretIsEnough(t *testing.T) {
 			w.start(name, with(wrong, m))
 		}
 		w.start(late[0], with(wrong, outOfReach))
-		for n := range 24 { // the first renewal is seen after half a term at most
+		for n := range 7 { // the first renewal is seen after half a term at most
 			time.Sleep(30 * time.Second)
 			w.wantRefusal(true, fmt.Sprint(n), late...)
 		}

@@ -49,6 +49,7 @@ func recordOf(t *testing.T, r register.Register) string {
 
 // With a register, the first lock takes no longer than without a register.
 func TestAMeshIsBornWithARegister(t *testing.T) {
+	t.Parallel()
 	inCountedBubble(t, func(t *testing.T, w *living) {
 		m, began := new(register.Memory), time.Now()
 		w.bornRegistered(m)
@@ -73,6 +74,7 @@ func TestAMeshIsBornWithARegister(t *testing.T) {
 
 // A mesh goes on without its register for two thirds of a term, and stops after a whole term.
 func TestAMeshOutlivesAnOutageOfItsRegister(t *testing.T) {
+	t.Parallel()
 	inCountedBubble(t, func(t *testing.T, w *living) {
 		m := new(register.Memory)
 		w.bornRegistered(m)
@@ -114,6 +116,7 @@ func TestAMeshOutlivesAnOutageOfItsRegister(t *testing.T) {
 
 // After the loss of all processes the next mesh waits for a term, and reports the wait.
 func TestTheNextMeshWaitsForTheRegister(t *testing.T) {
+	t.Parallel()
 	sampled.Unraced(t)
 	inCountedBubble(t, func(t *testing.T, w *living) {
 		m := new(register.Memory)
@@ -151,6 +154,8 @@ func TestTheNextMeshWaitsForTheRegister(t *testing.T) {
 // Processes that share a register with a mesh out of their reach are told what to do: the record of
 // a mesh that is alive never stands unchanged for a term.
 func TestARegisterInUseByAMeshOutOfReach(t *testing.T) {
+	t.Parallel()
+	sampled.Unraced(t)
 	inCountedBubble(t, func(t *testing.T, w *living) {
 		m := new(register.Memory)
 		w.bornRegistered(m)
@@ -173,6 +178,8 @@ func TestARegisterInUseByAMeshOutOfReach(t *testing.T) {
 // After the loss of a majority no process says that the lost mesh is alive: not the survivor, which
 // has seen renewals by the lost voters, and after two thirds of a term no other process either.
 func TestNoProcessTakesALostMeshForAlive(t *testing.T) {
+	t.Parallel()
+	sampled.Unraced(t)
 	inCountedBubble(t, func(t *testing.T, w *living) {
 		m := new(register.Memory)
 		w.bornRegistered(m)
@@ -202,6 +209,7 @@ func TestNoProcessTakesALostMeshForAlive(t *testing.T) {
 // keeps them from being born while the mesh lives that refuses them. After the end of that mesh and
 // a term they are born.
 func TestARolloutWithAWrongSecretStaysRefused(t *testing.T) {
+	t.Parallel()
 	sampled.Unraced(t)
 	inCountedBubble(t, func(t *testing.T, w *living) {
 		m, right, wrong := new(register.Memory), NewSecret(), NewSecret()
@@ -248,6 +256,7 @@ func TestARolloutWithAWrongSecretStaysRefused(t *testing.T) {
 // Processes without a vote that share a wrong secret are never born: that they accept each other
 // shows nothing, with or without a register.
 func TestProcessesWithoutAVoteAndWithAWrongSecretStayRefused(t *testing.T) {
+	t.Parallel()
 	inCountedBubble(t, func(t *testing.T, w *living) {
 		right, wrong := NewSecret(), NewSecret()
 		var peers []string
@@ -302,6 +311,7 @@ func TestARegisterIsPartOfTheTerms(t *testing.T) {
 
 // A node without a vote takes locks of a mesh with a register, and never calls the register.
 func TestANodeThatNeverVotesCallsNoRegister(t *testing.T) {
+	t.Parallel()
 	inCountedBubble(t, func(t *testing.T, w *living) {
 		m, bad := new(register.Memory), new(register.Memory)
 		bad.Fail(errors.New("called"))
@@ -334,6 +344,7 @@ func (hung) Store(ctx context.Context, _ []byte, _ string) error {
 }
 
 func TestARegisterThatCantBeUsed(t *testing.T) {
+	t.Parallel()
 	sampled.Unraced(t)
 	other := new(register.Memory)
 	err := other.Store(t.Context(), []byte(`{"lockmesh_register":1,"mesh":"orders","lineage":"7","term":"10m0s","max_ttl":"10s","renewal":3,"writer":"x","writer_identity":"9"}`), "0")
@@ -393,6 +404,7 @@ func (d *deafRegister) Store(context.Context, []byte, string) error {
 }
 
 func TestCloseDoesNotWaitForADeafRegister(t *testing.T) {
+	t.Parallel()
 	inCountedBubble(t, func(t *testing.T, w *living) {
 		d := &deafRegister{over: make(chan struct{})}
 		release := sync.OnceFunc(func() { close(d.over) })
@@ -443,6 +455,8 @@ func (r *unreachable) Load(ctx context.Context) ([]byte, string, error) {
 // would tell it of the next mesh. The voter and the nodes of the next mesh don't talk to each other
 // as fast as they can.
 func TestAVoterOfAnEarlierMeshAsksSeldom(t *testing.T) {
+	t.Parallel()
+	sampled.Unraced(t)
 	for range 4 { // a draw of identities decides whether the voter asks at all
 		inCountedBubble(t, func(t *testing.T, w *living) {
 			w.Network = memnet.New(500 * time.Microsecond) // without latency no time would pass

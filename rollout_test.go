@@ -17,6 +17,10 @@ import (
 // deploymentGrace is the time for a process to leave: SERVICE_GRACE of the manifests with Expect.
 const deploymentGrace = 55 * time.Second
 
+// holdFor is how long a node of a burden holds the lock: shorter in the hunt, so that more requests
+// meet each change.
+var holdFor = time.Duration(sampled.Count(100, 20)) * time.Millisecond
+
 // burden is the work of three nodes without a vote while the other processes are replaced: x and y
 // take one lock over and over, and z holds another lock throughout.
 type burden struct {
@@ -70,7 +74,7 @@ func (b *burden) works(turn chan *Mesh) {
 			b.w.t.Errorf("%s has the lock, and so has another", m.Name())
 		}
 		b.taken.Add(1)
-		time.Sleep(20 * time.Millisecond)
+		time.Sleep(holdFor)
 		b.inside.Add(-1)
 		if err := l.Unlock(b.w.t.Context()); err != nil {
 			b.w.t.Errorf("%s: %v", m.Name(), err)
@@ -228,6 +232,7 @@ func fleets(sizes ...int) []int {
 // others; once the new process is settled, an old process begins to leave, and the next new process
 // is started. A lock is served throughout.
 func TestARolloutBySettledServesAllTheWhile(t *testing.T) {
+	t.Parallel()
 	sampled.Unraced(t)
 	for _, n := range fleets(3, 5) {
 		t.Run(fmt.Sprintf("%d processes", n), func(t *testing.T) {
@@ -249,6 +254,7 @@ func TestARolloutBySettledServesAllTheWhile(t *testing.T) {
 // processes run at a time than the promise of Expect allows, also where an ending process drains
 // for longer than its replacement takes to be settled. A lock is served throughout.
 func TestARolloutWithoutASurgeServesAllTheWhile(t *testing.T) {
+	t.Parallel()
 	sampled.Computes(t)
 	sampled.Unraced(t)
 	for _, n := range fleets(3, 4, 5) {
@@ -278,6 +284,7 @@ func TestARolloutWithoutASurgeServesAllTheWhile(t *testing.T) {
 // The maximum TTL of a mesh with Expect is raised, and lowered again, by a rollout each, with a
 // register and without.
 func TestMaxTTLIsChangedByRollouts(t *testing.T) {
+	t.Parallel()
 	sampled.Computes(t)
 	sampled.Unraced(t)
 	const short, long = DefaultMaxTTL, 2 * DefaultMaxTTL
@@ -318,6 +325,7 @@ func TestMaxTTLIsChangedByRollouts(t *testing.T) {
 // The secret of a mesh with Expect is changed by three rollouts: all nodes accept both secrets,
 // then send the new secret, then drop the old secret.
 func TestTheSecretIsChangedByRollouts(t *testing.T) {
+	t.Parallel()
 	sampled.Unraced(t)
 	inCountedBubble(t, func(t *testing.T, w *living) {
 		old, fresh := NewSecret(), NewSecret()
@@ -371,6 +379,7 @@ func isStepDone(all []SecretStatus, secrets int, names []string) bool {
 // Many processes end at once, all voters among them, and three stay that don't vote: the leaving
 // voters vote in those that stay, and end. A lock is served throughout.
 func TestScalingDownServesAllTheWhile(t *testing.T) {
+	t.Parallel()
 	sampled.Computes(t)
 	sampled.Unraced(t)
 	inCountedBubble(t, func(t *testing.T, w *living) {

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/lockmesh/lockmesh/internal/sampled"
 	"github.com/lockmesh/lockmesh/internal/testwait"
 )
 
@@ -13,6 +14,8 @@ import (
 // their own. The voters vote the new process in, in place of the earlier one, with no spare process
 // to take the seat meanwhile.
 func TestProcessesWithExpectAreRestartedUnderTheirNames(t *testing.T) {
+	t.Parallel()
+	sampled.Unraced(t)
 	for name, end := range map[string]func(w *living, name string){
 		"crash": func(w *living, name string) { w.crash(name) },
 		"stop": func(w *living, name string) {
@@ -50,6 +53,8 @@ func TestProcessesWithExpectAreRestartedUnderTheirNames(t *testing.T) {
 // cut off by another of the same name. The new process votes, and goes on to once the first is
 // back.
 func TestAProcessThatWasCutOffIsRefusedUnderItsName(t *testing.T) {
+	t.Parallel()
+	sampled.Unraced(t)
 	inCountedBubble(t, func(t *testing.T, w *living) {
 		w.born()
 		first, elsewhere := w.nodes["a"], "10.0.0.99:7950"
@@ -91,6 +96,7 @@ func TestAProcessThatWasCutOffIsRefusedUnderItsName(t *testing.T) {
 // TestTheNewerOfTwoProcessesIsRestarted : with fixed voters the newer of two processes of a name
 // gives way until its end. Alive says so, so that an orchestrator restarts the process.
 func TestTheNewerOfTwoProcessesIsRestarted(t *testing.T) {
+	t.Parallel()
 	inBubble(t, func(t *testing.T, w *wire) {
 		voters := []string{"a", "b", "c"}
 		elsewhere := func(c *Config) { c.Bind, c.Peers = "10.0.0.99:7950", addrsOf(voters...) }

@@ -13,6 +13,7 @@ import (
 )
 
 func TestStopHandsLeasesBackAndKeepsTheSeat(t *testing.T) {
+	t.Parallel()
 	inLivingBubble(t, func(t *testing.T, w *living) {
 		w.foundAll()
 		w.start("d", nil)

@@ -11,6 +11,7 @@ import (
 // from the grant on, without any extension, and whatever happens to the voters and to the lease
 // meanwhile.
 func TestWhatIsLeftOfALeaseOfASetLength(t *testing.T) {
+	t.Parallel()
 	sampled.Computes(t)
 	sampled.Unraced(t)
 	const latency = time.Millisecond

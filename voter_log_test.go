@@ -11,6 +11,7 @@ import (
 // dies before its votes count, a line at WARN must tell the operator: the voter won't be back by
 // itself.
 func TestAVoterThatDiesWhileItIsQuietIsWarnedOf(t *testing.T) {
+	t.Parallel()
 	inBubble(t, func(t *testing.T, w *wire) {
 		log := &lockedBuffer{}
 		voters := []string{"a", "b", "c"}

@@ -265,6 +265,7 @@ func TestAWatchThatIsCutOffSeesWhatItMissed(t *testing.T) {
 }
 
 func TestASlowReaderGetsAMarkedGapAndDelaysNoOther(t *testing.T) {
+	t.Parallel()
 	inBubble(t, func(t *testing.T, w *wire) {
 		a, b, c := w.three()
 		watch := must[*Watch](t)(c.Watch(t.Context(), "k"))
@@ -385,6 +386,7 @@ func TestAWatchEndsWithItsMesh(t *testing.T) {
 }
 
 func TestWatchesAreBoundedAndLeaveNothingBehind(t *testing.T) {
+	t.Parallel()
 	inBubble(t, func(t *testing.T, w *wire) {
 		a, _, _ := w.three()
 		for range 3 {

@@ -198,6 +198,8 @@ var dialect = regexp.MustCompile(`^func (?:Test|Fuzz|Benchmark|Example)\w*(?:Nob
 
 // TestTheNamesOfTestsUseStandardWords : CI prints these names on a failure.
 func TestTheNamesOfTestsUseStandardWords(t *testing.T) {
+	t.Parallel()
+	sampled.Unraced(t)
 	files := 0
 	err := filepath.WalkDir(".", func(path string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() || !strings.HasSuffix(path, "_test.go") {

@@ -252,18 +252,17 @@ func (d *dynamicWorld) updateGossip(p *process) {
 // backedByElectorate reports whether, under one of the last eight electorates, a majority is bound
 // to a lease until its end.
 func (d *dynamicWorld) backedByElectorate(r *Request) bool {
-	bound := make(map[vote.NodeID]bool, len(d.w.hosts))
-	for _, h := range d.w.hosts {
-		bound[h.name] = bound[h.name] || d.w.validity.backs(h, r)
+	isBound := func(v vote.Elector) bool {
+		return slices.ContainsFunc(d.w.hosts, func(h *host) bool { return h.name == v.Name && d.w.validity.backs(h, r) })
 	}
 	majority := func(voters []vote.Elector) bool {
-		n := 0
+		need := len(voters)/2 + 1
 		for _, v := range voters {
-			if bound[v.Name] {
-				n++
+			if need > 0 && isBound(v) {
+				need--
 			}
 		}
-		return n >= len(voters)/2+1
+		return need <= 0
 	}
 	if d.w.opt.ByCount != nil {
 		return slices.ContainsFunc(d.w.population.underWhich(r), func(v uint64) bool {

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/lockmesh/lockmesh/internal/node"
+	"github.com/lockmesh/lockmesh/internal/sampled"
 	"github.com/lockmesh/lockmesh/internal/vote"
 	"github.com/lockmesh/lockmesh/quorum"
 )
@@ -28,7 +29,7 @@ func TestInspectionsWithCoalescing(t *testing.T) {
 
 // TestInspectionsWhereTheElectorateChanges does the same with dynamic membership.
 func TestInspectionsWhereTheElectorateChanges(t *testing.T) {
-	swarm(t, 12, func(seed uint64) Options { return inspecting(DrawDynamic(seed)) }, inspectedEnough(t))
+	swarm(t, sampled.Count(5, 24), func(seed uint64) Options { return inspecting(DrawDynamic(seed)) }, inspectedEnough(t))
 }
 
 func inspectedEnough(t *testing.T) func(f *Figures) {

@@ -46,7 +46,8 @@ func TestWhatComesOfAClosedConnectionIsTakenAtOnce(t *testing.T) {
 	t.Parallel()
 	sampled.Computes(t)
 	closes, forgotten := 0, 0
-	for seed := range uint64(10) {
+	seeds := sampled.Count(3, 10)
+	for seed := range uint64(seeds) {
 		o := DrawDynamic(seed)
 		o.Build = func(_ *World, cfg node.Config, now vote.Now) (Machine, error) {
 			n, err := node.New(cfg, now)
@@ -58,7 +59,7 @@ func TestWhatComesOfAClosedConnectionIsTakenAtOnce(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	if closes < 100 || forgotten > 0 {
+	if closes < 10*seeds || forgotten > 0 {
 		t.Errorf("%d connections were closed, and %d times what came of that was left", closes, forgotten)
 	}
 }

@@ -41,7 +41,7 @@ func TestAWatchOfAHealthyMeshIsATrueStory(t *testing.T) {
 
 // TestAWatchOfABusyMeshIsATrueStory does the same with a key that changes hands all the time.
 func TestAWatchOfABusyMeshIsATrueStory(t *testing.T) {
-	swarm(t, sampled.Count(3, 16), busy, reportedInPeace(t))
+	swarm(t, sampled.Count(2, 16), busy, reportedInPeace(t))
 }
 
 func reportedInPeace(t *testing.T) func(f *Figures) {
