@@ -37,6 +37,23 @@ func expect(n int, edits ...func(*Config)) func(*Config) {
 	}
 }
 
+// A mesh is born beside a broken link, whichever two of its processes the link should connect.
+func TestABrokenLinkKeepsNoMeshFromItsBirth(t *testing.T) {
+	t.Parallel()
+	names := []string{"a", "b", "c", "d"}
+	for i, v := range names {
+		for _, w := range names[i+1:] {
+			inCountedBubble(t, func(t *testing.T, l *living) {
+				l.Cut(func(from, to string) bool { return from == v && to == w || from == w && to == v })
+				for _, name := range names {
+					l.start(name, expect(3, func(c *Config) { c.Peers = addrsOf(names...) }))
+				}
+				l.unlock(l.lock("d", "k"))
+			})
+		}
+	}
+}
+
 // born starts a, b and c, and waits until all three are the voters.
 func (w *living) born() {
 	w.t.Helper()

@@ -87,8 +87,14 @@ func (m *Machine) birth() {
 		m.pledge(o.report.pledge, o.report.pledgeMost, o.report.pledgeMaxTTL)
 		return
 	}
-	settled := m.alone() || m.now.Slow.Sub(m.candidatesSince) >= birthMargin
-	if settled && m.mayFound() && m.actsForAll(m.candidates, m.candidatesSince.Add(birthMargin)) {
+	if m.candidates == nil {
+		return
+	}
+	turn := m.candidatesSince // when the lowest of the candidates acts
+	if !m.alone() {
+		turn = turn.Add(birthMargin + time.Duration(m.yields(m.candidates))*nextFounderAfter)
+	}
+	if m.now.Slow >= turn && m.mayFound() && m.actsForAll(m.candidates, turn) {
 		m.pledge(m.candidates, m.cfg.MaxVoters, m.pledgedMaxTTL(m.candidates))
 	}
 }
@@ -101,11 +107,25 @@ func (m *Machine) firstThatMayKnow() *other {
 		return nil
 	}
 	for _, name := range m.AppendWanted(nil) {
-		if o := m.others[name]; o != nil && m.mayKnow(o) {
+		if o := m.others[name]; o != nil && m.mayKnow(o) && !m.isFreshToOthers(o) {
 			return o
 		}
 	}
 	return nil
+}
+
+// isFreshToOthers reports whether this process doesn't reach another, and a fresh process that
+// reaches both reports the other as fresh.
+func (m *contactLayer) isFreshToOthers(o *other) bool {
+	if m.recent(o) || o.dir == 0 {
+		return false
+	}
+	for _, p := range m.others { // in any order
+		if m.isFresh(p) && slices.Contains(p.report.contacts, vote.Elector{Name: o.name, Dir: o.dir}) {
+			return true
+		}
+	}
+	return false
 }
 
 // nextFounderAfter is how much later the next founder acts if the one before doesn't.
@@ -139,33 +159,6 @@ func (m *Machine) pledge(set []vote.Elector, most int, maxTTL time.Duration) {
 	m.state.Pledge, m.state.PledgeMost, m.state.PledgeMaxTTL, m.pending = set, most, maxTTL, true
 	m.pledgedAt, m.pledgesKnown = m.now.Slow, 0
 	m.pollAt = m.now.Slow // the others are to know soon
-}
-
-// lowest returns the lowest Expect of the fresh processes that reach each other and this node, in
-// order; nil if there are too few.
-func (m *contactLayer) lowest() []vote.Elector {
-	fresh := []vote.Elector{m.Elector()}
-	for _, o := range m.sorted() {
-		if m.isFresh(o) && len(o.report.pledge) == 0 {
-			fresh = append(fresh, vote.Elector{Name: o.name, Dir: o.report.dir})
-		}
-	}
-	slices.SortFunc(fresh, vote.Elector.Compare)
-	if len(fresh) < m.cfg.Expect {
-		return nil
-	}
-	set := fresh[:m.cfg.Expect]
-	for _, v := range set {
-		if v == m.Elector() {
-			continue
-		}
-		for _, w := range set {
-			if !slices.Contains(m.others[v.Name].report.contacts, w) {
-				return nil
-			}
-		}
-	}
-	return set
 }
 
 // isFresh reports whether another process has just reported to know no electorate, and may take
@@ -367,7 +360,7 @@ func (m *Machine) birthText() string {
 	case len(fresh)+1 < m.cfg.Expect:
 		return fmt.Sprintf("waits until %d processes (Expect) reach each other; this process reaches %s", m.cfg.Expect, others)
 	case m.candidates == nil:
-		return "waits until the first " + fmt.Sprint(m.cfg.Expect) + " of its processes reach each other; this process reaches " + others
+		return fmt.Sprintf("waits until %d processes (Expect) all reach each other; this process reaches %s, and links among them are broken", m.cfg.Expect, others)
 	}
 	return "founds the mesh with the processes " + names(m.candidates)
 }

@@ -94,12 +94,62 @@ func TestFoundersReachEachOther(t *testing.T) {
 	if p := l.units["a"].m.state.Pledge; len(p) > 0 {
 		t.Errorf("a has pledged to %v", p)
 	}
-	if text := l.units["a"].m.Status(l.now).Change; !strings.Contains(text, "the first 3 of its processes reach each other") {
+	if text := l.units["a"].m.Status(l.now).Change; !strings.Contains(text, "until 3 processes (Expect) all reach each other") {
 		t.Error(text)
 	}
 	l.lose = nil
 	l.pass(aMoment)
 	l.want("a b c", "1: a, b, c")
+}
+
+// A broken link keeps only its two ends from founding a mesh together: others that all reach each
+// other are the founders. Gossip shows both ends alive to each other, and the others know that both
+// are fresh. Two broken links leave no three of four.
+func TestABrokenLinkKeepsNoMeshFromItsBirth(t *testing.T) {
+	cut := func(l *lab, links ...[2]vote.NodeID) {
+		l.lose = func(m letter) bool {
+			return slices.Contains(links, [2]vote.NodeID{m.from, m.to}) || slices.Contains(links, [2]vote.NodeID{m.to, m.from})
+		}
+	}
+	const all = "a b c d"
+	for i, v := range nodes(all) {
+		for _, w := range nodes(all)[i+1:] {
+			l := countLab(t, 3)
+			cut(l, [2]vote.NodeID{v, w})
+			l.fresh(all)
+			l.pass(aMoment + mostYields*nextFounderAfter)
+			for _, name := range l.names {
+				if e := l.units[name].m.Known(); e.Version == 0 || !slices.ContainsFunc([]vote.NodeID{v, w}, func(end vote.NodeID) bool { return !e.Names(end) }) {
+					t.Errorf("without the link from %s to %s, %s knows %+v: %s", v, w, name, e, l.units[name].m.Status(l.now).Change)
+				}
+			}
+			l.oneMesh()
+		}
+	}
+	l := countLab(t, 3)
+	cut(l, [2]vote.NodeID{"a", "b"}, [2]vote.NodeID{"c", "d"})
+	l.fresh(all)
+	l.pass(20 * maxTTL)
+	l.want(all, "none")
+}
+
+// The search for founders gives up where many links are broken.
+func TestTheSearchForFoundersIsBounded(t *testing.T) {
+	var all []vote.Elector
+	for i := range 60 {
+		all = append(all, vote.Elector{Name: vote.NodeID(fmt.Sprintf("%02d", i)), Dir: vote.Dir(i + 1)})
+	}
+	asked := 0
+	linked := func(v, w vote.Elector) bool { // eight groups, without a link within a group
+		asked++
+		return v.Dir%8 != w.Dir%8
+	}
+	if set := firstClique(all, 9, linked); set != nil || asked < cliqueWork || asked > cliqueWork+len(all) {
+		t.Errorf("%d pairs were compared, and found %v", asked, set)
+	}
+	if set := firstClique(all, 8, linked); !slices.Equal(set, all[:8]) {
+		t.Errorf("found %v", set)
+	}
 }
 
 // A live process that hasn't answered may know of a mesh, so a birth waits for the answer.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/lockmesh/lockmesh/internal/electorate"
 	"github.com/lockmesh/lockmesh/internal/vote"
@@ -261,8 +262,13 @@ func (x *explorer) happens(w world, i int, e event, arg id, by int, f func(world
 			k.told[by] = arg
 			m.Receive(now, vote.Conn(1+by), session(by), x.reports[arg])
 		case waitsFor:
-			for at := begins.Add(pollTime); at < begins.Add(margin+3*pollTime); at = at.Add(pollTime) {
-				x.remind(m, k, at)
+			// Each time a machine of its own, until the process has pledged: a pledge that is left
+			// incomplete is undone.
+			for t := 0; t <= turns && len(x.pledgeOf(m)) == 0; t++ {
+				m = x.machine(i, w.mind[i])
+				for at := begins.Add(pollTime); at < begins.Add(margin+time.Duration(t)*turn+3*pollTime); at = at.Add(pollTime) {
+					x.remind(m, k, at)
+				}
 			}
 		case gives:
 			at := begins.Add(patience)
