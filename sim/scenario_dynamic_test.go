@@ -225,6 +225,28 @@ func TestDynamicARestartIsNoLoss(t *testing.T) {
 	}
 }
 
+// TestDynamicACrashLoopCostsTheSeat shows that a standby votes in place of a voter whose process
+// never runs for long enough to count, and is never out of reach for long: the mesh survives the
+// next death. Otherwise it would be without locks until the loop ends.
+func TestDynamicACrashLoopCostsTheSeat(t *testing.T) {
+	const up, down = sceneTTL / 2, sceneTTL / 4
+	s := mesh(t, 3, []string{"d"}, Dynamic{})
+	s.Run(2 * sceneTTL)
+	r := s.holds("d", "k")
+	began := s.Now()
+	for !s.dynamic.Voting("b", "c", "d") && s.Now()-began < 20*sceneTTL {
+		s.Crash("a")
+		s.Run(down)
+		s.Start("a")
+		s.Run(up)
+	}
+	least := electorate.CrashLoopAfter(sceneTTL) + electorate.Drain(sceneTTL)
+	s.between("to replace it", s.Now()-began, least, least+changeTime()+2*(up+down))
+	s.is(r, Granted)
+	s.Crash("b")
+	s.serves("c")
+}
+
 // TestDynamicSizes shows how many nodes vote for a number of founders, a number of further nodes,
 // and a limit.
 func TestDynamicSizes(t *testing.T) {

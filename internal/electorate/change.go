@@ -28,6 +28,16 @@ func Drain(maxTTL time.Duration) time.Duration {
 // before the voter is absent: long enough for a restart with its startup quarantine.
 func FailAfter(maxTTL time.Duration) time.Duration { return 3 * maxTTL }
 
+// CrashLoopAfter returns how long a voter's votes must not have counted before the voter is absent,
+// if the voter has been started [crashLoopStarts] times meanwhile: longer than an absence of less
+// than [FailAfter] and a startup quarantine take. A process that crashes soon after each start never
+// counts, and is never out of reach for long.
+func CrashLoopAfter(maxTTL time.Duration) time.Duration { return 2 * FailAfter(maxTTL) }
+
+// crashLoopStarts is how many starts make a crash loop: more than an operator's restarts. Votes of
+// a node whose conversion isn't complete don't count either, for as long as the operator waits.
+const crashLoopStarts = 3
+
 // SettleAfter returns how long a node must have been reachable before it is voted in. Its startup
 // quarantine is over then.
 func SettleAfter(maxTTL time.Duration) time.Duration { return maxTTL }
@@ -248,6 +258,8 @@ func (m *contactLayer) decisionOn(v vote.Elector) (decision, string) {
 		return absent, "it can't write its state"
 	case recent && o.lagging && m.now.Slow.Sub(o.laggingSince) >= long:
 		return absent, "it doesn't store the electorate"
+	case (recent || m.tie(v).cut != 0) && o.report.dir == v.Dir && o.uncounted.starts >= crashLoopStarts && m.now.Slow.Sub(o.uncounted.since) >= CrashLoopAfter(m.maxTTL()):
+		return absent, "it is restarted again and again before its votes count"
 	case m.tie(v).cut != 0 && m.now.Slow.Sub(m.tie(v).cut) >= long:
 		if o.seen == vote.Alive {
 			return absent, "gossip sees it, and most voters can't connect to it"

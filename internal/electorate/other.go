@@ -43,6 +43,7 @@ type other struct {
 	confirmed    bool         // a report has come
 	lagging      bool         // by the report, the node hasn't stored the electorate stored here
 	laggingSince vote.Instant // since when lagging has its value
+	uncounted    uncounted
 	writes       map[vote.Dir]written
 	copied       vote.Dir // a directory of the node, restored from an old copy
 	copiedAt     vote.Instant
@@ -68,6 +69,27 @@ type report struct {
 	maxTTL, pledgeMaxTTL     time.Duration
 	// contacts are the nodes in direct contact, itself included; empty if unreported.
 	contacts []vote.Elector
+}
+
+// uncounted is what is known of a node's votes since they counted.
+type uncounted struct {
+	since  vote.Instant     // of the first report that the votes don't count
+	starts int              // the incarnations that have reported so since
+	last   vote.Incarnation // the newest of these
+}
+
+// note takes in a report of an incarnation of a directory: the same as before, or another.
+func (u *uncounted) note(now vote.Instant, from vote.Incarnation, counting, another bool) {
+	switch {
+	case counting:
+		*u = uncounted{}
+		return
+	case u.starts == 0 || another:
+		*u = uncounted{since: now}
+	}
+	if u.starts == 0 || u.last != from {
+		u.starts, u.last = u.starts+1, from
+	}
 }
 
 // written is the highest known write count of a directory, and the incarnation that reported the
@@ -268,6 +290,7 @@ func (m *contactLayer) reported(o *other, msg *vote.Message) {
 	if lagging := msg.Epoch < m.stored.Electorate.Version; lagging != o.lagging || was.dir != e.Dir {
 		o.lagging, o.laggingSince = lagging, m.now.Slow
 	}
+	o.uncounted.note(m.now.Slow, o.incarnation, msg.Counting, was.dir != e.Dir)
 	o.reportedAt, o.confirmed, o.spoke, o.unanswered = m.now.Slow, true, true, 0
 	m.noteReachable(vote.Elector{Name: o.name, Dir: e.Dir}, true)
 	m.compareWrites(o, e)

@@ -435,8 +435,9 @@ func TestTheNodeWhoseLeasesAreWaitedForStaysListed(t *testing.T) {
 		t.Errorf("refused: %+v; told: %q", all, n)
 	}
 
+	mistaken.MaxTTL = maxTTL + time.Second
 	w = start(t, "a", "a b c")
-	w.seesDecided("x", list("a b c"), math.MaxInt64, none, time.Hour) // no voter grants so much
+	w.seesDecided("x", mistaken, math.MaxInt64, none, time.Hour) // no voter grants so much
 	w.pass(graceFor)
 	if n := w.m.Notices(); len(n) != 1 || !strings.Contains(n[0], "MaxTTL is 24h0m0s, as its voters decided, on x (x:7950) and 10s on a") {
 		t.Errorf("the operator is told %q", n)

@@ -52,6 +52,7 @@ func init() {
 		"electorate.stateLayer.savingFrom": since(electorate.SaveLimit(ttl), func(e *encoder) bool { return field(e.core, "savingNow").Bool() }),
 		"electorate.other.warnedAt":        skip, // the operator is warned of tokens
 		"electorate.other.lagging":         skip, "electorate.other.laggingSince": skip,
+		"electorate.other.uncounted": skip,
 
 		"electorate.drain.seen": unordered, "electorate.race.with": unordered,
 		"electorate.stateLayer.saving":    when(func(e *encoder) bool { return field(e.core, "savingNow").Bool() }),
