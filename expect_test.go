@@ -54,6 +54,44 @@ func TestABrokenLinkKeepsNoMeshFromItsBirth(t *testing.T) {
 	}
 }
 
+// A mesh is born beside a process that comes and goes, whether or not the process would be a founder.
+func TestAMeshIsBornBesideAProcessThatComesAndGoes(t *testing.T) {
+	t.Parallel()
+	names := []string{"a", "b", "c", "d"}
+	for _, gray := range []string{"a", "d"} {
+		for _, registers := range []bool{false, true} {
+			inCountedBubble(t, func(t *testing.T, w *living) {
+				m := new(register.Memory)
+				with := expect(3, func(c *Config) {
+					c.Peers = addrsOf(names...)
+					if registers {
+						c.Register = m
+					}
+				})
+				for _, name := range names {
+					w.start(name, with)
+				}
+				waits := later(func() (*Lease, error) { return w.nodes["b"].Lock(testwait.Within(t, 3*DefaultMaxTTL), "k") })
+				for {
+					time.Sleep(time.Second)
+					w.crash(gray)
+					time.Sleep(200 * time.Millisecond)
+					w.start(gray, with)
+					select {
+					case r := <-waits:
+						if r.err != nil {
+							t.Fatalf("beside %s, with a register %v: %v", gray, registers, r.err)
+						}
+						w.unlock(r.lease)
+						return
+					default:
+					}
+				}
+			})
+		}
+	}
+}
+
 // born starts a, b and c, and waits until all three are the voters.
 func (w *living) born() {
 	w.t.Helper()

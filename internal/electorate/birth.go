@@ -72,16 +72,20 @@ func (m *Machine) birth() {
 		m.reborn()
 		return
 	}
-	if m.firstThatMayKnow() != nil {
-		m.candidates, m.candidatesSince = nil, m.now.Slow
+	// Candidates with this process stay the same while they are fit: a process that comes and goes
+	// mustn't begin their wait anew.
+	if !slices.Contains(m.candidates, m.Elector()) || !m.mayFoundTogether(m.candidates) {
+		if set := m.lowest(); !slices.Equal(set, m.candidates) {
+			m.candidates, m.candidatesSince = set, m.now.Slow
+		}
+	}
+	m.noteSilence()
+	if m.waitsForAnswer() != nil {
 		return
 	}
 	if len(m.state.Pledge) > 0 {
 		m.complete()
 		return
-	}
-	if set := m.lowest(); !slices.Equal(set, m.candidates) {
-		m.candidates, m.candidatesSince = set, m.now.Slow
 	}
 	if o := m.pledgedTo(); o != nil {
 		m.pledge(o.report.pledge, o.report.pledgeMost, o.report.pledgeMaxTTL)
@@ -92,40 +96,11 @@ func (m *Machine) birth() {
 	}
 	turn := m.candidatesSince // when the lowest of the candidates acts
 	if !m.alone() {
-		turn = turn.Add(birthMargin + time.Duration(m.yields(m.candidates))*nextFounderAfter)
+		turn = turn.Add(birthMargin + time.Duration(m.yields(m.candidates))*yieldFor)
 	}
 	if m.now.Slow >= turn && m.mayFound() && m.actsForAll(m.candidates, turn) {
 		m.pledge(m.candidates, m.cfg.MaxVoters, m.pledgedMaxTTL(m.candidates))
 	}
-}
-
-// firstThatMayKnow returns a live process that may know of an electorate, so that a birth must
-// wait; nil without such a process. If the register names an ended mesh, the knowledge of others is
-// of no use.
-func (m *Machine) firstThatMayKnow() *other {
-	if m.registers() && m.mayFound() && !m.register.record.IsZero() {
-		return nil
-	}
-	for _, name := range m.AppendWanted(nil) {
-		if o := m.others[name]; o != nil && m.mayKnow(o) && !m.isFreshToOthers(o) {
-			return o
-		}
-	}
-	return nil
-}
-
-// isFreshToOthers reports whether this process doesn't reach another, and a fresh process that
-// reaches both reports the other as fresh.
-func (m *contactLayer) isFreshToOthers(o *other) bool {
-	if m.recent(o) || o.dir == 0 {
-		return false
-	}
-	for _, p := range m.others { // in any order
-		if m.isFresh(p) && slices.Contains(p.report.contacts, vote.Elector{Name: o.name, Dir: o.dir}) {
-			return true
-		}
-	}
-	return false
 }
 
 // nextFounderAfter is how much later the next founder acts if the one before doesn't.
@@ -325,13 +300,8 @@ func (m *Machine) learnOtherBirth(from vote.NodeID, e *vote.Consensus) {
 
 // birthText describes the condition for the birth.
 func (m *Machine) birthText() string {
-	switch o := m.firstThatMayKnow(); {
-	case o == nil:
-	case m.recent(o):
-		return fmt.Sprintf("%s knows an electorate: waits until a majority of it is back, or %s gives it up after %v without a majority", o.name, o.name, AbandonAfter(m.maxTTL()))
-	default:
-		return fmt.Sprintf("waits for an answer of %s, which gossip sees alive, and which may know of an electorate. If this lasts, packets (UDP) reach %s "+
-			"and connections (TCP) don't: open its port for both, or end %s", o.name, o.name, o.name)
+	if o := m.waitsForAnswer(); o != nil {
+		return m.answerText(o)
 	}
 	if text := m.registerText(); text != "" {
 		return text

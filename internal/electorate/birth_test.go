@@ -117,7 +117,7 @@ func TestABrokenLinkKeepsNoMeshFromItsBirth(t *testing.T) {
 			l := countLab(t, 3)
 			cut(l, [2]vote.NodeID{v, w})
 			l.fresh(all)
-			l.pass(aMoment + mostYields*nextFounderAfter)
+			l.pass(aMoment + mostYields*yieldFor)
 			for _, name := range l.names {
 				if e := l.units[name].m.Known(); e.Version == 0 || !slices.ContainsFunc([]vote.NodeID{v, w}, func(end vote.NodeID) bool { return !e.Names(end) }) {
 					t.Errorf("without the link from %s to %s, %s knows %+v: %s", v, w, name, e, l.units[name].m.Status(l.now).Change)
@@ -152,20 +152,53 @@ func TestTheSearchForFoundersIsBounded(t *testing.T) {
 	}
 }
 
-// A live process that hasn't answered may know of a mesh, so a birth waits for the answer.
-func TestNoProcessIsPassedOverAtABirth(t *testing.T) {
+// A live process that hasn't answered may know of a mesh, so a birth waits for the answer: without
+// end for as many as can be the majority of a mesh, and for less for a long time.
+func TestABirthWaitsForProcessesThatMayKnowOfAMesh(t *testing.T) {
 	l := countLab(t, 3)
-	l.seen["x"] = Seen{"x", 77, vote.Alive}
+	l.seen["x"], l.seen["y"] = Seen{"x", 77, vote.Alive}, Seen{"y", 78, vote.Alive}
+	l.cfg.MinVoters = 3
 	l.fresh("a b c")
 	l.pass(20 * maxTTL)
 	l.want("a b c", "none")
-	if text := l.units["a"].m.Status(l.now).Change; !strings.Contains(text, "an answer of x") {
+	if text := l.units["a"].m.Status(l.now).Change; !strings.Contains(text, "an answer of ") {
 		t.Error(text)
 	}
-	l.seen["x"] = Seen{"x", 77, vote.Failed}
+	l.seen["y"] = Seen{"y", 78, vote.Failed}
 	l.gossip()
 	l.pass(aMoment)
 	l.want("a b c", "1: a, b, c")
+
+	l = countLab(t, 3)
+	l.seen["x"] = Seen{"x", 77, vote.Alive}
+	l.cfg.MinVoters = 3
+	l.fresh("a b c")
+	l.pass(AbandonAfter(maxTTL) - time.Second)
+	l.want("a b c", "none")
+	l.pass(aMoment + time.Second)
+	l.want("a b c", "1: a, b, c")
+}
+
+// A process that comes and goes doesn't begin the wait of the others anew, whether or not it would
+// be a founder.
+func TestAProcessThatComesAndGoesDelaysNoBirth(t *testing.T) {
+	for _, gray := range []vote.NodeID{"a", "d"} {
+		for _, up := range []time.Duration{300 * time.Millisecond, birthMargin / 2, birthMargin - 100*time.Millisecond} {
+			l := countLab(t, 3)
+			l.fresh("a b c d")
+			for range 12 {
+				l.pass(up)
+				l.stop(string(gray))
+				l.pass(300 * time.Millisecond)
+				l.fresh(string(gray))
+			}
+			for _, name := range nodes("b c") {
+				if e := l.units[name].m.Known(); e.Version == 0 {
+					t.Errorf("beside %s, which runs for %v at a time, %s: %s", gray, up, name, l.units[name].m.Status(l.now).Change)
+				}
+			}
+		}
+	}
 }
 
 // A process doesn't pledge to a set if a member has pledged to another set: such a set can't be

@@ -24,8 +24,9 @@ func Drain(maxTTL time.Duration) time.Duration {
 	return maxTTL + vote.Drift(maxTTL) + time.Millisecond
 }
 
-// FailAfter returns how long a majority of the voters must have had no direct contact with a voter
-// before the voter is absent: long enough for a restart with its startup quarantine.
+// FailAfter returns how long a majority of the voters must have had no direct contact with a voter,
+// less the contact in between, before the voter is absent: long enough for a restart with its
+// startup quarantine.
 func FailAfter(maxTTL time.Duration) time.Duration { return 3 * maxTTL }
 
 // CrashLoopAfter returns how long a voter's votes must not have counted before the voter is absent,
@@ -260,7 +261,7 @@ func (m *contactLayer) decisionOn(v vote.Elector) (decision, string) {
 		return absent, "it doesn't store the electorate"
 	case (recent || m.tie(v).cut != 0) && o.report.dir == v.Dir && o.uncounted.starts >= crashLoopStarts && m.now.Slow.Sub(o.uncounted.since) >= CrashLoopAfter(m.maxTTL()):
 		return absent, "it is restarted again and again before its votes count"
-	case m.tie(v).cut != 0 && m.now.Slow.Sub(m.tie(v).cut) >= long:
+	case m.tie(v).absence(m.now.Slow) >= long:
 		if o.seen == vote.Alive {
 			return absent, "gossip sees it, and most voters can't connect to it"
 		}

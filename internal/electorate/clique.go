@@ -2,6 +2,7 @@ package electorate
 
 import (
 	"slices"
+	"time"
 
 	"github.com/lockmesh/lockmesh/internal/vote"
 )
@@ -23,6 +24,21 @@ func (m *contactLayer) lowest() []vote.Elector {
 	}
 	slices.SortFunc(fresh, vote.Elector.Compare)
 	return firstClique(fresh, m.cfg.Expect, func(v, w vote.Elector) bool { return m.reports(v, w) && m.reports(w, v) })
+}
+
+// mayFoundTogether reports whether all of a set are fresh, have pledged to nothing, and reach each
+// other.
+func (m *contactLayer) mayFoundTogether(set []vote.Elector) bool {
+	for _, v := range set {
+		if v == m.Elector() {
+			continue
+		}
+		if o := m.others[v.Name]; o == nil || !m.isFresh(o) || o.report.dir != v.Dir || len(o.report.pledge) > 0 ||
+			slices.ContainsFunc(set, func(w vote.Elector) bool { return !m.reports(v, w) }) {
+			return false
+		}
+	}
+	return true
 }
 
 // reports reports whether one process reports direct contact with another. This process has contact
@@ -58,9 +74,14 @@ func firstClique(all []vote.Elector, n int, linked func(v, w vote.Elector) bool)
 	return extend(nil, all)
 }
 
-// mostYields bounds how many others act before a process: long enough for a pledge to be seen, and
-// short where many other processes are.
-const mostYields = 5
+const (
+	// yieldFor is how long a process waits for each process that may act before it: a process that
+	// started up to birthMargin later has pledged by then.
+	yieldFor = birthMargin + time.Second
+
+	// mostYields bounds how many others act before a process, since a fleet may be large.
+	mostYields = 5
+)
 
 // yields returns how many processes are to act before this one, at most mostYields: processes lower
 // than the set's first, in contact with a process of the set. If this process doesn't reach such a

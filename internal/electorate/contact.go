@@ -2,6 +2,7 @@ package electorate
 
 import (
 	"slices"
+	"time"
 
 	"github.com/lockmesh/lockmesh/internal/vote"
 )
@@ -20,6 +21,18 @@ type tie struct {
 	// since when a majority has reported no direct contact; each is zero while the condition
 	// doesn't hold.
 	met, cut vote.Instant
+	// away is how much longer the condition of cut than the condition of met held before; at most
+	// [FailAfter]. A node that is reached for a moment now and then isn't back.
+	away time.Duration
+}
+
+// absence returns for how long a majority of the voters has had no direct contact with a node, less
+// the contact in between; zero if there is contact now.
+func (t *tie) absence(now vote.Instant) time.Duration {
+	if t.cut == 0 {
+		return 0
+	}
+	return t.away + now.Sub(t.cut)
 }
 
 // contacts returns the voters, and the nodes that could vote, in direct contact with this node;
@@ -100,16 +113,20 @@ func (m *contactLayer) compareContacts() {
 func (m *contactLayer) compareContact(v vote.Elector) {
 	t := m.tie(v)
 	voters := m.state.Electorate.Voters
-	hold := func(since *vote.Instant, holds bool) {
+	// hold returns for how long a condition has held that holds no more.
+	hold := func(since *vote.Instant, holds bool) (held time.Duration) {
 		switch {
-		case !holds:
-			*since = 0
-		case *since == 0:
+		case !holds && *since != 0:
+			held, *since = m.now.Slow.Sub(*since), 0
+		case holds && *since == 0:
 			*since = m.now.Slow
 		}
+		return held
 	}
-	hold(&t.met, majority(voters, func(w vote.Elector) bool { return m.contact(w, v) == met }))
-	hold(&t.cut, majority(voters, func(w vote.Elector) bool { return m.contact(w, v) == cut }))
+	contact := hold(&t.met, majority(voters, func(w vote.Elector) bool { return m.contact(w, v) == met }))
+	t.away = max(t.away-contact, 0)
+	absence := hold(&t.cut, majority(voters, func(w vote.Elector) bool { return m.contact(w, v) == cut }))
+	t.away = min(t.away+absence, FailAfter(m.maxTTL()))
 }
 
 // contact is a voter's report on its direct contact with a node.

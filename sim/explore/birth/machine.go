@@ -16,7 +16,7 @@ const (
 	begins   = vote.Instant(time.Millisecond)
 	pollTime = 90 * time.Millisecond // fewer than the polling interval of 100 ms, so that reports stay recent
 	margin   = 2 * time.Second       // how long founders must have been the same
-	turn     = 2 * time.Second       // how much longer a founder waits for each process that may act before it,
+	turn     = 3 * time.Second       // how much longer a founder waits for each process that may act before it,
 	turns    = 5                     // and for how many at most
 	patience = 5 * time.Second       // then a pledge is undone
 )
