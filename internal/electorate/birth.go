@@ -80,7 +80,7 @@ func (m *Machine) birth() {
 		}
 	}
 	m.noteSilence()
-	if m.waitsForAnswer() != nil {
+	if m.awaited() != nil {
 		return
 	}
 	if len(m.state.Pledge) > 0 {
@@ -300,7 +300,7 @@ func (m *Machine) learnOtherBirth(from vote.NodeID, e *vote.Consensus) {
 
 // birthText describes the condition for the birth.
 func (m *Machine) birthText() string {
-	if o := m.waitsForAnswer(); o != nil {
+	if o := m.awaited(); o != nil {
 		return m.answerText(o)
 	}
 	if text := m.registerText(); text != "" {

@@ -13,8 +13,18 @@ import (
 // processes together are too few for a majority: no mesh lives by these processes alone. More
 // silent processes may be a mesh behind a broken network, and are waited for without end.
 
-// waitsForAnswer returns a process for which the birth waits; nil without such a process.
-func (m *Machine) waitsForAnswer() *other {
+// awaited returns a process for which the birth waits; nil without such a process. If the register
+// names an ended mesh, the knowledge of others is of no use.
+func (m *Machine) awaited() *other {
+	if m.registers() && m.mayFound() && !m.register.record.IsZero() {
+		return nil
+	}
+	return m.waitsForAnswer()
+}
+
+// waitsForAnswer returns a process that may know of an electorate, and for whose answer the birth
+// waits; nil without such a process.
+func (m *contactLayer) waitsForAnswer() *other {
 	o, silent := m.mayKnowMesh()
 	if silent > 0 && silent < m.smallestMajority() && m.silentSince != 0 && m.now.Slow.Sub(m.silentSince) >= AbandonAfter(m.maxTTL()) {
 		return nil
@@ -23,7 +33,7 @@ func (m *Machine) waitsForAnswer() *other {
 }
 
 // noteSilence notes since when the birth has waited for processes that don't answer.
-func (m *Machine) noteSilence() {
+func (m *contactLayer) noteSilence() {
 	switch _, silent := m.mayKnowMesh(); {
 	case silent == 0:
 		m.silentSince = 0
@@ -33,12 +43,8 @@ func (m *Machine) noteSilence() {
 }
 
 // mayKnowMesh returns a live process that may know of an electorate: one that has said so, or else
-// one that hasn't answered, and the number of those. If the register names an ended mesh, the
-// knowledge of others is of no use.
-func (m *Machine) mayKnowMesh() (o *other, silent int) {
-	if m.registers() && m.mayFound() && !m.register.record.IsZero() {
-		return nil, 0
-	}
+// one that hasn't answered, and the number of those.
+func (m *contactLayer) mayKnowMesh() (o *other, silent int) {
 	for _, name := range m.AppendWanted(nil) {
 		p := m.others[name]
 		switch {
@@ -70,7 +76,7 @@ func (m *contactLayer) isFreshToOthers(o *other) bool {
 }
 
 // answerText describes the wait for the answer of a process.
-func (m *Machine) answerText(o *other) string {
+func (m *contactLayer) answerText(o *other) string {
 	if m.recent(o) {
 		return fmt.Sprintf("%s knows an electorate: waits until a majority of it is back, or %s gives it up after %v without a majority", o.name, o.name, AbandonAfter(m.maxTTL()))
 	}

@@ -54,4 +54,7 @@ type contactLayer struct {
 	// adopted is when the newest electorate was learned, or when this incarnation began.
 	adopted vote.Instant
 	split   bool // an alarm has reported two electorates of the same version
+	// silentSince is since when a birth has waited for processes that don't answer; zero if it
+	// doesn't.
+	silentSince vote.Instant
 }

@@ -45,7 +45,6 @@ type Machine struct {
 	// The birth by count; see birth.go.
 	candidates      []vote.Elector // the founders, if nothing changes
 	candidatesSince vote.Instant   // since when candidates is the same
-	silentSince     vote.Instant   // since when a birth has waited for processes that don't answer; zero if it doesn't
 	pledgedAt       vote.Instant
 	births          uint64       // how many identities this process had before
 	pledgesKnown    vote.Instant // since when the pledges of all founders are known; zero if they aren't
