@@ -31,7 +31,7 @@ func TestSwarmCounted(t *testing.T) {
 
 // crowdedSeed is the seed of a world with one process more than the claim allows. Two nodes hold a
 // key in this world.
-const crowdedSeed = 143
+const crowdedSeed = 184
 
 // TestBeyondTheBoundTwoHold shows that the bound is needed: with one process more, two meshes are
 // born, and both grant the same key.
