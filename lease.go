@@ -37,9 +37,10 @@ type nested struct {
 	ctx   *engine.BaseContext
 
 	// Guarded by the lock of root's reentries:
-	reader   bool // this lease outlives the leases around it
-	upgrades int  // of a reader: upgrades under way or done, which make it end like a writer
-	upgraded int  // of these, the upgrades done
+	token    uint64 // of an open lease: at the re-entry, or after the last upgrade since
+	reader   bool   // this lease outlives the leases around it
+	upgrades int    // of a reader: upgrades under way or done, which make it end like a writer
+	upgraded int    // of these, the upgrades done
 	// inner is the first of the held leases that have re-entered this lease and end with it; next
 	// and previous are the neighbors of this lease in the list of the lease around it.
 	inner, next, previous *Lease
@@ -57,9 +58,14 @@ func (l *Lease) Key() string {
 // Token returns the fencing token of the lease, larger than the token of every earlier lease on the
 // key; a token fits in 63 bits. Pass the token to the resource protected by the lock. The resource
 // should refuse a token smaller than the largest token seen so far. The token changes only with
-// [Lease.Upgrade].
+// [Lease.Upgrade] of the lease, or of a lease on the same key that has re-entered the lease. The
+// token of an ended lease doesn't change: readers that have re-entered the lease may still hold the
+// key, and upgrade later.
 func (l *Lease) Token() uint64 {
 	l.checkUsable("Lease.Token")
+	if r := l.root().openReentries(); r != nil {
+		return r.tokenOf(l)
+	}
 	return l.core().Token()
 }
 
@@ -158,9 +164,9 @@ func (l *Lease) end() bool {
 // release; a waiter on another node may get the key before.
 //
 // The lease is over at once, whatever Unlock returns, and Unlock never hangs. If ctx ends first, or
-// has ended before the call, the release is sent nevertheless, and the error wraps ctx's error, and
-// also ErrNoQuorum if the voters haven't answered by then. If too few voters confirm within the
-// TTL, the error is ErrNoQuorum; by then the lease has lapsed at the other voters. If the lease was
+// has ended before the call, the release is sent nevertheless, and the error wraps ctx's error; if
+// ctx ends during the call, the error is also ErrNoQuorum. If too few voters confirm within the TTL,
+// the error is ErrNoQuorum; by then the lease has lapsed at the other voters. If the lease was
 // lost before, the error is ErrLost; after Close, the error is ErrClosed. If Unlock was called
 // before, or Leave has released the lease, the error is ErrReleased.
 //
@@ -302,7 +308,7 @@ func (l *Lease) Context() context.Context {
 
 // during returns a context that ends with the lease or with ctx, and a function to free its
 // resources.
-func (l *Lease) during(ctx context.Context) (context.Context, func()) {
+func (l *Lease) during(ctx context.Context) (*leaseContext, func()) {
 	inner, cancel := context.WithCancelCause(ctx)
 	own := l.context()
 	stop := context.AfterFunc(own, func() { cancel(context.Cause(own)) })
@@ -351,6 +357,21 @@ type leaseCarrier interface {
 func carriesLease(ctx context.Context, eng *engine.Engine) bool {
 	_, ok := ctx.Value(leaseKey{eng}).(leaseCarrier)
 	return ok
+}
+
+// carries reports whether ctx, or a context above it, is of a given lease.
+func carries(ctx context.Context, l *Lease) bool {
+	for at := ctx; at != nil; {
+		h, ok := at.Value(leaseKey{l.core().Engine()}).(leaseCarrier)
+		if !ok {
+			return false
+		}
+		if h.has(l) {
+			return true
+		}
+		at = h.parent()
+	}
+	return false
 }
 
 // detachFromLeases returns a context that ends when ctx does, unless ctx was ended by one of the

@@ -16,6 +16,7 @@ import (
 	"github.com/lockmesh/lockmesh/internal/engine"
 	"github.com/lockmesh/lockmesh/internal/errs"
 	"github.com/lockmesh/lockmesh/internal/realworld"
+	"github.com/lockmesh/lockmesh/internal/running"
 	"github.com/lockmesh/lockmesh/internal/vote"
 	"github.com/lockmesh/lockmesh/internal/world"
 	"github.com/lockmesh/lockmesh/quorum"
@@ -32,8 +33,9 @@ type Mesh struct {
 	ends               sync.Once
 	ending             chan struct{} // closed once this node takes no more locks
 	leaving            atomic.Bool
-	left               chan struct{} // closed when Leave has ended
-	leaveErr           error         // written before left is closed
+	functions          running.Set[*Lease] // the functions of Do
+	left               chan struct{}       // closed when Leave has ended
+	leaveErr           error               // written before left is closed
 	closing            sync.Once
 	closeErr           error
 }
@@ -174,7 +176,8 @@ func (m *Mesh) TryLock(ctx context.Context, key string, opts ...Option) (*Lease,
 
 // Do locks the key, calls f, and unlocks after f has returned, never before: neither when ctx ends
 // nor when the lease is lost, though f's context ends in both cases and f should return soon. Do
-// also unlocks when f panics or ends its goroutine.
+// also unlocks when f panics or ends its goroutine. [Mesh.Stop] and [Mesh.Leave] end f's context,
+// and wait for f.
 //
 // The error joins the errors of f and of Unlock: if the lease was lost while f ran, the error is
 // ErrLost even if f returned nil. Waiting for Unlock takes one TTL at most. f may call Unlock
@@ -183,11 +186,17 @@ func (m *Mesh) Do(ctx context.Context, key string, f func(context.Context, *Leas
 	m.checkUsable("Mesh.Do")
 	ctx = guardContext(ctx, "Mesh.Do")
 	checkFunc(f != nil, "Mesh.Do")
+	function := m.functions.Begin()
+	if function == nil {
+		return &Error{Op: "lock", Key: key, Reason: ErrClosed, Text: "this node is leaving"}
+	}
+	defer function.End()
 	lease, err := m.acquire(ctx, "lock", newAcquireOptions(key, vote.Exclusive, false, opts))
 	if err != nil {
 		return err
 	}
 	inner, free := lease.during(ctx)
+	function.Hold(lease, inner.cancel)
 	defer func() {
 		byItself := lease.unlocked.Load()
 		unlockErr := lease.Unlock(context.WithoutCancel(ctx))
@@ -257,7 +266,8 @@ func (m *Mesh) Draining() bool {
 // end notes that this node takes no more locks.
 func (m *Mesh) end() { m.ends.Do(func() { close(m.ending) }) }
 
-// Leave ends the node in good order: it releases every lease, so waiters on other nodes proceed at
+// Leave ends the node in good order: it ends the contexts of the functions of [Mesh.Do] and waits
+// for the functions as [Mesh.Stop] does, releases every lease, so waiters on other nodes proceed at
 // once, tells gossip that this node is gone for good, and closes the mesh. Held leases end with
 // ErrReleased, calls under way with ErrClosed.
 //
@@ -291,6 +301,12 @@ func (m *Mesh) Leave(ctx context.Context) error {
 // comes back is another process, which votes only once its predecessor was voted out: Stop then
 // costs the others a voter as a crash does, so use Leave.
 //
+// First Stop ends the contexts of the functions of [Mesh.Do], LeadOnce and Lead, and waits until
+// the functions have returned: without a deadline for up to a MaxTTL, otherwise until five seconds
+// (of short times, a quarter) before the deadline. A function that goes on keeps its key: the lease
+// isn't released, and expires at the voters; the error is then also [ErrHeld]. Stop doesn't wait for
+// a function if ctx is the function's context.
+//
 // Without a deadline Stop waits for the voters for up to a MaxTTL, where too few are left to
 // confirm the releases: all voters of a mesh may end at once. If another node reads nothing from
 // its connection, Stop and Leave wait for up to a second for it to read the last releases.
@@ -321,10 +337,43 @@ func (m *Mesh) leave(ctx context.Context, op string, end func(context.Context) e
 	m.end()
 	ctx, free := detachFromLeases(ctx, m.eng) // ctx may be a lease's, which ends here
 	defer free()
-	err := end(ctx)
+	err := m.endFunctions(ctx, op)
+	err = errors.Join(err, end(ctx))
 	m.leaveErr = errors.Join(err, m.Close())
 	return m.leaveErr
 }
+
+// endFunctions ends the contexts of the functions of Do, and waits until they have returned, for as
+// long as leaves the end of the node some time. A function that goes on keeps its lease, which
+// expires at the voters after the end of the node. A function that ends the node itself, with its
+// own context, isn't waited for.
+func (m *Mesh) endFunctions(ctx context.Context, op string) error {
+	if !m.functions.Close(&Error{Op: op, Reason: ErrClosed, Text: "this node is leaving"}) {
+		return nil
+	}
+	m.eng.Refuse() // functions that wait for their leases get none
+	patience := m.eng.GrantLimit()
+	if at, ok := ctx.Deadline(); ok {
+		left := max(time.Until(at), 0)
+		patience = left - min(endReserve, left/4)
+	}
+	patient, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	keys := []string{}
+	for _, l := range m.functions.Wait(patient, func(l *Lease) bool { return carries(ctx, l) }) {
+		l.core().KeepAtEnd()
+		keys = append(keys, l.Key())
+	}
+	if len(keys) == 0 {
+		return nil
+	}
+	slices.Sort(keys)
+	return &Error{Op: op, Key: keys[0], Reason: ErrHeld, Text: fmt.Sprintf("%d functions of Do still run; their keys stay locked for up to a TTL", len(keys))}
+}
+
+// endReserve is the part of the time of Stop and Leave that isn't spent on waiting for functions of
+// Do; at most a quarter.
+const endReserve = 5 * time.Second
 
 // Drain takes no more locks from now on, and waits until every lease of this node is unlocked, or
 // ctx ends. Waiting calls end with ErrClosed at once, and so do later calls; an upgrade of a held

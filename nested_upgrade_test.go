@@ -274,3 +274,37 @@ func TestTheLeaseAroundAnUpgradedReaderStaysExclusive(t *testing.T) {
 		unlock(t, outer)
 	})
 }
+
+// The token of an ended lease stays, whichever lease on the same key upgrades later: a late write
+// by the user of the ended lease must not pass as a write of the lease that holds the key now.
+func TestTheTokenOfAnEndedLeaseStays(t *testing.T) {
+	inBubble(t, func(t *testing.T, w *wire) {
+		a, _, _ := w.three()
+		writer := must[*Lease](t)(a.Lock(t.Context(), "k"))
+		reader := must[*Lease](t)(a.RLock(writer.Context(), "k"))
+		before := writer.Token()
+		unlock(t, writer)
+		if err := reader.Upgrade(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if writer.Token() != before || reader.Token() <= before {
+			t.Errorf("the tokens are %d and %d; it was %d", writer.Token(), reader.Token(), before)
+		}
+		unlock(t, reader)
+
+		outermost := must[*Lease](t)(a.RLock(t.Context(), "k"))
+		ended := must[*Lease](t)(a.RLock(outermost.Context(), "k"))
+		before = outermost.Token()
+		unlock(t, ended)
+		nested := must[*Lease](t)(a.RLock(outermost.Context(), "k"))
+		if err := nested.Upgrade(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		token := nested.Token()
+		unlock(t, nested)
+		if ended.Token() != before || token <= before || outermost.Token() != token || nested.Token() != token {
+			t.Errorf("the tokens are %d, %d, %d and %d; it was %d", ended.Token(), token, outermost.Token(), nested.Token(), before)
+		}
+		unlock(t, outermost)
+	})
+}

@@ -120,7 +120,8 @@ type reentries struct {
 	readers   int // the open readers
 	upgrading int // the upgrades of the shared key under way
 
-	readersEnd error // see ReadersEnd
+	readersEnd error  // see ReadersEnd
+	left       uint64 // the outermost lease's token when it left the key to readers; zero before
 }
 
 // reentriesState says who holds the key.
@@ -209,12 +210,28 @@ func (r *reentries) add(l *Lease) reenterResult {
 		return enteredTooLate // the lease around this one has ended, and so would this one
 	}
 	r.open[l] = struct{}{}
+	l.nested.token = l.nested.root.own.Token()
 	if l.nested.reader {
 		r.readers++
 	} else {
 		l.nested.link(l)
 	}
 	return entered
+}
+
+// tokenOf returns the token of an outermost lease, or of a lease that has re-entered it: for an
+// ended lease, the token at the end.
+func (r *reentries) tokenOf(l *Lease) uint64 {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if l.nested == nil {
+		if r.left != 0 {
+			return r.left
+		}
+	} else if _, ok := r.open[l]; !ok {
+		return l.nested.token
+	}
+	return l.root().own.Token()
 }
 
 // link adds a lease to the list of the lease around it, if that lease has re-entered, too. (All
@@ -309,7 +326,7 @@ func (r *reentries) leaveToReaders(outermost *Lease) (wait func() error) {
 	if r.state != heldByOutermost || !outermost.own.EndShared() {
 		return nil
 	}
-	r.state = heldByReaders
+	r.state, r.left = heldByReaders, outermost.own.Token()
 	for l := range r.open {
 		if !l.nested.reader {
 			l.nested.ctx.Cancel(ErrReleased)
@@ -388,6 +405,11 @@ func (r *reentries) finishUpgrade(l *Lease, reader bool, err error) (shared bool
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.upgrading--
+	if err == nil {
+		for open := range r.open {
+			open.nested.token = l.root().own.Token()
+		}
+	}
 	if reader {
 		l.nested.upgraded++
 		if err != nil {

@@ -77,6 +77,7 @@ var outside = map[string][]string{
 	"internal/statedir":   {"internal/vote"},
 	"internal/backoff":    nil,
 	"internal/wakeup":     nil,
+	"internal/running":    nil,
 	"internal/clock":      {"internal/vote", "internal/wakeup", "internal/world"},
 	"internal/eventqueue": nil,
 	"internal/logqueue":   nil,
@@ -89,7 +90,7 @@ var outside = map[string][]string{
 	"internal/registerhttp": nil,
 
 	".": {
-		"internal/backoff", "internal/clock", "internal/engine", "internal/errs", "internal/mismatch", "internal/peers", "internal/netaddr", "internal/realworld",
+		"internal/backoff", "internal/clock", "internal/engine", "internal/errs", "internal/mismatch", "internal/peers", "internal/netaddr", "internal/realworld", "internal/running",
 		"internal/vote", "internal/wakeup", "internal/watchmerge", "internal/world", "quorum", "register",
 	},
 	"internal/engine": {
@@ -123,7 +124,7 @@ func TestTheShellKnowsOnlyTheTypes(t *testing.T) {
 }
 
 // shipped are the packages compiled into a program that imports lockmesh.
-var shipped = []string{".", "admin", "lockmeshhttp", "internal/vote", "internal/backoff", "internal/clock", "internal/discovery", "internal/electorate", "internal/engine", "internal/errs", "internal/eventqueue", "internal/logqueue", "internal/mismatch", "internal/netaddr", "internal/node", "internal/peers", "internal/pipes", "internal/realworld", "internal/record", "internal/registerhttp", "internal/statedir", "internal/wakeup", "internal/world", "lease", "quorum", "member", "register", "register/kuberegister", "register/objectregister", "register/registerflag", "transport"}
+var shipped = []string{".", "admin", "lockmeshhttp", "internal/vote", "internal/backoff", "internal/clock", "internal/discovery", "internal/electorate", "internal/engine", "internal/errs", "internal/eventqueue", "internal/logqueue", "internal/mismatch", "internal/netaddr", "internal/node", "internal/peers", "internal/pipes", "internal/realworld", "internal/record", "internal/registerhttp", "internal/running", "internal/statedir", "internal/wakeup", "internal/world", "lease", "quorum", "member", "register", "register/kuberegister", "register/objectregister", "register/registerflag", "transport"}
 
 func TestNothingShippedImportsWhatIsForTests(t *testing.T) {
 	for _, dir := range shipped {

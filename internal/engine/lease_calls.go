@@ -14,6 +14,10 @@ func (l *Lease) IsGranted() bool { return l.loop != nil }
 // Engine returns the engine of the lease's node.
 func (l *Lease) Engine() *Engine { return l.loop.engine }
 
+// KeepAtEnd has [Engine.Stop] and [Engine.Leave] not release the lease, which expires at the voters
+// after the end of the node.
+func (l *Lease) KeepAtEnd() { l.kept.Store(true) }
+
 // Key returns the key.
 func (l *Lease) Key() vote.Key { return l.key }
 

@@ -107,6 +107,11 @@ func (l *loop) answerLeave(reason string) {
 	l.electorate.leaveWaiters = nil
 }
 
+// Refuse refuses new calls for locks from now on, and ends the waiting calls.
+func (eng *Engine) Refuse() {
+	eng.loop.box.post(false, func(vote.Now) { eng.loop.drain(make(chan struct{}, 1)) })
+}
+
 // Leave releases every lease, has a voter voted out, and says goodbye to the other nodes. The error
 // says what is unconfirmed. The caller then calls Close.
 func (eng *Engine) Leave(ctx context.Context) error {

@@ -1,0 +1,133 @@
+// Package running has the functions that a node runs while it holds a lease for each: an orderly
+// end of the node ends their contexts, waits for the functions, and gives back no lease under which
+// a function still runs.
+package running
+
+import (
+	"context"
+	"sync"
+)
+
+// Set has the running functions of one node, each with a lease of type L. The zero Set is empty. A
+// Set may be used by several goroutines at once.
+type Set[L any] struct {
+	mu      sync.Mutex
+	closed  error // why no further function may run; nil before Close
+	running map[*Function[L]]struct{}
+	ended   chan struct{} // closed at the next end of a function; nil while no goroutine waits
+}
+
+// Function is a function that runs, or that waits for its lease. End must be called.
+type Function[L any] struct {
+	set    *Set[L]
+	lease  L
+	cancel context.CancelCauseFunc // of the function's context; nil before Hold
+}
+
+// Begin adds a function that waits for its lease. After [Set.Close] Begin returns nil.
+func (s *Set[L]) Begin() *Function[L] {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed != nil {
+		return nil
+	}
+	if s.running == nil {
+		s.running = make(map[*Function[L]]struct{})
+	}
+	f := &Function[L]{set: s}
+	s.running[f] = struct{}{}
+	return f
+}
+
+// Hold says that the function has its lease, and how to end its context. After [Set.Close] the
+// context ends at once.
+func (f *Function[L]) Hold(lease L, cancel context.CancelCauseFunc) {
+	s := f.set
+	s.mu.Lock()
+	f.lease, f.cancel = lease, cancel
+	closed := s.closed
+	s.mu.Unlock()
+	if closed != nil {
+		cancel(closed)
+	}
+}
+
+// End removes a function that has returned, and whose lease is released.
+func (f *Function[L]) End() {
+	s := f.set
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.running, f)
+	if s.ended != nil {
+		close(s.ended)
+		s.ended = nil
+	}
+}
+
+// Close has no further function begin, and ends the contexts of all functions, with a cause. Close
+// reports whether there are functions to wait for. Only the first cause counts.
+func (s *Set[L]) Close(cause error) bool {
+	s.mu.Lock()
+	if s.closed == nil {
+		s.closed = cause
+	}
+	cause = s.closed
+	var cancels []context.CancelCauseFunc
+	for f := range s.running {
+		if f.cancel != nil {
+			cancels = append(cancels, f.cancel)
+		}
+	}
+	are := len(s.running) > 0
+	s.mu.Unlock()
+	for _, cancel := range cancels { // without the lock: a context calls functions of the application
+		cancel(cause)
+	}
+	return are
+}
+
+// Wait waits until all functions have ended, or ctx ends, and returns the leases of the functions
+// that still run. Functions whose lease is excepted are neither waited for nor returned.
+func (s *Set[L]) Wait(ctx context.Context, excepted func(L) bool) []L {
+	for {
+		left, ended := s.left(excepted)
+		if len(left) == 0 {
+			return nil
+		}
+		select {
+		case <-ended:
+		case <-ctx.Done():
+			left, _ = s.left(excepted)
+			return held(left)
+		}
+	}
+}
+
+// left returns the functions that still run, without the excepted ones, and a channel that is
+// closed at the next end of a function.
+func (s *Set[L]) left(excepted func(L) bool) ([]*Function[L], <-chan struct{}) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var left []*Function[L]
+	for f := range s.running {
+		if f.cancel == nil || !excepted(f.lease) {
+			left = append(left, f)
+		}
+	}
+	if s.ended == nil {
+		s.ended = make(chan struct{})
+	}
+	return left, s.ended
+}
+
+// held returns the leases of functions; a function that waits for its lease has none.
+func held[L any](all []*Function[L]) (leases []L) {
+	for _, f := range all {
+		f.set.mu.Lock()
+		if f.cancel != nil {
+			leases = append(leases, f.lease)
+		}
+		f.set.mu.Unlock()
+	}
+	return leases
+}
