@@ -43,10 +43,10 @@ func (m *Mesh) Evict(ctx context.Context, key string, token uint64, opts ...Opti
 	if err != nil {
 		return err
 	}
-	if token == 0 {
+	if token == 0 || vote.Token(token) > vote.MaxToken {
 		return &Error{
 			Op: "evict", Key: key, Reason: ErrOption,
-			Text: "the token is zero; Inspect shows the token of each holder",
+			Text: fmt.Sprintf("no lease has token %d; Inspect shows the token of each holder", token),
 		}
 	}
 	var held *Holder // as last seen

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -382,6 +383,8 @@ func TestWhatEvictRefuses(t *testing.T) {
 		a, b, c := w.three()
 		wantIs(t, a.Evict(t.Context(), "", 1), ErrKey)
 		wantIs(t, a.Evict(t.Context(), "k", 0), ErrOption)
+		wantIs(t, a.Evict(t.Context(), "k", math.MaxInt64+1), ErrOption) // no message can contain it
+		wantIs(t, a.Evict(t.Context(), "k", math.MaxUint64), ErrOption)
 		wantIs(t, a.Evict(t.Context(), "k", 1, WithTTL(time.Second)), ErrOption)
 		must[*Lease](t)(a.Lock(t.Context(), "k"))
 		token := tokenOf(t, a, "k")

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"slices"
 )
 
 const (
@@ -55,8 +56,19 @@ func (s Secret) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, s.redacte
 func (s Secret) LogValue() slog.Value { return slog.StringValue(s.redacted()) }
 
 // MarshalText hides the secret from JSON and other text formats. A secret can't be read back from
-// there: decode it into a string.
+// there.
 func (s Secret) MarshalText() ([]byte, error) { return []byte(s.redacted()), nil }
+
+// UnmarshalText takes the text as it is, so that a secret in a JSON file is the same as in an
+// environment variable. (Without it package json would decode the text from base64.) What
+// MarshalText has written is no secret, and is an error.
+func (s *Secret) UnmarshalText(text []byte) error {
+	if hidden := string(text); hidden == Secret("x").redacted() || hidden == Secret(nil).redacted() {
+		return fmt.Errorf("lockmesh: %s stands for a secret that is hidden, and can't be read back", hidden)
+	}
+	*s = slices.Clone(text)
+	return nil
+}
 
 const (
 	// leastDistinct is how many different bytes a secret must have. Of sixteen random hexadecimal

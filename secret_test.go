@@ -45,6 +45,26 @@ func TestASecretNeverPrintsItself(t *testing.T) {
 	}
 }
 
+// A secret in JSON is the text itself, as in an environment variable, and not base64. A hidden secret
+// can't be read back.
+func TestASecretIsReadAsText(t *testing.T) {
+	const hex = "000102030405060708090a0b0c0d0e0f" // also valid base64
+	var c struct{ Secret, None Secret }
+	if err := json.Unmarshal([]byte(`{"Secret":"`+hex+`"}`), &c); err != nil || string(c.Secret) != hex || c.None != nil {
+		t.Errorf("%q, %v", []byte(c.Secret), err)
+	}
+	for _, s := range []Secret{nil, Secret(hex)} {
+		text, err := json.Marshal(s)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var back Secret
+		if err := json.Unmarshal(text, &back); err == nil || back != nil {
+			t.Errorf("%s is read back as %q", text, []byte(back))
+		}
+	}
+}
+
 // Applications log what they have joined. A Mesh prints the node's name: neither a secret nor any
 // other field.
 func TestAMeshPrintsItsNameAndNoSecret(t *testing.T) {

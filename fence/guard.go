@@ -32,6 +32,7 @@ type Guard struct {
 // Several goroutines may write with the same token; they take turns. The token stays seen if write
 // fails or panics. write must not call the guard.
 func (g *Guard) Do(token uint64, write func() error) error {
+	checkWrite(write)
 	if err := g.advance(token); err != nil {
 		return err
 	}
@@ -49,6 +50,13 @@ func (g *Guard) Check(token uint64) error {
 
 // Newest returns the newest token seen; 0 if there is none.
 func (g *Guard) Newest() uint64 { return g.newest.Load() }
+
+// checkWrite panics if there is no function to call, before a token is recorded.
+func checkWrite(write func() error) {
+	if write == nil {
+		panic("fence: Do was called with a nil function")
+	}
+}
 
 // advance records the token as the newest, unless a newer token was seen. From then on older tokens
 // are refused, including writes already waiting for their turn.

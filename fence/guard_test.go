@@ -37,6 +37,29 @@ func TestGuardsFenceEachResource(t *testing.T) {
 		guards := fence.NewGuards(1)
 		return &journal{do: func(token uint64, write func() error) error { return guards.Do("r", token, write) }}
 	})
+	fencetest.Run(t, func(*testing.T) fencetest.Log {
+		var guards fence.Guards
+		return &journal{do: func(token uint64, write func() error) error { return guards.Do("r", token, write) }}
+	})
+}
+
+// A call without a function panics, and records no token.
+func TestNoFunctionToWrite(t *testing.T) {
+	var g fence.Guard
+	var guards fence.Guards
+	for name, do := range map[string]func(){
+		"Guard":  func() { _ = g.Do(5, nil) },
+		"Guards": func() { _ = guards.Do("r", 5, nil) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			defer func() {
+				if fault := recover(); fault != "fence: Do was called with a nil function" || g.Newest() != 0 || guards.Newest("r") != 0 {
+					t.Errorf("it panicked with %v; the newest tokens are %d and %d", fault, g.Newest(), guards.Newest("r"))
+				}
+			}()
+			do()
+		})
+	}
 }
 
 func TestARefusalNamesBothTokens(t *testing.T) {

@@ -11,7 +11,7 @@ import (
 const DefaultGuards = 1 << 16
 
 // Guards is a [Guard] for each of many resources, by name. A Guards may be used from any goroutine
-// and must not be copied.
+// and must not be copied. The zero Guards remembers [DefaultGuards] resources.
 //
 // Its memory is bounded. When there are too many resources, the least recently used resource is
 // forgotten, and its token raises a minimum token shared by all forgotten and all unknown
@@ -39,16 +39,14 @@ type guardEntry struct {
 // NewGuards returns Guards that remember limit resources individually; 0 or less means
 // [DefaultGuards]. Resources with calls under way are kept even beyond the limit.
 func NewGuards(limit int) *Guards {
-	if limit <= 0 {
-		limit = DefaultGuards
-	}
-	return &Guards{limit: limit, byName: map[string]*guardEntry{}}
+	return &Guards{limit: limit}
 }
 
 // Do calls write, unless the resource has seen a newer token, and returns write's error. Do is
 // [Guard.Do] of the resource; calls for other resources don't wait. A refusal is a [StaleError],
 // [ErrToken] or [ErrResource].
 func (gs *Guards) Do(resource string, token uint64, write func() error) error {
+	checkWrite(write)
 	if err := ValidateName(resource); err != nil {
 		return err
 	}
@@ -94,6 +92,9 @@ func (gs *Guards) acquire(resource string, token uint64) (*guardEntry, error) {
 	gs.mu.Lock()
 	defer gs.mu.Unlock()
 	g := gs.byName[resource]
+	if gs.byName == nil {
+		gs.byName = make(map[string]*guardEntry)
+	}
 	if g == nil {
 		if token < gs.minToken {
 			return nil, &StaleError{Token: token, Newest: gs.minToken, Forgotten: true}
@@ -126,7 +127,11 @@ func (gs *Guards) release(g *guardEntry) {
 
 // evict removes unused resources until their number is within the limit.
 func (gs *Guards) evict() {
-	for len(gs.byName) > gs.limit && gs.idle.Len() > 0 {
+	limit := gs.limit
+	if limit <= 0 {
+		limit = DefaultGuards
+	}
+	for len(gs.byName) > limit && gs.idle.Len() > 0 {
 		g := gs.idle.Remove(gs.idle.Front()).(*guardEntry)
 		gs.minToken = max(gs.minToken, g.Newest())
 		delete(gs.byName, g.name)

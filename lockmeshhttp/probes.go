@@ -75,7 +75,9 @@ func New(mesh *lockmesh.Mesh, opts ...Option) *Probes {
 	}
 	p := &Probes{mesh: mesh, limit: DefaultReadyLimit, began: time.Now()}
 	for _, o := range opts {
-		o(p)
+		if o != nil {
+			o(p)
+		}
 	}
 	p.mux.HandleFunc("GET /livez", p.serveLive)
 	p.mux.HandleFunc("GET /readyz", p.serveReady)

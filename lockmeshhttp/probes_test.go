@@ -314,7 +314,9 @@ func TestTheWaitBetweenTwoMachinesDoesntGiveWay(t *testing.T) {
 	})
 }
 
+// A nil option is none, as it is for a lock.
 func TestANilMesh(t *testing.T) {
+	New(new(lockmesh.Mesh), nil)
 	defer func() {
 		if recover() == nil {
 			t.Error("no panic")

@@ -19,6 +19,7 @@ import (
 	"github.com/lockmesh/lockmesh/cmd/lockmesh/internal/systemd"
 	promlock "github.com/lockmesh/lockmesh/contrib/prometheus"
 	"github.com/lockmesh/lockmesh/contrib/resp"
+	"github.com/lockmesh/lockmesh/internal/logqueue"
 )
 
 // nodeFlags describe a node of this machine.
@@ -76,7 +77,8 @@ func (v *agentVerb) Run(ctx context.Context, g *globals) error {
 	if err := positive("--grace", v.Grace); err != nil {
 		return err
 	}
-	log := v.logger(g)
+	log, endLog := v.logger(g)
+	defer endLog()
 	cfg, err := v.config(g, log)
 	if err == nil {
 		err = cfg.Validate()
@@ -123,16 +125,19 @@ func (v *agentVerb) Run(ctx context.Context, g *globals) error {
 	return a.serve(ctx, doors, handler, clients, newScrapes(metrics, conns, log))
 }
 
-// logger returns the agent's log.
-func (v *agentVerb) logger(g *globals) *slog.Logger {
+// logger returns the agent's log, and a function to end the log. A log that isn't read, such as a
+// pipe to a process that hangs, must delay neither locks nor the agent's end: lines are dropped.
+func (v *agentVerb) logger(g *globals) (log *slog.Logger, end func()) {
 	o := &slog.HandlerOptions{}
 	if g.Verbose {
 		o.Level = slog.LevelDebug
 	}
+	var to slog.Handler = slog.NewTextHandler(g.err, o)
 	if v.LogJSON {
-		return slog.New(slog.NewJSONHandler(g.err, o))
+		to = slog.NewJSONHandler(g.err, o)
 	}
-	return slog.New(slog.NewTextHandler(g.err, o))
+	q := logqueue.New()
+	return slog.New(q.Handler(to)), q.Close
 }
 
 // config returns the node's configuration. The caller checks it.

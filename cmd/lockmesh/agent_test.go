@@ -58,6 +58,37 @@ func TestAgentEnds(t *testing.T) {
 	b.wants(0, "electorate") // the voters can grant locks
 }
 
+// TestAnAgentWhoseLogIsNotReadEnds : a log that isn't read, as of a stopped pager, stops no lock and
+// no end.
+func TestAnAgentWhoseLogIsNotReadEnds(t *testing.T) {
+	t.Parallel()
+	b := newRoom(t)
+	r, w, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { r.Close(); w.Close() })
+	fd := int(w.Fd())
+	if err := syscall.SetNonblock(fd, true); err != nil {
+		t.Fatal(err)
+	}
+	for err == nil {
+		_, err = syscall.Write(fd, []byte{'x'})
+	}
+	if err := syscall.SetNonblock(fd, false); err != nil {
+		t.Fatal(err)
+	}
+	p := b.command("agent", "--socket", b.socket, "--bind", "127.0.0.1:0", "--expect", "1", "--max-ttl", calm)
+	p.Stderr = w
+	p.start()
+	grants(t, b.socket)
+	b.wants(0, "run", "k", "--", "true")
+	p.signal(syscall.SIGTERM)
+	if code := p.waitInTime(); code != 0 {
+		t.Errorf("the agent ends with %d", code)
+	}
+}
+
 // TestAgentRestarts : the next agent takes over the socket of a killed agent, and is quiet at
 // first.
 func TestAgentRestarts(t *testing.T) {

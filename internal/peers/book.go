@@ -223,13 +223,19 @@ func (e *Entry) ask(ctx context.Context) ([]netip.AddrPort, error) {
 	if e.pending == nil {
 		e.pending = make(chan answer, 1)
 		go func(answered chan<- answer) {
-			var a answer
+			a := answer{err: errors.New("it ended its goroutine")}
+			defer func() {
+				// A panic of the application's function mustn't end the process with its leases.
+				if fault := recover(); fault != nil {
+					a = answer{err: fmt.Errorf("it panicked: %v", fault)}
+				}
+				answered <- a
+			}()
 			if e.kind == kindFile {
 				a.texts, a.err = e.book.cfg.ReadFile(e.path)
 			} else {
 				a.texts, a.err = e.book.cfg.Discover(ctx)
 			}
-			answered <- a
 		}(e.pending)
 	}
 	select {

@@ -9,6 +9,7 @@ import (
 	"net/netip"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -560,6 +561,30 @@ func TestDiscover(t *testing.T) {
 		d.fault.Store(&fault)
 		time.Sleep(searchFresh)
 		f.want(t, "10.0.0.4:1") // an error beside addresses doesn't matter
+	})
+}
+
+// TestDiscoverThatPanics : a mistake in the application's function is an error of the entry, and
+// doesn't end the process.
+func TestDiscoverThatPanics(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		faults := map[string]func(){"it panicked: a mistake": func() { panic("a mistake") }, "it ended its goroutine": runtime.Goexit}
+		for want, fault := range faults {
+			calls := 0
+			f := open(func(context.Context) ([]string, error) {
+				if calls++; calls == 2 {
+					return []string{"10.0.0.1:1"}, nil
+				}
+				fault()
+				return nil, nil
+			})
+			f.want(t)
+			if all := f.Failing(); len(all) != 1 || !strings.Contains(all[0], want) {
+				t.Errorf("failing: %q, want %q", all, want)
+			}
+			time.Sleep(searchFresh)
+			f.want(t, "10.0.0.1:1")
+		}
 	})
 }
 
