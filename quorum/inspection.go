@@ -88,6 +88,8 @@ type evidence struct {
 	// Voters that keep the key for the request after its end, or have lost sight of the owner while
 	// the vote still holds.
 	delayed Set
+	rest    *vote.View // from the one that keeps the key for the longest
+	over    bool       // a voter has heard of the lease's end from the owner
 	held    *vote.View // from a voter that has heard of the grant from the owner
 	heldBy  Set        // all such voters
 	byToken []tokenVotes
@@ -108,6 +110,10 @@ func (v *evidence) add(place int, s *vote.View) {
 	switch s.State {
 	case vote.Delayed:
 		v.delayed = v.delayed.With(place)
+		v.over = v.over || s.Unlocked
+		if v.rest == nil || v.rest.Left < s.Left {
+			v.rest = s
+		}
 		return
 	case vote.Waiting:
 		v.known = v.known.With(place)
@@ -131,8 +137,8 @@ func (v *evidence) add(place int, s *vote.View) {
 // possible returns the voters that have, or may have, a vote for a request. A nil v is a request
 // missing from all answers.
 func (v *evidence) possible() Set {
-	if v == nil || v.voted == 0 {
-		return 0 // nor are there votes if the key only rests
+	if v == nil || v.voted == 0 || v.over {
+		return 0 // nor are there votes if the key only rests, or if the owner has ended the lease
 	}
 	return v.voted | v.delayed
 }
@@ -182,10 +188,10 @@ func (q querier) judge(in *inspection, simultaneous Set, v *evidence) settled {
 }
 
 // mayBeOver reports whether a voter about to answer may say that a waiting request is over: a
-// majority may have confirmed its end. The inspection doesn't wait for silent voters, since a
+// majority may have confirmed its end, and no voter has said so yet. The inspection doesn't wait for silent voters, since a
 // finished request shown as waiting does little harm.
 func (q querier) mayBeOver(qu *query, v *evidence) bool {
-	return v != nil && v.known != 0 && !q.newest.mayHold(v.known) && q.newest.mayHold(v.known|^qu.complete) && slices.ContainsFunc(q.voters(), func(p *peer) bool {
+	return v != nil && v.known != 0 && !v.over && !q.newest.mayHold(v.known) && q.newest.mayHold(v.known|^qu.complete) && slices.ContainsFunc(q.voters(), func(p *peer) bool {
 		return !qu.complete.Has(p.place) && q.answers(p)
 	})
 }

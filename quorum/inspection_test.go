@@ -67,6 +67,9 @@ func TestAnInspectionSettlesTheHolderOfTheKey(t *testing.T) {
 	holding := func(owner vote.NodeID, token vote.Token) vote.View {
 		return viewEntry(vote.Holding, owner, 1, x, token)
 	}
+	resting := viewEntry(vote.Delayed, "a", 1, x, 100)
+	resting.Unlocked = true
+	kept := viewEntry(vote.Delayed, "a", 1, x, 100)
 	waiting := func(owner vote.NodeID) vote.View { return viewEntry(vote.Waiting, owner, 1, x, 0) }
 	slot := func(s vote.Slot) vote.View {
 		o := viewEntry(vote.Promised, "a", 1, p, 100)
@@ -93,7 +96,13 @@ func TestAnInspectionSettlesTheHolderOfTheKey(t *testing.T) {
 		{"votes in two slots make no permit", views(slot(1)), views(slot(2)), views(slot(2)), "open", "a! "},
 		{"a waiter that two know of", views(holding("a", 100), waiting("b")), views(holding("a", 100), waiting("b")), nil, "a! b? ", ""},
 		{"a request that one voter knows, and two have confirmed the end of", views(waiting("b")), nil, nil, "open", ""},
-		{"a lease behind which the key rests at one", views(viewEntry(vote.Delayed, "a", 1, x, 100)), nil, nil, "a~ ", ""},
+		{"a lease behind which the key rests at one", views(resting), nil, nil, "a~ ", ""},
+		{"the same, and one hasn't heard of the release", views(resting), views(holding("a", 100)), nil, "a~ ", ""},
+		{"the same, in another order", views(holding("a", 100)), views(resting), nil, "a~ ", ""},
+		{"the key rests at one, and one hasn't heard of the grant", views(resting), views(promised("a", 100)), nil, "a~ ", ""},
+		{"the key rests at one, and one hasn't heard of the promise", views(resting), views(waiting("a")), nil, "a~ ", ""},
+		{"a voter keeps the key after a vote, and one hasn't heard of the promise", views(kept), views(waiting("a")), nil, "open", "a~ "},
+		{"the same, in another order", views(waiting("a")), views(kept), nil, "open", "a~ "},
 		{"a request that one voter knows, and another yet to answer", views(waiting("b")), nil, views(waiting("b")), "open", "b? "},
 	} {
 		t.Run(row.name, func(t *testing.T) {

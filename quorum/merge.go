@@ -223,10 +223,13 @@ func (m *merging) conclude(from int) (unsure map[requestID]bool) {
 		m.open = m.open || open
 		v.is, v.last = is, last
 		if s.State != vote.Delayed {
-			if !m.q.newest.mayHold(v.known | v.delayed | ^m.simultaneous) {
-				continue // most voters know of its end, or have yet to hear of the request
-			}
+			// Most voters know of its end, or have yet to hear of the request.
+			unknown := !m.q.newest.mayHold(v.known | v.delayed | ^m.simultaneous)
 			switch {
+			case unknown && v.rest == nil:
+				continue
+			case unknown:
+				s = *v.rest
 			case last.verdict == verdictOpen && seen:
 				m.result.Certain = false
 				if s.State != vote.Holding && v.voted != 0 {
@@ -239,6 +242,8 @@ func (m *merging) conclude(from int) (unsure map[requestID]bool) {
 				// A voter with a vote for another token hasn't heard which token won.
 				s.State, s.Slot, s.Token = vote.Holding, last.slot, last.token.First()
 				m.open = m.open || seen && m.awaitsHandOffs(&s)
+			case v.rest != nil:
+				s = *v.rest // some voters haven't heard of the end, or of the grant
 			case s.State == vote.Holding:
 				continue // over
 			case m.qu.inspection.heard: // a watch tells of no waiting request that may be granted any moment

@@ -100,6 +100,9 @@ type View struct {
 	Left    time.Duration
 	Version uint64 // of the value
 	Value   []byte // must not be changed
+	// Unlocked is what ReadState finds: the owner has reported the end of the lease, and the key
+	// rests. It isn't encoded.
+	Unlocked bool
 }
 
 // IsOver reports whether the version says that the request's lease is over.
@@ -110,7 +113,7 @@ func (v *View) IsOver() bool { return v.Version >= VersionEnded }
 func (v *View) ReadState() {
 	if v.IsOver() {
 		if v.State == Holding {
-			v.State = Delayed
+			v.State, v.Unlocked = Delayed, true
 		}
 		v.Version, v.Value = 0, nil
 	}
