@@ -39,9 +39,11 @@ const (
 	// forgetAfter is how long serf tries to reach a failed member again, and how long it remembers
 	// a member that left and has a directory, since such a member may have a vote.
 	forgetAfter = 7 * 24 * time.Hour
-	// forgetLeft is how long serf remembers any other member that left: short-lived processes with
-	// ever new names would fill the memory of all nodes otherwise.
-	forgetLeft = time.Hour
+	// forgetSoon is how long serf remembers any other member that left, and a failed member of a
+	// mesh that is born by count, which never comes back with its vote: short-lived processes with
+	// ever new names would fill the memory of all nodes otherwise. If a network is in parts for
+	// longer, the configured peers are looked up again and again.
+	forgetSoon = time.Hour
 	// reconnectEvery is the interval at which serf tries one of the failed members: failed members
 	// that aren't configured peers return this way.
 	reconnectEvery = 10 * time.Second
@@ -235,8 +237,8 @@ type memory struct{}
 
 // ReconnectTimeout returns how long serf remembers a member, by default for the given time.
 func (memory) ReconnectTimeout(m *serf.Member, timeout time.Duration) time.Duration {
-	if m.Status == serf.StatusLeft && m.Tags[tagDir] == "" {
-		return forgetLeft
+	if m.Tags[tagBirth] != "" || m.Status == serf.StatusLeft && m.Tags[tagDir] == "" {
+		return forgetSoon
 	}
 	return timeout
 }
