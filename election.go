@@ -40,6 +40,9 @@ func (m *Mesh) Election(name string) *Election {
 // leadership of a node that is cut off from a majority of the voters ends by itself, before another
 // begins. As long as clocks keep their rates there is at most one leader; see Token for a leader
 // that was paused unseen. Errors are as with [Mesh.Lock].
+//
+// With the context of a leadership of the same election, Campaign re-enters the leadership, as Lock
+// re-enters a lease: value isn't shown, and Resign ends the re-entry alone.
 func (e *Election) Campaign(ctx context.Context, value []byte, opts ...Option) (*Leadership, error) {
 	e.checkUsable("Election.Campaign")
 	ctx = guardContext(ctx, "Election.Campaign")

@@ -165,8 +165,8 @@ func (l *Lease) end() bool {
 //
 // The lease is over at once, whatever Unlock returns, and Unlock never hangs. If ctx ends first, or
 // has ended before the call, the release is sent nevertheless, and the error wraps ctx's error; if
-// ctx ends during the call, the error is also ErrNoQuorum. If too few voters confirm within the TTL,
-// the error is ErrNoQuorum; by then the lease has lapsed at the other voters. If the lease was
+// ctx ends during the call, the error is also ErrNoQuorum. If too few voters confirm within the
+// TTL, the error is ErrNoQuorum; by then the lease has lapsed at the other voters. If the lease was
 // lost before, the error is ErrLost; after Close, the error is ErrClosed. If Unlock was called
 // before, or Leave has released the lease, the error is ErrReleased.
 //
@@ -264,7 +264,9 @@ func (l *Lease) SetValue(ctx context.Context, value []byte) error {
 
 // Extend moves the end of a lease [WithoutRenewal]: the lease lasts until d from now, or until its
 // present end if that is later. Extend returns nil once a majority of the voters has confirmed the
-// extension; then [Lease.Deadline] is the new end.
+// extension; then [Lease.Deadline] is the new end. If d is no longer than the length with which the
+// lease was requested, the new end is up to 3 % sooner, as for the first end; the voters keep the
+// key until d is over.
 //
 // If d is no longer than the length with which the lease was requested, the lease outlives a crash
 // of its node until then, by that length at most. If d is longer, the node keeps the lease up until

@@ -62,8 +62,10 @@ func (m *Mesh) LockAll(ctx context.Context, keys ...string) (*Leases, error) {
 	return all, nil
 }
 
-// Leases are the leases of one call of [Mesh.LockAll]. They end as a whole as soon as the first of
-// them ends. The methods may be called from any goroutine.
+// Leases are the leases of one call of [Mesh.LockAll]. The hold on all keys is over as soon as the
+// first of the leases ends. The other keys stay locked until Unlock, since the caller may still be
+// at work on them: call Unlock after a loss, too, best by defer. The methods may be called from any
+// goroutine.
 type Leases struct {
 	mesh   *Mesh
 	all    []*Lease // in order of their keys
@@ -125,7 +127,8 @@ func (l *Leases) Deadline() time.Time {
 	return first
 }
 
-// Done returns a channel that is closed when the first of the leases has ended.
+// Done returns a channel that is closed when the first of the leases has ended. The other keys stay
+// locked until Unlock.
 func (l *Leases) Done() <-chan struct{} {
 	l.checkUsable("Leases.Done")
 	return l.ctx.Done()

@@ -144,6 +144,23 @@ func TestSeveralKeysAreOverWithTheFirstThatIsLost(t *testing.T) {
 	})
 }
 
+// After the loss of one key the others stay locked until Unlock: the caller may still be at work.
+func TestOtherKeysStayLockedUntilUnlockAfterALoss(t *testing.T) {
+	inBubble(t, func(t *testing.T, w *wire) {
+		a, b, _ := w.three()
+		all := must[*Leases](t)(a.LockAll(t.Context(), "1", "2"))
+		if err := b.Evict(t.Context(), "2", all.Token("2")); err != nil {
+			t.Fatal(err)
+		}
+		wantIs(t, all.Err(), ErrLost, ErrEvicted)
+		time.Sleep(3 * DefaultMaxTTL)
+		unlock(t, must[*Lease](t)(b.TryLock(t.Context(), "2")))
+		wantIs(t, second(b.TryLock(t.Context(), "1")), ErrHeld)
+		wantIs(t, all.Unlock(t.Context()), ErrLost)
+		unlock(t, must[*Lease](t)(b.TryLock(t.Context(), "1")))
+	})
+}
+
 func TestUnlockOfSeveralTakesOneTTLAtMost(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *wire) {
 		a, _, _ := w.three()

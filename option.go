@@ -37,9 +37,10 @@ func WithTTL(d time.Duration) Option {
 }
 
 // WithoutRenewal has the lease end by itself when its TTL is over, counted from the grant. The TTL
-// is given by WithTTL, or else is the node's TTL. Until then the lease outlives a crash of its
-// node, and afterwards the key is free without any action. The end is ErrLost, as is every end
-// without an Unlock.
+// is given by WithTTL, or else is the node's TTL. A TTL of up to MaxTTL is over at the holder up to
+// 3 % sooner, since the voters' clocks may be faster; [Lease.Deadline] tells the end. Until then
+// the lease outlives a crash of its node, and afterwards the key is free without any action. The
+// end is ErrLost, as is every end without an Unlock.
 //
 // Only here may the TTL be longer than MaxTTL. No voter can promise so long a lease, since a
 // restarted voter would have to be quiet until then. So the node itself keeps the lease up and ends

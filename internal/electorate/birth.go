@@ -199,7 +199,7 @@ func (m *Machine) adoptPledge() {
 // long.
 func (m *Machine) abandon() bool {
 	if m.isLockedOut() {
-		m.alarms = append(m.alarms, "a majority of the voters "+names(m.state.Electorate.Deciding())+" has been unable to use the register for "+
+		m.alarms = append(m.alarms, "too few of the voters "+names(m.state.Electorate.Deciding())+" have been within reach and able to use the register for "+
 			m.term().String()+", and "+fmt.Sprint(m.cfg.Expect)+" processes (Expect) are able to: this process gives up the electorate, and founds or joins another")
 		m.reborn()
 		return true

@@ -472,7 +472,7 @@ func TestAMeshThatCantUseTheRegisterGivesUpForOthers(t *testing.T) {
 	l.want("d e f", "1: d, e, f")
 	l.wantCounting("d e f")
 	for _, name := range nodes("a b c") {
-		if all := strings.Join(l.units[name].alarms, "; "); !strings.Contains(all, "has been unable to use the register") {
+		if all := strings.Join(l.units[name].alarms, "; "); !strings.Contains(all, "have been within reach and able to use the register") {
 			t.Errorf("%s gives up its electorate, and the operator hears %q", name, all)
 		}
 	}
