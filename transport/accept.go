@@ -31,6 +31,8 @@ const (
 	// descriptors; each further error doubles the pause.
 	acceptPause    = 5 * time.Millisecond
 	acceptPauseMax = time.Second
+	// acceptWarnEvery is how often the operator is warned while the errors go on.
+	acceptWarnEvery = time.Minute
 )
 
 // accept accepts connections until the port closes. Admission limits how many connections may be in
@@ -38,6 +40,7 @@ const (
 func (p *Port) accept() {
 	defer p.running.Done()
 	pause := acceptPause
+	var warned time.Time
 	for {
 		c, err := p.tcp.AcceptTCP()
 		full := false
@@ -54,7 +57,10 @@ func (p *Port) accept() {
 		case p.ctx.Err() != nil || errors.Is(err, net.ErrClosed) || errors.Is(err, ErrClosed):
 			return
 		default:
-			p.log.warn(topicSocket, "can't accept connections", "addr", p.addr, "error", err)
+			if time.Since(warned) >= acceptWarnEvery {
+				warned = time.Now()
+				p.log.warn(topicSocket, "can't accept connections", "addr", p.addr, "error", err)
+			}
 			if !p.sleep(pause) {
 				return
 			}
