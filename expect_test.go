@@ -54,7 +54,8 @@ func TestABrokenLinkKeepsNoMeshFromItsBirth(t *testing.T) {
 	}
 }
 
-// A mesh is born beside a process that comes and goes, whether or not the process would be a founder.
+// A mesh is born beside a process that comes and goes, whether or not the process would be a
+// founder.
 func TestAMeshIsBornBesideAProcessThatComesAndGoes(t *testing.T) {
 	t.Parallel()
 	names := []string{"a", "b", "c", "d"}

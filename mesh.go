@@ -304,8 +304,8 @@ func (m *Mesh) Leave(ctx context.Context) error {
 // First Stop ends the contexts of the functions of [Mesh.Do], LeadOnce and Lead, and waits until
 // the functions have returned: without a deadline for up to a MaxTTL, otherwise until five seconds
 // (of short times, a quarter) before the deadline. A function that goes on keeps its key: the lease
-// isn't released, and expires at the voters; the error is then also [ErrHeld]. Stop doesn't wait for
-// a function if ctx is the function's context.
+// isn't released, and expires at the voters; the error is then also [ErrHeld]. Stop doesn't wait
+// for a function if ctx is the function's context.
 //
 // Without a deadline Stop waits for the voters for up to a MaxTTL, where too few are left to
 // confirm the releases: all voters of a mesh may end at once. If another node reads nothing from

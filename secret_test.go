@@ -45,8 +45,8 @@ func TestASecretNeverPrintsItself(t *testing.T) {
 	}
 }
 
-// A secret in JSON is the text itself, as in an environment variable, and not base64. A hidden secret
-// can't be read back.
+// A secret in JSON is the text itself, as in an environment variable, and not base64. A hidden
+// secret can't be read back.
 func TestASecretIsReadAsText(t *testing.T) {
 	const hex = "000102030405060708090a0b0c0d0e0f" // also valid base64
 	var c struct{ Secret, None Secret }

@@ -188,8 +188,8 @@ func (q querier) judge(in *inspection, simultaneous Set, v *evidence) settled {
 }
 
 // mayBeOver reports whether a voter about to answer may say that a waiting request is over: a
-// majority may have confirmed its end, and no voter has said so yet. The inspection doesn't wait for silent voters, since a
-// finished request shown as waiting does little harm.
+// majority may have confirmed its end, and no voter has said so yet. The inspection doesn't wait
+// for silent voters, since a finished request shown as waiting does little harm.
 func (q querier) mayBeOver(qu *query, v *evidence) bool {
 	return v != nil && v.known != 0 && !v.over && !q.newest.mayHold(v.known) && q.newest.mayHold(v.known|^qu.complete) && slices.ContainsFunc(q.voters(), func(p *peer) bool {
 		return !qu.complete.Has(p.place) && q.answers(p)

@@ -59,9 +59,9 @@ func (a *agent) drain(ctx context.Context) error {
 	return err
 }
 
-// hasResting reports whether this agent is alone, and keys may rest after their leases: for the rest
-// of a minimum hold, or for a lock-delay. The agent doesn't wait for the end of it, which may be
-// hours away; the next agent is quiet for the part of it that voters keep. Where the agent can't
+// hasResting reports whether this agent is alone, and keys may rest after their leases: for the
+// rest of a minimum hold, or for a lock-delay. The agent doesn't wait for the end of it, which may
+// be hours away; the next agent is quiet for the part of it that voters keep. Where the agent can't
 // tell, the next one is quiet for nothing, which is the safe mistake.
 func (a *agent) hasResting(ctx context.Context) bool {
 	if !a.alone || !a.granted.Load() {

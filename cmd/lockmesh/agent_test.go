@@ -58,8 +58,8 @@ func TestAgentEnds(t *testing.T) {
 	b.wants(0, "electorate") // the voters can grant locks
 }
 
-// TestAnAgentWhoseLogIsNotReadEnds : a log that isn't read, as of a stopped pager, stops no lock and
-// no end.
+// TestAnAgentWhoseLogIsNotReadEnds : a log that isn't read, as of a stopped pager, stops no lock
+// and no end.
 func TestAnAgentWhoseLogIsNotReadEnds(t *testing.T) {
 	t.Parallel()
 	b := newRoom(t)

@@ -22,8 +22,8 @@ func (m *Machine) awaited() *other {
 	return m.waitsForAnswer()
 }
 
-// waitsForAnswer returns a process that may know of an electorate, and for whose answer the birth
-// waits; nil without such a process.
+// waitsForAnswer returns a process that may know of an electorate, and for an answer of which the
+// birth waits; nil without such a process.
 func (m *contactLayer) waitsForAnswer() *other {
 	o, silent := m.mayKnowMesh()
 	if silent > 0 && silent < m.smallestMajority() && m.silentSince != 0 && m.now.Slow.Sub(m.silentSince) >= AbandonAfter(m.maxTTL()) {

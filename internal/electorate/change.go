@@ -31,12 +31,12 @@ func FailAfter(maxTTL time.Duration) time.Duration { return 3 * maxTTL }
 
 // CrashLoopAfter returns how long a voter's votes must not have counted before the voter is absent,
 // if the voter has been started [crashLoopStarts] times meanwhile: longer than an absence of less
-// than [FailAfter] and a startup quarantine take. A process that crashes soon after each start never
-// counts, and is never out of reach for long.
+// than [FailAfter] and a startup quarantine take. A process that crashes soon after each start
+// never counts, and is never out of reach for long.
 func CrashLoopAfter(maxTTL time.Duration) time.Duration { return 2 * FailAfter(maxTTL) }
 
 // crashLoopStarts is how many starts make a crash loop: more than an operator's restarts. Votes of
-// a node whose conversion isn't complete don't count either, for as long as the operator waits.
+// a node in the middle of a conversion don't count either, for as long as the operator waits.
 const crashLoopStarts = 3
 
 // SettleAfter returns how long a node must have been reachable before it is voted in. Its startup

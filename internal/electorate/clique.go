@@ -42,7 +42,7 @@ func (m *contactLayer) mayFoundTogether(set []vote.Elector) bool {
 }
 
 // reports reports whether one process reports direct contact with another. This process has contact
-// with all processes whose reports it has.
+// with all processes that have reported to it.
 func (m *contactLayer) reports(v, w vote.Elector) bool {
 	return v == m.Elector() || slices.Contains(m.others[v.Name].report.contacts, w)
 }

@@ -34,7 +34,7 @@ type Lease struct {
 
 	mode atomic.Uint32
 	slot vote.Slot
-	kept atomic.Bool // the end of the node doesn't release the lease
+	kept bool // owned by the loop: the end of the node doesn't release the lease
 }
 
 // Nested are the leases that have re-entered a lease. The loop calls the methods, and so do the

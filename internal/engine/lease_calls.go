@@ -16,7 +16,9 @@ func (l *Lease) Engine() *Engine { return l.loop.engine }
 
 // KeepAtEnd has [Engine.Stop] and [Engine.Leave] not release the lease, which expires at the voters
 // after the end of the node.
-func (l *Lease) KeepAtEnd() { l.kept.Store(true) }
+func (l *Lease) KeepAtEnd() {
+	l.loop.box.post(false, func(vote.Now) { l.kept = true })
+}
 
 // Key returns the key.
 func (l *Lease) Key() vote.Key { return l.key }

@@ -128,9 +128,9 @@ func (l *loop) drain(done chan<- struct{}) {
 	l.drainWaiters = append(l.drainWaiters, done)
 }
 
-// releaseAll releases every lease, but those that are to be kept, and answers every call. gone, which must have room, is notified
-// when all releases are confirmed or given up.
-// freed is closed when all of them have been ended here, and the voters are being told.
+// releaseAll releases every lease, but those that are to be kept, and answers every call. gone,
+// which must have room, is notified when all releases are confirmed or given up. freed is closed
+// when all of them have been ended here, and the voters are being told.
 func (l *loop) releaseAll(op string, freed chan<- struct{}, gone chan<- error) {
 	l.leaveOp = op
 	l.leaving = true
@@ -143,7 +143,7 @@ func (l *loop) releaseAll(op string, freed chan<- struct{}, gone chan<- error) {
 	clear(l.awaiting)
 	l.addTask(task{list: l.held.numbers, do: func(now vote.Now, n vote.Number) {
 		lease := l.held.m[n]
-		if lease == nil || lease.kept.Load() {
+		if lease == nil || lease.kept {
 			return
 		}
 		reason := EndReleased

@@ -52,7 +52,7 @@ func (f *Function[L]) Hold(lease L, cancel context.CancelCauseFunc) {
 	}
 }
 
-// End removes a function that has returned, and whose lease is released.
+// End removes a function that has returned, after the release of its lease.
 func (f *Function[L]) End() {
 	s := f.set
 	s.mu.Lock()
@@ -87,7 +87,7 @@ func (s *Set[L]) Close(cause error) bool {
 }
 
 // Wait waits until all functions have ended, or ctx ends, and returns the leases of the functions
-// that still run. Functions whose lease is excepted are neither waited for nor returned.
+// that still run. Functions with an excepted lease are neither waited for nor returned.
 func (s *Set[L]) Wait(ctx context.Context, excepted func(L) bool) []L {
 	for {
 		left, ended := s.left(excepted)
