@@ -207,7 +207,7 @@ func (l *sessionLayer) notify(e *entry, o *obstacle) (first bool) {
 		return false
 	}
 	l.setAnswered(e, t, barred)
-	l.push(e.s, vote.KindTaken, e.number).Token = t
+	l.push(e.s, vote.KindHeld, e.number).Token = t
 	return was == 0
 }
 

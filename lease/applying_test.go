@@ -58,7 +58,7 @@ func (s *stater) do(f func() []vote.Outbound) {
 			}
 			s.told++
 			s.promised(m.Number, m.Serial)
-		case m.Kind == vote.KindTaken:
+		case m.Kind == vote.KindHeld:
 			s.taken = append(s.taken, m.Number)
 		case m.Kind == vote.KindAck:
 			s.ack = m
@@ -389,7 +389,7 @@ func TestALongSyncOfASupersededIncarnation(t *testing.T) {
 		old := s.v.sessions.byID[s.c.id]
 		s.say(heir, vote.Message{Kind: vote.KindOpen, TTL: 10 * time.Second, RTT: time.Millisecond})
 		s.say(heir, vote.Message{Kind: vote.KindSync, End: true})
-		s.say(heir, vote.Message{Kind: vote.KindAlive})
+		s.say(heir, vote.Message{Kind: vote.KindProbeReply})
 		s.now.Slow = s.now.Slow.Add(probeFor(10*time.Second) + time.Millisecond)
 		for s.tick(); s.v.Busy(); s.tick() {
 		}

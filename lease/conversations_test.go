@@ -161,8 +161,8 @@ func (c *talk) hear(out []vote.Outbound) {
 		show(m.Revoke, "revoke")
 		show(m.Who != "", "who=%s", m.Who)
 		show(m.Text != "", "%q", m.Text)
-		show(m.Kind == vote.KindPassed, "to %d", m.Count)
-		show(m.Kind == vote.KindNews, "seq=%d", m.Seq)
+		show(m.Kind == vote.KindRevokeForwarded, "to %d", m.Count)
+		show(m.Kind == vote.KindEvents, "seq=%d", m.Seq)
 		show(m.Gap, "gap")
 		show(m.Kind == vote.KindQueryResult && !m.End, "more")
 		show(m.Kind == vote.KindAck, "processed=%d pushed=%d count=%d", m.Processed, m.Pushed, m.Count)
@@ -268,9 +268,9 @@ func (c *talk) speak(t *testing.T, who, verb string, args []string) {
 	case "extends":
 		m.Kind = vote.KindExtend
 	case "shares":
-		m.Kind = vote.KindShare
+		m.Kind = vote.KindDowngrade
 	case "sets":
-		m.Kind, m.Version, m.Value = vote.KindSet, num(opt["version"]), []byte(opt["value"])
+		m.Kind, m.Version, m.Value = vote.KindSetValue, num(opt["version"]), []byte(opt["value"])
 	case "revokes-for":
 		m.Kind, m.Text = vote.KindRevokeForRequest, opt["why"]
 	case "queries", "watches", "revokes":
@@ -289,7 +289,7 @@ func (c *talk) speak(t *testing.T, who, verb string, args []string) {
 	case "refreshes":
 		m.Kind, m.Received, m.RTT = vote.KindRefresh, num(opt["received"]), time.Duration(num(opt["trip"]))*time.Millisecond
 	case "lives":
-		m.Kind = vote.KindAlive
+		m.Kind = vote.KindProbeReply
 	case "breaks":
 		c.hear(c.v.Unlink(c.now, conn, nil))
 		return

@@ -111,7 +111,7 @@ func (t *notifying) run(v *Voter) (done bool) {
 const notifyCost = 4
 
 func (l *sessionLayer) sendNews(w *watcher, views []vote.View, seq uint64, gap bool) {
-	m := l.send(w.conn, vote.KindNews)
+	m := l.send(w.conn, vote.KindEvents)
 	m.Nonce, m.Incarnation, m.Seq, m.Gap, m.Views = w.nonce, l.cfg.Self.Incarnation, seq, gap, views
 }
 

@@ -51,7 +51,7 @@ func (v *Voter) enter(s *session, st *vote.Entry) (*entry, refusal) {
 		token = 0
 	}
 	if !v.suits(k, &st.Spec) && token == 0 {
-		return nil, refusal{vote.KindUnfit, st.Number, k.permits}
+		return nil, refusal{vote.KindPermitsDiffer, st.Number, k.permits}
 	}
 	e := v.spares.entries.get()
 	*e = entry{

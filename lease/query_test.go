@@ -204,7 +204,7 @@ func TestAnEventCostsTheWatchesThatWantIt(t *testing.T) {
 	told := make(map[uint64]bool)
 	hear := func(out []vote.Outbound) {
 		for _, o := range out {
-			if m := &o.Message; m.Kind == vote.KindNews {
+			if m := &o.Message; m.Kind == vote.KindEvents {
 				if told[uint64(o.Conn)<<32|m.Nonce] || len(m.Views) == 0 {
 					t.Fatalf("told twice, or nothing: %+v", m)
 				}

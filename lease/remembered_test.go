@@ -25,7 +25,7 @@ func (f *far) ask() (events int, gap bool) {
 // take takes an answer to the watch out of the voter's messages.
 func (f *far) take(out []vote.Outbound) (events int, gap bool) {
 	for _, o := range out {
-		if m := &o.Message; m.Kind == vote.KindNews && m.Nonce == 7 {
+		if m := &o.Message; m.Kind == vote.KindEvents && m.Nonce == 7 {
 			f.seq, f.incarnation = m.Seq, m.Incarnation
 			events, gap = events+len(m.Views), gap || m.Gap
 		}

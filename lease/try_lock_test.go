@@ -51,7 +51,7 @@ func TestASlotIsAskedForOfAConnectedOwner(t *testing.T) {
 func TestATryLockQueuesAgainWhereAResidualVoteWasNoLease(t *testing.T) {
 	c := newTalk()
 	c.all(t, "awake 3", "b opens", "a opens ttl=200ms", "a asks 1:k at=10 delay=700ms", "b asks 1:k at=20 try", "a breaks")
-	wants(t, c.said(t, "pass 250ms"), "b: taken 1")
+	wants(t, c.said(t, "pass 250ms"), "b: held 1")
 	wants(t, c.said(t, "a syncs 1:k:delay=700ms", "a yields 1 serial=1"), "a: inquire 1 serial=1", "b: promise 1")
 }
 
@@ -60,7 +60,7 @@ func TestATryLockQueuesAgainWhereAResidualVoteWasNoLease(t *testing.T) {
 func TestATryLockIsToldOfAVoteThatHasOutlastedItsLength(t *testing.T) {
 	c := newTalk()
 	c.all(t, "awake 3", "b opens", "a opens", "c opens", "a asks 1:k at=10 length=100ms delay=800ms", "a extends 1 serial=1", "c asks 1:k at=3", "b asks 1:k at=5 try")
-	wants(t, c.said(t, "pass 110ms"), "a: lapsed 1 serial=1", "b: taken 1")
+	wants(t, c.said(t, "pass 110ms"), "a: lapsed 1 serial=1", "b: held 1")
 }
 
 // A TryLock that was told that its key is taken blocks the requests behind no longer.
@@ -68,7 +68,7 @@ func TestRequestsBehindATryLockThatWasNotified(t *testing.T) {
 	c := newTalk()
 	c.all(t, "awake 3", "b opens", "a opens", "c opens")
 	c.all(t, "a asks 1:k at=10 permits=2 minhold=500ms", "b asks 1:k at=20 try", "c asks 1:k at=30 permits=2")
-	wants(t, c.said(t, "a releases 1 lost"), "b: taken 1", "c: promise 1")
+	wants(t, c.said(t, "a releases 1 lost"), "b: held 1", "c: promise 1")
 }
 
 // A TryLock of a reader may be told of a lease with which the reader is compatible, since a writer
@@ -78,7 +78,7 @@ func TestAReaderWithItsRoundResetPassesTheWriter(t *testing.T) {
 	c := newTalk()
 	c.all(t, "awake 3", "a opens", "b opens", "c opens", "c asks 1:k at=10 shared try", "b asks 1:k at=20", "pass 150ms", "c yields 1 serial=1")
 	c.all(t, "a asks 1:k at=5 shared", "b yields 1 serial=2")
-	wants(t, c.said(t, "a confirms 1 serial=3 token=2000065 won"), "c: taken 1")
+	wants(t, c.said(t, "a confirms 1 serial=3 token=2000065 won"), "c: held 1")
 	wants(t, c.said(t, "c refreshes received=3 trip=1"), "c: promise 1")
 }
 
@@ -87,7 +87,7 @@ func TestAReaderWithItsRoundResetPassesTheWriter(t *testing.T) {
 func TestATryLockBlockedByAResidualVoteAsksTheOwnerThatHasTheVoteBack(t *testing.T) {
 	c := newTalk()
 	c.all(t, "awake 3", "b opens", "a opens", "a asks 1:k at=10 length=100ms delay=800ms", "a extends 1 serial=1", "b asks 1:k at=5 try")
-	wants(t, c.said(t, "pass 110ms"), "b: taken 1", "a: promise 1 serial=2", "a: inquire 1 serial=2")
+	wants(t, c.said(t, "pass 110ms"), "b: held 1", "a: promise 1 serial=2", "a: inquire 1 serial=2")
 	wants(t, c.said(t, "a yields 1 serial=2"), "b: promise 1")
 }
 
@@ -107,7 +107,7 @@ func TestATryLockWithARevokeHidesNoOtherRevoke(t *testing.T) {
 	c := newTalk()
 	c.all(t, "awake 3", "a opens", "b opens", "c opens", "d opens", "a asks 1:k at=10", "b asks 1:k at=20 try", "b revokes-for 1",
 		"c asks 1:k at=30", "d asks 1:k at=40", "d revokes-for 1 why=deploy")
-	wants(t, c.said(t, "a confirms 1 serial=1 token=2000001 won"), "b: taken 1", `a: contended 1 revoke who=d "deploy"`)
+	wants(t, c.said(t, "a confirms 1 serial=1 token=2000001 won"), "b: held 1", `a: contended 1 revoke who=d "deploy"`)
 }
 
 // A TryLock that reclaims its residual vote counts again among the TryLocks with votes. (talk.do

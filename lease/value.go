@@ -17,7 +17,7 @@ func (v *Voter) set(s *session, m *vote.Message) {
 			v.report(vote.Changed, e)
 		}
 	}
-	v.push(s, vote.KindNoted, m.Number).Version = m.Version
+	v.push(s, vote.KindValueStored, m.Number).Version = m.Version
 }
 
 // revokeForRequest asks the present and later holders of the key to give it back, as long as the
@@ -74,7 +74,7 @@ func (l *voteLayer) revoke(conn vote.Conn, from vote.SessionID, m *vote.Message)
 			}
 		}
 	}
-	p := l.send(conn, vote.KindPassed)
+	p := l.send(conn, vote.KindRevokeForwarded)
 	p.Nonce, p.Count = m.Nonce, told
 }
 

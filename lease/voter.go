@@ -130,7 +130,7 @@ func (v *Voter) receive(s *session, m *vote.Message) {
 	case vote.KindRefresh:
 		v.refresh(s, m)
 		return
-	case vote.KindAlive:
+	case vote.KindProbeReply:
 		v.alive(s)
 		return
 	}
@@ -163,9 +163,9 @@ func (v *Voter) obey(s *session, m *vote.Message) {
 		v.release(s, m)
 	case vote.KindExtend:
 		v.extend(s, m)
-	case vote.KindShare:
+	case vote.KindDowngrade:
 		v.share(s, m)
-	case vote.KindSet:
+	case vote.KindSetValue:
 		v.set(s, m)
 	case vote.KindRevokeForRequest:
 		v.revokeForRequest(s, m)

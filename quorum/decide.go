@@ -20,7 +20,7 @@ func (q *Requester) receive(p *peer, m *vote.Message) {
 		q.reconfirmed(p, r, m)
 	case vote.KindInquire:
 		q.inquired(p, r, m)
-	case vote.KindTaken:
+	case vote.KindHeld:
 		if !q.accepts(p, m.Token) {
 			break
 		}
@@ -31,7 +31,7 @@ func (q *Requester) receive(p *peer, m *vote.Message) {
 		if r.state == stateEnding {
 			q.deliverer().receiveReleased(p, r)
 		}
-	case vote.KindBusy, vote.KindUnfit:
+	case vote.KindBusy, vote.KindPermitsDiffer:
 		q.receiveRejection(p, r, m.Permits)
 	case vote.KindClash:
 		if r.state == statePending {
@@ -41,7 +41,7 @@ func (q *Requester) receive(p *peer, m *vote.Message) {
 		q.extended(p, r, m)
 	case vote.KindLapsed:
 		q.lapsed(p, r, m)
-	case vote.KindNoted:
+	case vote.KindValueStored:
 		q.noted(p, r, m)
 	case vote.KindContended:
 		q.receiveContended(p, r, m)

@@ -120,7 +120,7 @@ func TestTheDigestsAgreeAfterAReleaseThatASparedVoterConfirmed(t *testing.T) {
 }
 
 func TestAVoterThatTurnsARequestDownHasTheOthersAskedAtOnce(t *testing.T) {
-	for _, kind := range []vote.Kind{vote.KindBusy, vote.KindTaken} {
+	for _, kind := range []vote.Kind{vote.KindBusy, vote.KindHeld} {
 		b := as(t, "v0", 3)
 		n, err := b.q.Lock(b.now, Exclusive("k", true))
 		if err != nil {

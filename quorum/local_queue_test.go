@@ -215,7 +215,7 @@ func TestATryLockIsTakenAtOnceByAnotherCallerOfItsNode(t *testing.T) {
 func TestADowngradeLetsTheNextOfTheQueueAsk(t *testing.T) {
 	b, holder, waits := wonAtOnce(t, 1)
 	b.q.Downgrade(b.now, holder)
-	b.only("v0", "request share")
+	b.only("v0", "request downgrade")
 	b.q.Release(b.now, holder)
 	b.granted(waits[0], false)
 	b.only("v0", "release")

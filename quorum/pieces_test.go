@@ -115,7 +115,7 @@ func TestASyncInPiecesListsARequestBeforeItChanges(t *testing.T) {
 	got := b.words("v0")
 	want := []string{
 		"sync 1! 2! 5! 4! 3! 6! end",
-		"release 1", "release 5", "share 4", "request 7", "confirm 7", "release 7",
+		"release 1", "release 5", "downgrade 4", "request 7", "confirm 7", "release 7",
 	}
 	if !slices.Equal(got, want) {
 		t.Errorf("it says %q, want %q", got, want)

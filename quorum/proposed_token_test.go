@@ -37,7 +37,7 @@ func TestAVoteThatWasAskedForATokenCountsForNoSmallerOne(t *testing.T) {
 		}
 		// The vote of v2 is yielded, and the votes are counted anew.
 		b.sends("v2", vote.Message{Kind: vote.KindInquire, Number: n, Serial: 1})
-		b.sends("v2", vote.Message{Kind: vote.KindTaken, Number: n, Token: 50})
+		b.sends("v2", vote.Message{Kind: vote.KindHeld, Number: n, Token: 50})
 		b.pass(time.Millisecond)
 		if e := b.last(EventGranted); e != nil {
 			t.Fatalf("it wins with token %d while v0 and v1 may have 200 for it", e.Token)

@@ -242,7 +242,7 @@ func (q querier) receiveResult(p *peer, m *vote.Message) {
 		q.receiveLateResult(p, m)
 		return
 	}
-	if !p.counts() || (m.Kind == vote.KindPassed) != (qu.kind == EventRevokeForwarded) || qu.complete.Has(p.place) ||
+	if !p.counts() || (m.Kind == vote.KindRevokeForwarded) != (qu.kind == EventRevokeForwarded) || qu.complete.Has(p.place) ||
 		len(qu.answers[p.place].Views)+len(m.Views) > MaxRequests {
 		return
 	}

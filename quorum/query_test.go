@@ -117,7 +117,7 @@ func TestALookEndsWithoutAMajority(t *testing.T) {
 		t.Fatalf("told %q", got)
 	}
 	b.show("v1", look, viewEntry(vote.Holding, "a", 1, vote.Exclusive, 100))
-	b.sends("v1", vote.Message{Kind: vote.KindPassed, Nonce: revoke, Count: 1})
+	b.sends("v1", vote.Message{Kind: vote.KindRevokeForwarded, Nonce: revoke, Count: 1})
 	if d := b.q.Next().Sub(b.now.Fast); d > ttl {
 		t.Fatalf("looks at the time in %v", d)
 	}
@@ -141,8 +141,8 @@ func TestARevocationCountsHoldersAsTheVoterThatKnowsMost(t *testing.T) {
 	b := newBench(t, 3)
 	b.all()
 	n := b.q.Revoke(b.now, "k", "why")
-	b.sends("v1", vote.Message{Kind: vote.KindPassed, Nonce: n, Count: 2})
-	b.sends("v0", vote.Message{Kind: vote.KindPassed, Nonce: n, Count: 0})
+	b.sends("v1", vote.Message{Kind: vote.KindRevokeForwarded, Nonce: n, Count: 2})
+	b.sends("v0", vote.Message{Kind: vote.KindRevokeForwarded, Nonce: n, Count: 0})
 	if e := b.last(EventRevokeForwarded); e == nil || e.Nonce != n || e.Count != 2 || e.Wait.Reason != WaitNone {
 		t.Fatalf("%+v", e)
 	}
@@ -150,7 +150,7 @@ func TestARevocationCountsHoldersAsTheVoterThatKnowsMost(t *testing.T) {
 
 // news has a voter report events.
 func (b *bench) news(v vote.NodeID, nonce, seq uint64, gap bool, views ...vote.View) {
-	b.sends(v, vote.Message{Kind: vote.KindNews, Nonce: nonce, Incarnation: 5, Seq: seq, Gap: gap, Views: views})
+	b.sends(v, vote.Message{Kind: vote.KindEvents, Nonce: nonce, Incarnation: 5, Seq: seq, Gap: gap, Views: views})
 }
 
 func TestAWatchGoesOn(t *testing.T) {

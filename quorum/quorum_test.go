@@ -372,30 +372,30 @@ func TestATryLockKnowsWhenItHasLost(t *testing.T) {
 		want WaitReason
 	}{
 		{"one voter says taken, two may still vote", func(b *bench, n vote.Number) {
-			b.sends("v0", vote.Message{Kind: vote.KindTaken, Number: n, Token: 7})
+			b.sends("v0", vote.Message{Kind: vote.KindHeld, Number: n, Token: 7})
 		}, WaitNone},
 		{"two say taken", func(b *bench, n vote.Number) {
-			b.sends("v0", vote.Message{Kind: vote.KindTaken, Number: n, Token: 7})
-			b.sends("v1", vote.Message{Kind: vote.KindTaken, Number: n, Token: 7})
+			b.sends("v0", vote.Message{Kind: vote.KindHeld, Number: n, Token: 7})
+			b.sends("v1", vote.Message{Kind: vote.KindHeld, Number: n, Token: 7})
 		}, WaitHeld},
 		{"one says taken, one can't be reached", func(b *bench, n vote.Number) {
-			b.sends("v0", vote.Message{Kind: vote.KindTaken, Number: n, Token: 7})
+			b.sends("v0", vote.Message{Kind: vote.KindHeld, Number: n, Token: 7})
 			b.q.Unlink(b.now, b.place("v1"))
 			b.q.DialFailed(b.now, "v1", "no route")
 		}, WaitNone},
 		{"two say taken, and one of them votes after all", func(b *bench, n vote.Number) {
-			b.sends("v0", vote.Message{Kind: vote.KindTaken, Number: n, Token: 7})
+			b.sends("v0", vote.Message{Kind: vote.KindHeld, Number: n, Token: 7})
 			b.promise("v0", n, 1, 100)
-			b.sends("v1", vote.Message{Kind: vote.KindTaken, Number: n, Token: 7})
+			b.sends("v1", vote.Message{Kind: vote.KindHeld, Number: n, Token: 7})
 		}, WaitNone},
 		{"two say taken, by leases of which one must be over", func(b *bench, n vote.Number) {
-			b.sends("v0", vote.Message{Kind: vote.KindTaken, Number: n, Token: 7})
-			b.sends("v1", vote.Message{Kind: vote.KindTaken, Number: n, Token: 8})
+			b.sends("v0", vote.Message{Kind: vote.KindHeld, Number: n, Token: 7})
+			b.sends("v1", vote.Message{Kind: vote.KindHeld, Number: n, Token: 8})
 		}, WaitNone},
 		{"the one that was late has heard of the newer lease", func(b *bench, n vote.Number) {
-			b.sends("v0", vote.Message{Kind: vote.KindTaken, Number: n, Token: 7})
-			b.sends("v1", vote.Message{Kind: vote.KindTaken, Number: n, Token: 8})
-			b.sends("v0", vote.Message{Kind: vote.KindTaken, Number: n, Token: 8})
+			b.sends("v0", vote.Message{Kind: vote.KindHeld, Number: n, Token: 7})
+			b.sends("v1", vote.Message{Kind: vote.KindHeld, Number: n, Token: 8})
+			b.sends("v0", vote.Message{Kind: vote.KindHeld, Number: n, Token: 8})
 		}, WaitHeld},
 		{"two can't be reached", func(b *bench, n vote.Number) {
 			for _, v := range []vote.NodeID{"v1", "v2"} {

@@ -188,8 +188,8 @@ func TestNothingChangesItsMeaningWhenPlacesMove(t *testing.T) {
 			look := f.q.Query(f.now, "k")
 			f.sends("n", vote.Message{Kind: vote.KindQueryResult, Nonce: look, End: true, TTL: time.Hour, Views: []vote.View{viewEntry(vote.Holding, "z", 7, vote.Exclusive, 300)}})
 			watch := f.q.Watch(f.now, "k", false)
-			f.sends("o", vote.Message{Kind: vote.KindNews, Nonce: watch, Incarnation: 5, Seq: 40, Gap: true})
-			f.sends("n", vote.Message{Kind: vote.KindNews, Nonce: watch, Incarnation: 5, Seq: 30, Gap: true})
+			f.sends("o", vote.Message{Kind: vote.KindEvents, Nonce: watch, Incarnation: 5, Seq: 40, Gap: true})
+			f.sends("n", vote.Message{Kind: vote.KindEvents, Nonce: watch, Incarnation: 5, Seq: 30, Gap: true})
 			until := f.q.requests[held].group.until
 			for _, v := range []string{"m", "n", "o"} {
 				f.sentTo(v)
@@ -224,8 +224,8 @@ func TestNothingChangesItsMeaningWhenPlacesMove(t *testing.T) {
 				t.Errorf("m is told %q, n %q, o %q", m, n, o)
 			}
 			// The watches go on from the last event received.
-			f.sends("o", vote.Message{Kind: vote.KindNews, Nonce: watch, Incarnation: 5, Seq: 39, Views: []vote.View{{}}})
-			f.sends("n", vote.Message{Kind: vote.KindNews, Nonce: watch, Incarnation: 5, Seq: 31, Views: []vote.View{{}}})
+			f.sends("o", vote.Message{Kind: vote.KindEvents, Nonce: watch, Incarnation: 5, Seq: 39, Views: []vote.View{{}}})
+			f.sends("n", vote.Message{Kind: vote.KindEvents, Nonce: watch, Incarnation: 5, Seq: 31, Views: []vote.View{{}}})
 			if e := f.last(EventNews); e.Place != f.peer("n").place {
 				t.Errorf("news of place %d, want that of n, %d", e.Place, f.peer("n").place)
 			}
@@ -630,9 +630,9 @@ func TestWhatIsEnoughForTheNewOnesIsDoneWhenTheOldOnesGo(t *testing.T) {
 	f.q.Release(f.now, n)
 	for _, v := range []string{"a", "b"} {
 		f.sends(v, vote.Message{Kind: vote.KindReleased, Number: n})
-		f.sends(v, vote.Message{Kind: vote.KindNoted, Number: valued, Version: 1})
+		f.sends(v, vote.Message{Kind: vote.KindValueStored, Number: valued, Version: 1})
 		f.sends(v, vote.Message{Kind: vote.KindQueryResult, Nonce: look, End: true, TTL: time.Hour})
-		f.sends(v, vote.Message{Kind: vote.KindPassed, Nonce: revoke, Count: 1})
+		f.sends(v, vote.Message{Kind: vote.KindRevokeForwarded, Nonce: revoke, Count: 1})
 	}
 	f.want(n, EventGranted)
 	for _, kind := range []EventKind{EventQueryDone, EventRevokeForwarded, EventValueSet} {

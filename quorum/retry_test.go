@@ -19,8 +19,8 @@ func (b *bench) refreshes() {
 func TestAVoterThatTurnedARequestDownIsAskedAgain(t *testing.T) {
 	permit := RequestOptions{Spec: vote.Spec{Key: "k", Mode: vote.Permit, Permits: 3}}
 	for name, no := range map[string]vote.Message{
-		"unfit": {Kind: vote.KindUnfit, Spec: vote.Spec{Permits: 2}},
-		"busy":  {Kind: vote.KindBusy},
+		"permits differ": {Kind: vote.KindPermitsDiffer, Spec: vote.Spec{Permits: 2}},
+		"busy":           {Kind: vote.KindBusy},
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := newBench(t, 3)

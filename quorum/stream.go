@@ -115,10 +115,10 @@ func (q *Requester) Deliver(now vote.Now, conn vote.Conn, from vote.SessionID, m
 	}
 	p.slow = false
 	switch m.Kind {
-	case vote.KindQueryResult, vote.KindPassed:
+	case vote.KindQueryResult, vote.KindRevokeForwarded:
 		q.querier().receiveResult(p, m)
 		return
-	case vote.KindNews:
+	case vote.KindEvents:
 		q.querier().receiveNews(p, m)
 		return
 	}
@@ -133,7 +133,7 @@ func (q *Requester) Deliver(now vote.Now, conn vote.Conn, from vote.SessionID, m
 			q.resync(p)
 		}
 	case vote.KindProbe:
-		q.urgent(p, &vote.Message{Kind: vote.KindAlive, Stream: p.stream})
+		q.urgent(p, &vote.Message{Kind: vote.KindProbeReply, Stream: p.stream})
 	case vote.KindRefused:
 		q.receiveRefusal(p, m.Reason)
 	case vote.KindAnswer:

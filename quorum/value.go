@@ -10,7 +10,7 @@ func (l *requestLayer) sendValueAndRevoke(p *peer, r *request) {
 		return
 	}
 	if x.version > x.votes[p.place].noted {
-		m := l.sendOrdered(p, vote.Digest{}, vote.KindSet, r.number)
+		m := l.sendOrdered(p, vote.Digest{}, vote.KindSetValue, r.number)
 		m.Version, m.Value = x.version, x.opts.Value
 	}
 	if x.opts.Revoke && r.state == statePending {
@@ -146,7 +146,7 @@ func (q *Requester) Downgrade(now vote.Now, n vote.Number) bool {
 	}
 	for _, p := range q.peers {
 		if p.up() && r.votes[p.place].sent {
-			q.sendOrdered(p, vote.Digest{}, vote.KindShare, r.number)
+			q.sendOrdered(p, vote.Digest{}, vote.KindDowngrade, r.number)
 		}
 	}
 	return true

@@ -7,12 +7,12 @@ import (
 )
 
 func (b *bench) noted(v vote.NodeID, n vote.Number, version uint64) {
-	b.sends(v, vote.Message{Kind: vote.KindNoted, Number: n, Version: version})
+	b.sends(v, vote.Message{Kind: vote.KindValueStored, Number: n, Version: version})
 }
 
 // values returns the versions of the values sent to a voter since the last call.
 func (b *bench) values(v vote.NodeID) (versions []uint64) {
-	for _, m := range b.asked(v, vote.KindSet) {
+	for _, m := range b.asked(v, vote.KindSetValue) {
 		versions = append(versions, m.Version)
 	}
 	return versions
@@ -133,7 +133,7 @@ func TestADowngradeIsSynced(t *testing.T) {
 	if !b.q.Downgrade(b.now, n) || b.q.Downgrade(b.now, n) {
 		t.Fatal("it isn't shared once")
 	}
-	if got := b.sentTo("v0"); got != "share" {
+	if got := b.sentTo("v0"); got != "downgrade" {
 		t.Fatalf("v0 was told %q", got)
 	}
 	b.q.Link(b.now, b.place("v2"), vote.SessionID{Node: "v2", Incarnation: 5})
@@ -148,7 +148,7 @@ func TestUnfitAndClash(t *testing.T) {
 	b := newBench(t, 3)
 	b.all()
 	n := b.ask(RequestOptions{Spec: vote.Spec{Key: "k", Mode: vote.Permit, Permits: 3}})
-	unfit := vote.Message{Kind: vote.KindUnfit, Number: n, Spec: vote.Spec{Permits: 2}}
+	unfit := vote.Message{Kind: vote.KindPermitsDiffer, Number: n, Spec: vote.Spec{Permits: 2}}
 	b.sends("v0", unfit)
 	b.settles("v0", vote.Digest{}, b.q.peerOf("v0").sent)
 	if b.last(EventFailed) != nil {
@@ -179,7 +179,7 @@ func TestUnfitDoesntWaitForAVoterThatIsDown(t *testing.T) {
 	b.all()
 	n := b.ask(RequestOptions{Spec: vote.Spec{Key: "k", Mode: vote.Permit, Permits: 3}})
 	b.promise("v1", n, 1, 100)
-	b.sends("v0", vote.Message{Kind: vote.KindUnfit, Number: n, Spec: vote.Spec{Permits: 2}})
+	b.sends("v0", vote.Message{Kind: vote.KindPermitsDiffer, Number: n, Spec: vote.Spec{Permits: 2}})
 	if b.last(EventFailed) != nil {
 		t.Fatal("v2 may still vote for it")
 	}
@@ -214,7 +214,7 @@ func TestWordsAboutTwoLeasesDontAddUp(t *testing.T) {
 		}
 		n := b.ask(RequestOptions{Spec: w})
 		taken := func(v vote.NodeID, by vote.Token, lost bool) {
-			b.sends(v, vote.Message{Kind: vote.KindTaken, Number: n, Token: by})
+			b.sends(v, vote.Message{Kind: vote.KindHeld, Number: n, Token: by})
 			if got := b.last(EventFailed) != nil; got != lost {
 				t.Fatalf("%v: once %s has told of %d it is lost: %v", mode, v, by, got)
 			}

@@ -56,7 +56,7 @@ func TestAVoterThatComesLaterIsAskedWhatOthersAreAsked(t *testing.T) {
 	look := b.q.Query(b.now, "k")
 	revoke := b.q.Revoke(b.now, "k", "why")
 	b.shows("v0", look)
-	b.sends("v0", vote.Message{Kind: vote.KindPassed, Nonce: revoke, Count: 1})
+	b.sends("v0", vote.Message{Kind: vote.KindRevokeForwarded, Nonce: revoke, Count: 1})
 	b.link("v1")
 	if n := len(b.asked("v1", vote.KindQuery)); n != 1 {
 		t.Errorf("asked %d times", n)
@@ -169,12 +169,12 @@ func TestAWatchIsAskedAgainWhereThereWasNoRoom(t *testing.T) {
 	b.all()
 	nonce := b.q.Watch(b.now, "k", false)
 	b.asked("v0", vote.KindWatch)
-	b.sends("v0", vote.Message{Kind: vote.KindNews, Nonce: nonce, Incarnation: 5, Seq: 7, Gap: true})
+	b.sends("v0", vote.Message{Kind: vote.KindEvents, Nonce: nonce, Incarnation: 5, Seq: 7, Gap: true})
 	if w := b.asked("v0", vote.KindWatch); len(w) != 1 || w[0].Seq != 7 || w[0].Incarnation != 5 {
 		t.Fatalf("%+v", w)
 	}
 	for later := range uint64(2) { // before v0 is given up as silent
-		b.sends("v0", vote.Message{Kind: vote.KindNews, Nonce: nonce, Incarnation: 5, Seq: 7 + later})
+		b.sends("v0", vote.Message{Kind: vote.KindEvents, Nonce: nonce, Incarnation: 5, Seq: 7 + later})
 		if w := b.asked("v0", vote.KindWatch); len(w) != 0 {
 			t.Fatalf("asked again at once: %+v", w)
 		}
@@ -198,7 +198,7 @@ func TestNewsOfAVoterThatWasVotedInAgainBeginWithAGap(t *testing.T) {
 	s := vote.View{State: vote.Holding, Key: "k", Owner: vote.SessionID{Node: "x", Incarnation: 1}, Number: 1, Mode: vote.Exclusive, Token: 99}
 	for seq, want := range []bool{true, false} {
 		b.asked("v0", vote.KindWatch)
-		b.sends("v0", vote.Message{Kind: vote.KindNews, Nonce: nonce, Incarnation: 5, Seq: uint64(7 + seq), Views: []vote.View{s}})
+		b.sends("v0", vote.Message{Kind: vote.KindEvents, Nonce: nonce, Incarnation: 5, Seq: uint64(7 + seq), Views: []vote.View{s}})
 		if e := b.last(EventNews); e == nil || e.Gap != want || len(e.Views) != 1 {
 			t.Errorf("news %d: %+v", seq, e)
 		}

@@ -22,7 +22,7 @@ func TestATryLockIsNotToldTakenByVotersThatMayAllBeLate(t *testing.T) {
 	try := f.lock(true)
 	taken := func(list string) {
 		for _, v := range strings.Fields(list) {
-			f.sends(v, vote.Message{Kind: vote.KindTaken, Number: try, Token: 7})
+			f.sends(v, vote.Message{Kind: vote.KindHeld, Number: try, Token: 7})
 		}
 	}
 	taken("a e f")

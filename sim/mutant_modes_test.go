@@ -288,7 +288,7 @@ func hearsNoClash(_ *World, cfg node.Config, now vote.Now) (Machine, error) {
 
 func hearsNoShare(_ *World, cfg node.Config, now vote.Now) (Machine, error) {
 	n, err := node.New(cfg, now)
-	return deafTo{n, vote.KindShare}, err
+	return deafTo{n, vote.KindDowngrade}, err
 }
 
 func twoUpgrades(w *World) {

@@ -94,7 +94,7 @@ func TestWorldsFindWatchesThatReportUntruths(t *testing.T) {
 	const overheard = "what was overheard counts as a vote"
 	rewritten := func(ev []vote.Outbound, change func(m *vote.Message)) []vote.Outbound {
 		for i := range ev {
-			if m := &ev[i].Message; m.Kind == vote.KindNews {
+			if m := &ev[i].Message; m.Kind == vote.KindEvents {
 				m.Views = slices.Clone(m.Views)
 				change(m)
 			}
@@ -161,7 +161,7 @@ func TestALossThatWasNoneIsFoundAmidFaults(t *testing.T) {
 			n, err := node.New(cfg, now)
 			return rewriting{n, func(out []vote.Outbound) []vote.Outbound {
 				for i := range out {
-					if m := &out[i].Message; m.Kind == vote.KindNews {
+					if m := &out[i].Message; m.Kind == vote.KindEvents {
 						m.Views = slices.Clone(m.Views)
 						for j := range m.Views {
 							if m.Views[j].State == vote.Released {

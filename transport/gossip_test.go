@@ -102,7 +102,7 @@ func TestMemberlistLivesOnThePort(t *testing.T) {
 			if _, err := a.Gossip().DialTimeout(b.at, time.Second); err == nil {
 				t.Fatal("gossip goes on after its shutdown")
 			}
-			a.Send(atA, &vote.Message{Kind: vote.KindAlive, Stream: 9})
+			a.Send(atA, &vote.Message{Kind: vote.KindProbeReply, Stream: 9})
 			if got := get(t, b.received, "a message"); got.m.Stream != 9 {
 				t.Fatalf("got %+v", got.m)
 			}

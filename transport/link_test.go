@@ -211,7 +211,7 @@ func TestBadBytesAfterTheHandshakeEndTheLink(t *testing.T) {
 			t.Run(m.name+"/"+tt.name, func(t *testing.T) {
 				b := open(t, config("b", m.secret))
 				s, l := impostor(t, m.secret, b)
-				probe := good(encode(t, vote.Message{Kind: vote.KindAlive, Stream: 1}))
+				probe := good(encode(t, vote.Message{Kind: vote.KindProbeReply, Stream: 1}))
 				if _, err := s.stream.Write(append(probe, tt.bytes...)); err != nil {
 					t.Fatal(err)
 				}

@@ -55,12 +55,12 @@ var forgeries = map[string]func(m *vote.Message){
 		}
 	},
 	"it tells TryLocks of one": func(m *vote.Message) {
-		if m.Kind == vote.KindTaken {
+		if m.Kind == vote.KindHeld {
 			m.Token = wrong
 		}
 	},
 	"it shows one": func(m *vote.Message) {
-		if m.Kind == vote.KindQueryResult || m.Kind == vote.KindNews {
+		if m.Kind == vote.KindQueryResult || m.Kind == vote.KindEvents {
 			m.Views = slices.Clone(m.Views)
 			for i := range m.Views {
 				m.Views[i].Token = wrong

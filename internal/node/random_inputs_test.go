@@ -638,7 +638,7 @@ func TestAnythingInAnyOrder(t *testing.T) {
 		// messages, which are sent before the tap.
 		switch k {
 		case vote.KindElectorate, vote.KindPoll, vote.KindReport, vote.KindPrepare, vote.KindPrepared, vote.KindAccept, vote.KindAccepted,
-			vote.KindOpen, vote.KindSync, vote.KindTokenQuery, vote.KindBusy, vote.KindProbe, vote.KindAlive, vote.KindRefused, vote.KindUnknown:
+			vote.KindOpen, vote.KindSync, vote.KindTokenQuery, vote.KindBusy, vote.KindProbe, vote.KindProbeReply, vote.KindRefused, vote.KindUnknown:
 		default:
 			if kinds[k] == 0 {
 				t.Errorf("no voter ever said or heard %q", k)

@@ -25,7 +25,7 @@ func TestAStoppedProcessFindsItsOwnVoterAgain(t *testing.T) {
 		out, _ := c.Drain(nil, nil)
 		for _, o := range out {
 			if o.Conn == conn && o.Message.Kind == vote.KindProbe {
-				c.Deliver(m.now, conn, other, &vote.Message{Kind: vote.KindAlive, Stream: 1})
+				c.Deliver(m.now, conn, other, &vote.Message{Kind: vote.KindProbeReply, Stream: 1})
 			}
 		}
 	}
@@ -68,7 +68,7 @@ func TestAProbeReachesAnIncarnationThatResyncs(t *testing.T) {
 	conn2 := m.last
 	a.Deliver(m.now, conn2, other, &vote.Message{Kind: vote.KindOpen, Stream: 1, TTL: ttl})
 	a.Deliver(m.now, conn2, other, &vote.Message{Kind: vote.KindSync, Stream: 1, End: true})
-	a.Deliver(m.now, conn2, other, &vote.Message{Kind: vote.KindAlive, Stream: 1})
+	a.Deliver(m.now, conn2, other, &vote.Message{Kind: vote.KindProbeReply, Stream: 1})
 	for i := range under {
 		a.Deliver(m.now, conn, cid, &under[i])
 	}

@@ -28,7 +28,7 @@ type forger struct{ *transport.Port }
 func (f forger) Queue(c vote.Conn, m *vote.Message) {
 	forged := *m
 	switch m.Kind {
-	case vote.KindConfirm, vote.KindPromise, vote.KindConfirmed, vote.KindTaken:
+	case vote.KindConfirm, vote.KindPromise, vote.KindConfirmed, vote.KindHeld:
 		forged.Token = absurd
 	case vote.KindTokenAnswer:
 		forged.Token, forged.Counting = absurd, true
@@ -39,7 +39,7 @@ func (f forger) Queue(c vote.Conn, m *vote.Message) {
 		for i := range forged.Entries {
 			forged.Entries[i].Token = absurd
 		}
-	case vote.KindQueryResult, vote.KindNews:
+	case vote.KindQueryResult, vote.KindEvents:
 		forged.Views = slices.Clone(m.Views)
 		for i := range forged.Views {
 			forged.Views[i].Token = absurd

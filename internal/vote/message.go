@@ -30,19 +30,19 @@ const (
 	// the new Spec.EndsAfter of the lease, from now on if the lease is held, zero if EndsAfter
 	// stays. For a request without a length only TTL matters.
 	KindExtend
-	// KindShare turns an exclusive lease into a shared lease: Number.
-	KindShare
-	// KindSet gives a request a value for other nodes to see: Number, Version, Value. With
+	// KindDowngrade turns an exclusive lease into a shared lease: Number.
+	KindDowngrade
+	// KindSetValue gives a request a value for other nodes to see: Number, Version, Value. With
 	// VersionReleased or VersionEnded, the lease is over, and the request keeps the key for the
 	// rest of a minimum hold.
-	KindSet
+	KindSetValue
 	// KindRevokeForRequest asks the holders of the key to give it back, as long as the request
 	// waits: Number, Text.
 	KindRevokeForRequest
 	// KindRefresh extends the session: Sent, Received, RTT, Epoch, Heard, Void. Refresh lane.
 	KindRefresh
-	// KindAlive answers a probe. Refresh lane.
-	KindAlive
+	// KindProbeReply answers a probe. Refresh lane.
+	KindProbeReply
 	// KindQuery queries who holds a key and who waits for it, or does so for all keys with a
 	// prefix: Nonce, Key, Prefix; with a prefix, only keys after Value by name, and at most Count
 	// keys unless Count is zero. Bound to no stream.
@@ -70,16 +70,16 @@ const (
 	KindConfirmed
 	// KindInquire asks whether a tentative vote has won yet: Number, Serial.
 	KindInquire
-	// KindTaken tells a TryLock that another request has won the key: Number, and Token of the
+	// KindHeld tells a TryLock that another request has won the key: Number, and Token of the
 	// newest lease known to the voter.
-	KindTaken
+	KindHeld
 	// KindReleased reports that nothing of a request is left: Number.
 	KindReleased
 	// KindBusy reports that a request was rejected since the voter is full: Number.
 	KindBusy
-	// KindUnfit reports that a request was rejected since other requests use the key with another
-	// number of permits: Number, Permits.
-	KindUnfit
+	// KindPermitsDiffer reports that a request was rejected since other requests use the key with
+	// another number of permits: Number, Permits.
+	KindPermitsDiffer
 	// KindClash reports that an upgrade was rejected since an older upgrade waits for the same key:
 	// Number.
 	KindClash
@@ -88,8 +88,8 @@ const (
 	// KindLapsed reports that a vote has outlasted its request's length and is void: Number,
 	// Serial.
 	KindLapsed
-	// KindNoted reports that a value was stored: Number, Version.
-	KindNoted
+	// KindValueStored reports that a value was stored: Number, Version.
+	KindValueStored
 	// KindContended tells a holder that another request waits for the key: Number, Who, Text,
 	// Revoke, Token. With Revoke the holder is asked to give the key back; with Token the holder's
 	// node is to end the lease (see KindRevoke), or to say how often the lease was handed off
@@ -99,10 +99,10 @@ const (
 	// Permits, Gap if there is more than shown, and TTL, the time since the voter last lost a vote
 	// without a message from the vote's owner.
 	KindQueryResult
-	// KindNews answers a watch: Nonce, Incarnation, Seq, Gap, Views.
-	KindNews
-	// KindPassed reports to how many holders a revoke request was passed on: Nonce, Count.
-	KindPassed
+	// KindEvents answers a watch: Nonce, Incarnation, Seq, Gap, Views.
+	KindEvents
+	// KindRevokeForwarded reports to how many holders a revoke request was passed on: Nonce, Count.
+	KindRevokeForwarded
 	// KindUnknown reports that the voter doesn't know the stream of this session. Refresh lane.
 	KindUnknown
 	// KindAck answers a refresh: Sent (echo), Incarnation, Generation, Processed, Pushed, Count,
@@ -159,7 +159,7 @@ func (k Kind) ToVoter() bool { return k >= KindOpen && k <= KindTokenQuery }
 // stream.
 func (k Kind) Urgent() bool {
 	switch k {
-	case KindRefresh, KindAlive, KindTokenQuery, KindUnknown, KindAck, KindProbe, KindRefused, KindTokenAnswer:
+	case KindRefresh, KindProbeReply, KindTokenQuery, KindUnknown, KindAck, KindProbe, KindRefused, KindTokenAnswer:
 		return true
 	}
 	return k.IsConsensus()
@@ -167,11 +167,11 @@ func (k Kind) Urgent() bool {
 
 var kindNames = [...]string{
 	KindNone: "none", KindOpen: "open", KindSync: "sync", KindRequest: "request", KindConfirm: "confirm",
-	KindYield: "yield", KindRelease: "release", KindExtend: "extend", KindShare: "share", KindSet: "set", KindRevokeForRequest: "revoke-for-request",
-	KindQuery: "query", KindWatch: "watch", KindRevoke: "revoke", KindRefresh: "refresh", KindAlive: "alive", KindTokenQuery: "token-query",
-	KindAnswer: "answer", KindPromise: "promise", KindConfirmed: "confirmed", KindInquire: "inquire", KindTaken: "taken",
-	KindReleased: "released", KindBusy: "busy", KindUnfit: "unfit", KindClash: "clash", KindExtended: "extended", KindLapsed: "lapsed",
-	KindNoted: "noted", KindContended: "contended", KindQueryResult: "query-result", KindNews: "news", KindPassed: "passed", KindUnknown: "unknown", KindAck: "ack", KindProbe: "probe",
+	KindYield: "yield", KindRelease: "release", KindExtend: "extend", KindDowngrade: "downgrade", KindSetValue: "set-value", KindRevokeForRequest: "revoke-for-request",
+	KindQuery: "query", KindWatch: "watch", KindRevoke: "revoke", KindRefresh: "refresh", KindProbeReply: "probe-reply", KindTokenQuery: "token-query",
+	KindAnswer: "answer", KindPromise: "promise", KindConfirmed: "confirmed", KindInquire: "inquire", KindHeld: "held",
+	KindReleased: "released", KindBusy: "busy", KindPermitsDiffer: "permits-differ", KindClash: "clash", KindExtended: "extended", KindLapsed: "lapsed",
+	KindValueStored: "value-stored", KindContended: "contended", KindQueryResult: "query-result", KindEvents: "events", KindRevokeForwarded: "revoke-forwarded", KindUnknown: "unknown", KindAck: "ack", KindProbe: "probe",
 	KindRefused: "refused", KindTokenAnswer: "token-answer", KindElectorate: "electorate", KindPoll: "poll", KindReport: "report",
 	KindPrepare: "prepare", KindPrepared: "prepared", KindAccept: "accept", KindAccepted: "accepted",
 }

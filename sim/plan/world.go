@@ -321,11 +321,11 @@ func (x *world) Ended(r *sim.Request) {
 func (x *world) Sent(from, to vote.SessionID, m *vote.Message, between bool) {
 	asker := to
 	switch m.Kind {
-	case vote.KindRequest, vote.KindConfirm, vote.KindYield, vote.KindRelease, vote.KindShare, vote.KindSet, vote.KindRevokeForRequest:
+	case vote.KindRequest, vote.KindConfirm, vote.KindYield, vote.KindRelease, vote.KindDowngrade, vote.KindSetValue, vote.KindRevokeForRequest:
 		asker = from
-	case vote.KindPromise, vote.KindConfirmed, vote.KindInquire, vote.KindTaken, vote.KindReleased, vote.KindBusy, vote.KindUnfit, vote.KindClash,
-		vote.KindLapsed, vote.KindNoted, vote.KindContended:
-	case vote.KindQuery, vote.KindWatch, vote.KindRevoke, vote.KindQueryResult, vote.KindNews, vote.KindPassed:
+	case vote.KindPromise, vote.KindConfirmed, vote.KindInquire, vote.KindHeld, vote.KindReleased, vote.KindBusy, vote.KindPermitsDiffer, vote.KindClash,
+		vote.KindLapsed, vote.KindValueStored, vote.KindContended:
+	case vote.KindQuery, vote.KindWatch, vote.KindRevoke, vote.KindQueryResult, vote.KindEvents, vote.KindRevokeForwarded:
 		return // these are about keys, and belong to no lock
 	default: // upkeep of sessions, and of leases with a length of their own
 		if between && x.ready {

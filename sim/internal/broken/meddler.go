@@ -102,7 +102,7 @@ func Revokes(cfg node.Config, now vote.Now) (Machine, error) {
 // waits.
 func SharesWanted(cfg node.Config, now vote.Now) (Machine, error) {
 	return speaksInstead(cfg, now, vote.KindContended, func(m *vote.Message) vote.Message {
-		return vote.Message{Kind: vote.KindShare, Number: m.Number}
+		return vote.Message{Kind: vote.KindDowngrade, Number: m.Number}
 	})
 }
 
