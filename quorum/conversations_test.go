@@ -29,7 +29,7 @@ var update = flag.Bool("update", false, "write the conversations in testdata ane
 //	all links, all acks      the same for each voter
 //	v0 KIND 1 [serial=S] [token=T] [slot=N] [permits=N] [version=N] [who=NODE] [revoke]
 //	    a message of v0: promise, confirmed, inquire, held, released, busy, permits-differ, clash,
-//	    extended, noted, contended, refused
+//	    extended, value-stored, contended, refused
 //	v0 shows N k:a:1 ...     v0 answers query N: a holds k by its request 1
 //	locks k [try] [shared | permits=N] [beside=1] [length=400ms [fixed]] [delay=1s] [minhold=1s]
 //	    [value=TEXT]
