@@ -179,6 +179,45 @@ func TestABirthWaitsForProcessesThatMayKnowOfAMesh(t *testing.T) {
 	l.want("a b c", "1: a, b, c")
 }
 
+// Gossip shows dead processes for seconds. If processes of ever new names die before they answer,
+// some such process is always silent, and delays a birth for a long time, but not without end. A
+// process that was heard of as fresh, and then died, delays nothing.
+func TestDeadProcessesOfEverNewNames(t *testing.T) {
+	l := countLab(t, 3)
+	l.cfg.MinVoters = 3
+	die := func(i int) {
+		l.seen[vote.NodeID(fmt.Sprintf("x%d", i))] = Seen{vote.NodeID(fmt.Sprintf("x%d", i)), vote.Dir(100 + i), vote.Alive}
+		delete(l.seen, vote.NodeID(fmt.Sprintf("x%d", i-3)))
+		l.gossip()
+		l.pass(maxTTL / 2)
+	}
+	for i := range 3 {
+		die(i)
+	}
+	l.fresh("a b c")
+	for i := range 11 {
+		die(3 + i)
+	}
+	l.want("a b c", "none")
+	for i := range 3 {
+		die(14 + i)
+	}
+	l.want("a b c", "1: a, b, c")
+
+	l = countLab(t, 3)
+	l.cfg.MinVoters = 3
+	l.fresh("a b c d e")
+	l.pass(300 * time.Millisecond)
+	dead := []Seen{l.seen["d"], l.seen["e"]}
+	l.stop("d e")
+	for _, s := range dead {
+		l.seen[s.Name] = s
+	}
+	l.gossip()
+	l.pass(2 * aMoment)
+	l.want("a b c", "1: a, b, c")
+}
+
 // A process that comes and goes doesn't begin the wait of the others anew, whether or not it would
 // be a founder.
 func TestAProcessThatComesAndGoesDelaysNoBirth(t *testing.T) {

@@ -9,9 +9,10 @@ import (
 
 // A birth waits while a live process may know of an electorate. A process that knows an electorate
 // without a majority gives the electorate up in time. A process that is seen by gossip, and doesn't
-// answer, may never answer. The birth goes on after [AbandonAfter] without an answer if all silent
-// processes together are too few for a majority: no mesh lives by these processes alone. More
-// silent processes may be a mesh behind a broken network, and are waited for without end.
+// answer, may never answer: gossip shows a dead process for seconds, and where processes crash in a
+// loop there is always such a process. So the birth waits for [AbandonAfter] at most, unless as many
+// processes as a majority needs have each been silent for so long: they may be a mesh behind a
+// broken network. A process last heard of as fresh isn't waited for.
 
 // awaited returns a process for which the birth waits; nil without such a process. If the register
 // names an ended mesh, the knowledge of others is of no use.
@@ -25,47 +26,56 @@ func (m *Machine) awaited() *other {
 // waitsForAnswer returns a process that may know of an electorate, and for an answer of which the
 // birth waits; nil without such a process.
 func (m *contactLayer) waitsForAnswer() *other {
-	o, silent := m.mayKnowMesh()
-	if silent > 0 && silent < m.smallestMajority() && m.silentSince != 0 && m.now.Slow.Sub(m.silentSince) >= AbandonAfter(m.maxTTL()) {
-		return nil
+	knows, silent := m.mayKnowMesh()
+	if knows != nil || len(silent) == 0 {
+		return knows
 	}
-	return o
+	long := 0
+	for _, o := range silent {
+		if m.now.Slow.Sub(max(o.since, o.reportedAt)) >= AbandonAfter(m.maxTTL()) {
+			long++
+		}
+	}
+	if m.silentSince == 0 || m.now.Slow.Sub(m.silentSince) < AbandonAfter(m.maxTTL()) || long >= m.smallestMajority() {
+		return silent[0]
+	}
+	return nil
 }
 
 // noteSilence notes since when the birth has waited for processes that don't answer.
 func (m *contactLayer) noteSilence() {
 	switch _, silent := m.mayKnowMesh(); {
-	case silent == 0:
+	case len(silent) == 0:
 		m.silentSince = 0
 	case m.silentSince == 0:
 		m.silentSince = m.now.Slow
 	}
 }
 
-// mayKnowMesh returns a live process that may know of an electorate: one that has said so, or else
-// one that hasn't answered, and the number of those.
-func (m *contactLayer) mayKnowMesh() (o *other, silent int) {
+// mayKnowMesh returns a process that has reported an electorate, or else the live processes that
+// don't answer, and may know one.
+func (m *contactLayer) mayKnowMesh() (knows *other, silent []*other) {
 	for _, name := range m.AppendWanted(nil) {
-		p := m.others[name]
+		o := m.others[name]
 		switch {
-		case p == nil || !m.mayKnow(p) || m.isFreshToOthers(p):
-		case m.recent(p):
-			return p, 0
-		default:
-			o, silent = p, silent+1
+		case o == nil || !m.mayKnow(o):
+		case m.recent(o):
+			return o, nil
+		case !m.wasFresh(o):
+			silent = append(silent, o)
 		}
 	}
-	return o, silent
+	return nil, silent
 }
 
-// smallestMajority returns how many processes at least are a majority of any electorate.
-func (m *stateLayer) smallestMajority() int { return m.cfg.MinVoters/2 + 1 }
-
-// isFreshToOthers reports whether this process doesn't reach another, and a fresh process that
-// reaches both reports the other as fresh.
-func (m *contactLayer) isFreshToOthers(o *other) bool {
-	if m.recent(o) || o.dir == 0 {
+// wasFresh reports whether a process that doesn't answer knew no electorate when this process, or a
+// fresh process that reaches both, last heard of it.
+func (m *contactLayer) wasFresh(o *other) bool {
+	if o.dir == 0 {
 		return false
+	}
+	if o.confirmed && o.report.dir == o.dir && o.report.founding && m.now.Slow.Sub(o.reportedAt) < AbandonAfter(m.maxTTL()) {
+		return true
 	}
 	for _, p := range m.others { // in any order
 		if m.isFresh(p) && slices.Contains(p.report.contacts, vote.Elector{Name: o.name, Dir: o.dir}) {
@@ -74,6 +84,9 @@ func (m *contactLayer) isFreshToOthers(o *other) bool {
 	}
 	return false
 }
+
+// smallestMajority returns how many processes at least are a majority of any electorate.
+func (m *stateLayer) smallestMajority() int { return m.cfg.MinVoters/2 + 1 }
 
 // answerText describes the wait for the answer of a process.
 func (m *contactLayer) answerText(o *other) string {
