@@ -203,6 +203,11 @@ func TestNestedRunsOnATerminal(t *testing.T) {
 	s.shows("^C", 1)
 	s.types("echo code $(($?+1000))\n")
 	s.shows("code 1130", 1)
+	s.types("lockmesh run a -- sh -c 'lockmesh run b -- sh -c \"read x; echo got \\$x\"; :'\n")
+	s.types("between\n")
+	s.shows("got between", 1) // with a shell between the two
+	s.types("echo code $(($?+1000))\n")
+	s.shows("code 1000", 2)
 	b.wants(0, "run", "-n", "a", "b", "--", "true")
 }
 

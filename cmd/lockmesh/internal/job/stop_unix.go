@@ -18,10 +18,11 @@ func StopSelf() bool {
 	return unix.Kill(unix.Getpid(), unix.SIGSTOP) == nil
 }
 
-// StopForTerminal does the same as StopSelf by the signal for using the terminal from the
-// background, so that the process which has started this one sees what this one waits for.
+// StopForTerminal stops this process's group, as the system does, by the signal for using the
+// terminal from the background: the process which has started the group sees what the group waits
+// for, also where a shell of the group is between the two.
 func StopForTerminal(sig syscall.Signal) bool {
-	return !isOrphaned() && unix.Kill(unix.Getpid(), sig) == nil
+	return !isOrphaned() && unix.Kill(0, sig) == nil
 }
 
 // isOrphaned reports whether no process of this group has a parent in another group of the session.
