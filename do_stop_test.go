@@ -141,3 +141,37 @@ func failing(f func() error) <-chan error {
 	}()
 	return c
 }
+
+// A voter gives its vote up while its functions still run, so that Leave takes no longer than the
+// longer of the two.
+func TestAVoterLeavesWhileItsFunctionsRun(t *testing.T) {
+	const work = 25 * time.Second
+	inCountedBubble(t, func(t *testing.T, w *living) {
+		w.born()
+		w.start("d", expect(3))
+		w.ready("d")
+		time.Sleep(2 * DefaultMaxTTL) // d is on standby
+		began := make(chan struct{})
+		ran := failing(func() error {
+			return w.nodes["a"].Do(context.Background(), "k", func(ctx context.Context, _ *Lease) error {
+				close(began)
+				<-ctx.Done()
+				time.Sleep(work)
+				return nil
+			})
+		})
+		<-began
+		leaving := time.Now()
+		if err := w.nodes["a"].Leave(testwait.Within(t, time.Minute)); err != nil {
+			t.Error(err)
+		}
+		if took := time.Since(leaving); took < work || took > work+2*time.Second {
+			t.Errorf("Leave took %v", took)
+		}
+		if err := <-ran; err != nil {
+			t.Error(err)
+		}
+		w.untilVoters("b", "b", "c", "d")
+		w.unlock(w.lock("b", "k"))
+	})
+}

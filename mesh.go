@@ -351,7 +351,7 @@ func (m *Mesh) endFunctions(ctx context.Context, op string) error {
 	if !m.functions.Close(&Error{Op: op, Reason: ErrClosed, Text: "this node is leaving"}) {
 		return nil
 	}
-	m.eng.Refuse() // functions that wait for their leases get none
+	m.eng.Refuse(op == "leave") // functions that wait for their leases get none
 	patience := m.eng.GrantLimit()
 	if at, ok := ctx.Deadline(); ok {
 		left := max(time.Until(at), 0)

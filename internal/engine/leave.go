@@ -107,9 +107,15 @@ func (l *loop) answerLeave(reason string) {
 	l.electorate.leaveWaiters = nil
 }
 
-// Refuse refuses new calls for locks from now on, and ends the waiting calls.
-func (eng *Engine) Refuse() {
-	eng.loop.box.post(false, func(vote.Now) { eng.loop.drain(make(chan struct{}, 1)) })
+// Refuse refuses new calls for locks from now on, and ends the waiting calls. A node that is to
+// leave for good begins to give its vote up, which takes a while.
+func (eng *Engine) Refuse(leaves bool) {
+	eng.loop.box.post(false, func(now vote.Now) {
+		eng.loop.drain(make(chan struct{}, 1))
+		if leaves && eng.dynamic && !eng.cfg.FromFixed {
+			eng.loop.node.LeaveElectorate(now)
+		}
+	})
 }
 
 // Leave releases every lease, has a voter voted out, and says goodbye to the other nodes. The error
