@@ -113,7 +113,10 @@ func TestAFunctionMayEndItsNode(t *testing.T) {
 				began := time.Now()
 				err := a.Do(context.Background(), "k", func(ctx context.Context, _ *Lease) error {
 					if own {
-						return a.Stop(ctx)
+						if err := a.Stop(ctx); err != nil {
+							t.Error(err)
+						}
+						return nil
 					}
 					wantIs(t, a.Stop(context.Background()), ErrHeld)
 					return nil
@@ -140,6 +143,59 @@ func failing(f func() error) <-chan error {
 		err = f()
 	}()
 	return c
+}
+
+// A function that has given up its lease, or lost it, isn't waited for.
+func TestAFunctionWithoutItsLeaseIsNotWaitedFor(t *testing.T) {
+	for name, end := range map[string]func(*testing.T, *Mesh, *Lease){
+		"unlocked before":    func(t *testing.T, _ *Mesh, l *Lease) { unlock(t, l) },
+		"unlocked meanwhile": func(t *testing.T, _ *Mesh, l *Lease) { time.AfterFunc(time.Second, func() { unlock(t, l) }) },
+		"the mesh is closed": func(_ *testing.T, m *Mesh, _ *Lease) { time.AfterFunc(time.Second, func() { _ = m.Close() }) },
+		"it is evicted meanwhile": func(_ *testing.T, m *Mesh, l *Lease) {
+			time.AfterFunc(time.Second, func() { _ = m.Evict(context.Background(), l.Key(), l.Token()) })
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, func(t *testing.T, w *wire) {
+				a, _, _ := w.three()
+				began, goesOn := make(chan struct{}), make(chan struct{})
+				ran := failing(func() error {
+					return a.Do(context.Background(), "k", func(_ context.Context, l *Lease) error {
+						end(t, a, l)
+						close(began)
+						<-goesOn
+						return nil
+					})
+				})
+				<-began
+				stopping := time.Now()
+				if err := a.Stop(context.Background()); err != nil {
+					t.Error(err)
+				}
+				if took := time.Since(stopping); took > 3*time.Second {
+					t.Errorf("Stop took %v", took)
+				}
+				close(goesOn)
+				<-ran
+			})
+		})
+	}
+}
+
+// A function may have its voter voted out, with its own context.
+func TestAFunctionMayLeave(t *testing.T) {
+	inCountedBubble(t, func(t *testing.T, w *living) {
+		w.born()
+		w.start("d", expect(3))
+		w.ready("d")
+		time.Sleep(2 * DefaultMaxTTL) // d is on standby
+		err := w.nodes["a"].Do(context.Background(), "k", func(ctx context.Context, _ *Lease) error { return w.nodes["a"].Leave(ctx) })
+		wantIs(t, err, ErrReleased)
+		if errors.Is(err, ErrVoter) {
+			t.Error(err)
+		}
+		w.untilVoters("b", "b", "c", "d")
+	})
 }
 
 // A voter gives its vote up while its functions still run, so that Leave takes no longer than the

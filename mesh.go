@@ -343,15 +343,20 @@ func (m *Mesh) leave(ctx context.Context, op string, end func(context.Context) e
 	return m.leaveErr
 }
 
-// endFunctions ends the contexts of the functions of Do, and waits until they have returned, for as
-// long as leaves the end of the node some time. A function that goes on keeps its lease, which
-// expires at the voters after the end of the node. A function that ends the node itself, with its
-// own context, isn't waited for.
+// endFunctions ends the contexts of the functions of Do, and waits until they have returned, or
+// have given up their leases, for as long as leaves the end of the node some time. A function that
+// goes on keeps its lease, which expires at the voters after the end of the node. A function that
+// ends the node itself, with its own context, goes on, and isn't waited for.
 func (m *Mesh) endFunctions(ctx context.Context, op string) error {
-	if !m.functions.Close(&Error{Op: op, Reason: ErrClosed, Text: "this node is leaving"}) {
+	leaving := &Error{Op: op, Reason: ErrClosed, Text: "this node is leaving"}
+	leases, are := m.functions.Close(leaving, func(l *Lease) bool { return carries(ctx, l) })
+	if !are {
 		return nil
 	}
 	m.eng.Refuse(op == "leave") // functions that wait for their leases get none
+	for _, l := range leases {
+		defer context.AfterFunc(l.context(), m.functions.Recheck)()
+	}
 	patience := m.eng.GrantLimit()
 	if at, ok := ctx.Deadline(); ok {
 		left := max(time.Until(at), 0)
@@ -359,15 +364,17 @@ func (m *Mesh) endFunctions(ctx context.Context, op string) error {
 	}
 	patient, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
-	keys := []string{}
-	for _, l := range m.functions.Wait(patient, func(l *Lease) bool { return carries(ctx, l) }) {
+	var keys []string
+	for _, l := range m.functions.Wait(patient, func(l *Lease) bool { return l.cause() != nil || carries(ctx, l) }) {
 		l.core().KeepAtEnd()
 		keys = append(keys, l.Key())
 	}
-	if len(keys) == 0 {
+	switch slices.Sort(keys); len(keys) {
+	case 0:
 		return nil
+	case 1:
+		return &Error{Op: op, Key: keys[0], Reason: ErrHeld, Text: "a function of Do still runs; its key stays locked for up to a TTL"}
 	}
-	slices.Sort(keys)
 	return &Error{Op: op, Key: keys[0], Reason: ErrHeld, Text: fmt.Sprintf("%d functions of Do still run; their keys stay locked for up to a TTL", len(keys))}
 }
 

@@ -14,7 +14,7 @@ type Set[L any] struct {
 	mu      sync.Mutex
 	closed  error // why no further function may run; nil before Close
 	running map[*Function[L]]struct{}
-	ended   chan struct{} // closed at the next end of a function; nil while no goroutine waits
+	ended   chan struct{} // closed at the next end of a function, or by Recheck; nil while none waits
 }
 
 // Function is a function that runs, or that waits for its lease. End must be called.
@@ -58,32 +58,48 @@ func (f *Function[L]) End() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.running, f)
-	if s.ended != nil {
-		close(s.ended)
-		s.ended = nil
-	}
+	s.wake()
 }
 
-// Close has no further function begin, and ends the contexts of all functions, with a cause. Close
-// reports whether there are functions to wait for. Only the first cause counts.
-func (s *Set[L]) Close(cause error) bool {
+// Close has no further function begin, and ends the contexts of all functions with a cause, but for
+// functions with an excepted lease. Close returns the leases of the other functions, and whether
+// there are functions to wait for: some may have no lease yet. Only the first cause counts.
+func (s *Set[L]) Close(cause error, excepted func(L) bool) (leases []L, are bool) {
 	s.mu.Lock()
 	if s.closed == nil {
 		s.closed = cause
 	}
 	cause = s.closed
-	var cancels []context.CancelCauseFunc
+	var all []*Function[L]
 	for f := range s.running {
 		if f.cancel != nil {
-			cancels = append(cancels, f.cancel)
+			all = append(all, f)
 		}
 	}
-	are := len(s.running) > 0
+	are = len(s.running) > 0
 	s.mu.Unlock()
-	for _, cancel := range cancels { // without the lock: a context calls functions of the application
-		cancel(cause)
+	for _, f := range all { // without the lock: a context calls functions of the application
+		if !excepted(f.lease) {
+			leases = append(leases, f.lease)
+			f.cancel(cause)
+		}
 	}
-	return are
+	return leases, are
+}
+
+// Recheck has Wait ask anew which leases are excepted.
+func (s *Set[L]) Recheck() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.wake()
+}
+
+// wake wakes the goroutines in Wait. The caller holds the lock.
+func (s *Set[L]) wake() {
+	if s.ended != nil {
+		close(s.ended)
+		s.ended = nil
+	}
 }
 
 // Wait waits until all functions have ended, or ctx ends, and returns the leases of the functions
@@ -104,7 +120,7 @@ func (s *Set[L]) Wait(ctx context.Context, excepted func(L) bool) []L {
 }
 
 // left returns the functions that still run, without the excepted ones, and a channel that is
-// closed at the next end of a function.
+// closed when this may have changed.
 func (s *Set[L]) left(excepted func(L) bool) ([]*Function[L], <-chan struct{}) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
