@@ -108,7 +108,7 @@ func (po *population) countedAlarm(text string) bool {
 		return false
 	case c.Register > 0:
 		return strings.HasPrefix(text, "no majority of the voters") || strings.HasPrefix(text, "the register names another mesh") ||
-			strings.HasPrefix(text, "this voter could not write the register") || strings.HasPrefix(text, "a majority of the voters")
+			strings.HasPrefix(text, "this voter could not write the register") || strings.HasPrefix(text, "too few of the voters")
 	}
 	return strings.HasPrefix(text, "no majority of the voters") || c.Most > c.Bound() && strings.HasPrefix(text, "TWO MESHES")
 }
