@@ -121,6 +121,7 @@ type Config struct {
 	// Discover, if not nil, returns more addresses, host:port, of other nodes. It is called as
 	// often as dns: is looked up, never twice at the same time, with a context that ends after 5 s
 	// or when the node stops. Close doesn't wait for a function that ignores the context.
+	// A panic of the function is taken for an error.
 	Discover func(ctx context.Context) ([]string, error)
 
 	// Voters are the names of the nodes that grant locks: the electorate, in which a majority

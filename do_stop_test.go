@@ -3,6 +3,7 @@ package lockmesh
 import (
 	"context"
 	"errors"
+	"sync"
 	"testing"
 	"time"
 
@@ -71,6 +72,8 @@ func TestAFunctionThatGoesOnKeepsItsKeyAtTheEndOfItsNode(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *wire) {
 		a, b, _ := w.three()
 		began, end := make(chan struct{}), make(chan struct{})
+		goOn := sync.OnceFunc(func() { close(end) })
+		defer goOn() // also if the test fails
 		ran := failing(func() error {
 			return a.Do(context.Background(), "k", func(context.Context, *Lease) error {
 				close(began)
@@ -90,7 +93,7 @@ func TestAFunctionThatGoesOnKeepsItsKeyAtTheEndOfItsNode(t *testing.T) {
 		_, held := b.TryLock(t.Context(), "k")
 		wantIs(t, held, ErrHeld)
 		unlock(t, must[*Lease](t)(b.Lock(t.Context(), "k")))
-		close(end)
+		goOn()
 		wantIs(t, <-ran, ErrLost)
 	})
 }

@@ -40,9 +40,10 @@ const (
 	// a member that left and has a directory, since such a member may have a vote.
 	forgetAfter = 7 * 24 * time.Hour
 	// forgetSoon is how long serf remembers any other member that left, and a failed member of a
-	// mesh that is born by count, which never comes back with its vote: short-lived processes with
-	// ever new names would fill the memory of all nodes otherwise. If a network is in parts for
-	// longer, the configured peers are looked up again and again.
+	// mesh that is born by count: an ended process never comes back, and a process that is cut off
+	// for so long has lost its vote. Short-lived processes with ever new names would fill the memory
+	// of all nodes otherwise. Parts of a network that are cut off for longer find each other by the
+	// configured peers.
 	forgetSoon = time.Hour
 	// reconnectEvery is the interval at which serf tries one of the failed members: failed members
 	// that aren't configured peers return this way.

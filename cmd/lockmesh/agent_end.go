@@ -62,7 +62,7 @@ func (a *agent) drain(ctx context.Context) error {
 // hasResting reports whether this agent is alone, and keys may rest after their leases: for the
 // rest of a minimum hold, or for a lock-delay. The agent doesn't wait for the end of it, which may
 // be hours away; the next agent is quiet for the part of it that voters keep. Where the agent can't
-// tell, the next one is quiet for nothing, which is the safe mistake.
+// tell, it assumes such keys: the next agent may be quiet without need, which is safe.
 func (a *agent) hasResting(ctx context.Context) bool {
 	if !a.alone || !a.granted.Load() {
 		return false

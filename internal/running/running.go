@@ -106,44 +106,35 @@ func (s *Set[L]) wake() {
 // that still run. Functions with an excepted lease are neither waited for nor returned.
 func (s *Set[L]) Wait(ctx context.Context, excepted func(L) bool) []L {
 	for {
-		left, ended := s.left(excepted)
-		if len(left) == 0 {
+		leases, are, ended := s.left(excepted)
+		if !are {
 			return nil
 		}
 		select {
 		case <-ended:
 		case <-ctx.Done():
-			left, _ = s.left(excepted)
-			return held(left)
+			leases, _, _ = s.left(excepted)
+			return leases
 		}
 	}
 }
 
-// left returns the functions that still run, without the excepted ones, and a channel that is
-// closed when this may have changed.
-func (s *Set[L]) left(excepted func(L) bool) ([]*Function[L], <-chan struct{}) {
+// left returns the leases of the functions that still run, without the excepted ones; whether there
+// are functions to wait for, some of them without a lease yet; and a channel that is closed when
+// this may have changed.
+func (s *Set[L]) left(excepted func(L) bool) (leases []L, are bool, ended <-chan struct{}) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	var left []*Function[L]
 	for f := range s.running {
-		if f.cancel == nil || !excepted(f.lease) {
-			left = append(left, f)
+		switch {
+		case f.cancel == nil:
+			are = true
+		case !excepted(f.lease):
+			leases, are = append(leases, f.lease), true
 		}
 	}
 	if s.ended == nil {
 		s.ended = make(chan struct{})
 	}
-	return left, s.ended
-}
-
-// held returns the leases of functions; a function that waits for its lease has none.
-func held[L any](all []*Function[L]) (leases []L) {
-	for _, f := range all {
-		f.set.mu.Lock()
-		if f.cancel != nil {
-			leases = append(leases, f.lease)
-		}
-		f.set.mu.Unlock()
-	}
-	return leases
+	return leases, are, s.ended
 }
