@@ -106,14 +106,14 @@ func (s *Set[L]) wake() {
 // that still run. Functions with an excepted lease are neither waited for nor returned.
 func (s *Set[L]) Wait(ctx context.Context, excepted func(L) bool) []L {
 	for {
-		leases, are, ended := s.left(excepted)
+		_, are, ended := s.left(excepted)
 		if !are {
 			return nil
 		}
 		select {
 		case <-ended:
 		case <-ctx.Done():
-			leases, _, _ = s.left(excepted)
+			leases, _, _ := s.left(excepted)
 			return leases
 		}
 	}
