@@ -77,6 +77,9 @@ type coldFields struct {
 	barred bool         // see answeredTries
 	from   vote.Instant // when the request arrived, if it waited for its vote; zero otherwise
 	until  vote.Instant // when the vote ends, if the vote has an end of its own
+	// When a vote for a request with a length ends because the owner has never extended the vote;
+	// zero if the owner has. See awaitExtension
+	unextended vote.Instant
 	// Of a residual vote: when the lease's own length is over; zero if there is none, or if it is
 	// over already
 	ends  vote.Instant

@@ -224,7 +224,8 @@ func (l *voteLayer) promise(e *entry, slot vote.Slot, by freed) bool {
 	e.inquired, e.asked = false, askedNothing
 	if e.coldFields != nil || by.grace != 0 {
 		x := l.spares.coldFor(e)
-		x.until, x.timed, x.grace = 0, 0, by.grace
+		x.until, x.unextended, x.timed, x.grace = 0, 0, 0, by.grace
+		l.awaitExtension(e)
 	}
 	if !e.held {
 		e.token, e.tokenChanged = l.propose(k, max(e.tokenHint, by.tokenHint)), false
@@ -413,9 +414,8 @@ func (v *Voter) yield(s *session, m *vote.Message) {
 	}
 }
 
-// requeue takes back the vote of an entry, and puts the entry back into the queue. If other
-// requests wait, a request that has not won within the proposal timeout of its vote is demoted: the
-// request goes behind all requests that wait now, and its next proposal timeout is longer.
+// requeue takes back the vote of an entry, and puts the entry back into the queue. A request that
+// has not won within the proposal timeout of its vote is demoted.
 func (v *Voter) requeue(e *entry, wanted vote.Slot) {
 	k := e.key
 	over := v.now.Slow >= e.term()
@@ -427,11 +427,8 @@ func (v *Voter) requeue(e *entry, wanted vote.Slot) {
 	if e.wantedSlot == 0 {
 		e.held = false
 	}
-	if over && !e.held && e.wantedSlot == 0 && k.next(v.now.Slow) != nil {
-		v.count.ProposalTimeouts++
-		e.round = k.round() + 1
-		e.s.noteDemoted(e)
-		e.proposalTimeout = min(2*e.proposalTimeout, e.s.ttl)
+	if over && !e.held && e.wantedSlot == 0 {
+		v.demote(e)
 	}
 	k.insert(e)
 	if e.wantedSlot == 0 {

@@ -87,12 +87,12 @@ func (v *Voter) advanceReminders() {
 		}
 		x.timed = 0
 		switch {
-		case x.until != 0 && x.until <= v.now.Slow:
+		case e.end() != 0 && e.end() <= v.now.Slow:
 			v.outlasted(e)
 			granted = nil
 		default:
-			if x.until != 0 {
-				v.remind(e, x.until)
+			if end := e.end(); end != 0 {
+				v.remind(e, end)
 			}
 			if r.key != granted { // the timeouts of many readers end together
 				v.grantVotes(r.key)

@@ -110,7 +110,7 @@ func (l *voteLayer) residualOf(e *entry, until vote.Instant, lapsed bool) *entry
 	if !lapsed || x.until <= l.now.Slow {
 		x.length = 0
 	}
-	x.ends, x.until = x.until, until
+	x.ends, x.until, x.unextended = x.until, until, 0
 	e.s.digest = e.s.digest.Minus(vote.DigestOfVote(e.serial))
 	e.voteless()
 	l.votes.residuals.add(g)
@@ -167,6 +167,8 @@ func (v *Voter) reclaim(e *entry, yielded vote.Serial) bool {
 		if until != 0 {
 			v.spares.coldFor(e).until = until
 			v.remind(e, until)
+		} else {
+			v.awaitExtension(e)
 		}
 		v.spares.discard(g)
 		v.forgetTaken(e.key) // the request may not have won, after all
@@ -276,9 +278,37 @@ func (v *Voter) extend(s *session, m *vote.Message) {
 	// Under a shorter maximum TTL the vote doesn't end sooner than promised: its owner counts on an
 	// extension under the electorate before (found by worlds with dynamic membership).
 	x.until = max(x.until, v.now.Slow.Add(min(x.length, v.grantLimit())))
+	x.unextended = 0
 	v.remind(e, x.until)
 	p := v.push(s, vote.KindExtended, e.number)
 	p.Serial, p.Sent, p.Epoch = e.serial, m.Sent, v.electorate.Version
+}
+
+// awaitExtension has a new vote for a request with a length end after the length, unless the owner
+// extends the vote before. Otherwise the key would be blocked until the end of the session, which
+// may be far longer than the length, where the owner has crashed between the vote and its
+// extension. The validity of a lease with a length comes from extensions alone, so no lease rests
+// on a vote that was never extended.
+func (l *voteLayer) awaitExtension(e *entry) {
+	x := e.cold()
+	if x.length == 0 {
+		return
+	}
+	x.unextended = l.now.Slow.Add(x.length)
+	l.remind(e, x.unextended)
+}
+
+// end returns when a vote ends that has an end of its own; zero if it has none. While the owner of
+// a vote that was never extended is linked, the proposal timeout is granted as well.
+func (e *entry) end() vote.Instant {
+	switch x := e.cold(); {
+	case x.unextended == 0:
+		return x.until
+	case e.s.takesVotes():
+		return max(x.unextended, e.term())
+	default:
+		return x.unextended
+	}
 }
 
 // outlasted ends a vote after its time is over.
@@ -296,6 +326,9 @@ func (v *Voter) outlasted(e *entry) {
 		v.leaveResidual(e, until, true)
 	} else {
 		v.unvote(e)
+	}
+	if !e.held {
+		v.demote(e) // the owner reaches no majority, is silent, or has had its lease
 	}
 	e.voteLapsed = e.held // until the owner reports that the lease goes on
 	k.insert(e)

@@ -41,9 +41,9 @@ const (
 	forgetAfter = 7 * 24 * time.Hour
 	// forgetSoon is how long serf remembers any other member that left, and a failed member of a
 	// mesh that is born by count: an ended process never comes back, and a process that is cut off
-	// for so long has lost its vote. Short-lived processes with ever new names would fill the memory
-	// of all nodes otherwise. Parts of a network that are cut off for longer find each other by the
-	// configured peers.
+	// for so long has lost its vote. Short-lived processes with ever new names would fill the
+	// memory of all nodes otherwise. Parts of a network that are cut off for longer find each other
+	// by the configured peers.
 	forgetSoon = time.Hour
 	// reconnectEvery is the interval at which serf tries one of the failed members: failed members
 	// that aren't configured peers return this way.

@@ -80,7 +80,9 @@ func (q *Requester) promised(p *peer, r *request, m *vote.Message) {
 	case r.state == stateEnding:
 		// The vote crossed the release, which takes the vote back.
 		if r.releasedOn(p.place, p.stream) {
-			p.digest.amend(r.coldOf(p.place).relAt, vote.Digest{}.Minus(vote.DigestOfVote(m.Serial)))
+			x := r.coldOf(p.place)
+			x.relSerial = m.Serial
+			p.digest.amend(x.relAt, vote.Digest{}.Minus(vote.DigestOfVote(m.Serial)))
 		}
 	case m.Serial <= r.yielded(p.place) || m.Serial <= v.serial:
 		// A late message about a vote given back. By now another request may have the vote, so it

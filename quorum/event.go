@@ -33,8 +33,8 @@ const (
 	// EventValidity : the leases of the group end at Until of the fast clock unless another
 	// EventValidity comes. Group, Until.
 	EventValidity
-	// EventContended : another request waits for the lease's key. Number. Revoke is set for a revoke
-	// request to the holder: Who, Text.
+	// EventContended : another request waits for the lease's key. Number. Revoke is set for a
+	// revoke request to the holder: Who, Text.
 	EventContended
 	// EventEvicted : another node demands the end of the lease. Number, Who, Text.
 	EventEvicted

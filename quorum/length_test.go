@@ -104,6 +104,13 @@ func TestTheLedgerWhenAVoteLapsesThatIsGivenBack(t *testing.T) {
 			b.promise("v0", n, 8, 100)
 			return vote.Digest{}
 		},
+		"released, promised anew meanwhile, and never extended": func(b *bench, n vote.Number) vote.Digest {
+			b.sends("v0", lapse(n, 7))
+			b.q.Release(b.now, n)
+			b.promise("v0", n, 8, 100)
+			b.sends("v0", lapse(n, 8))
+			return vote.Digest{}
+		},
 		"released while it was listed": func(b *bench, n vote.Number) vote.Digest {
 			b.q.Link(b.now, b.place("v0"), vote.SessionID{Node: "v0", Incarnation: 5})
 			b.q.Release(b.now, n)

@@ -30,15 +30,15 @@ import (
 type Register interface {
 	// Load returns the record and the version of the content; no other content ever has the same
 	// version. Without a record Load returns no bytes. An earlier content, from a replica that is
-	// behind for a moment, does no harm: Store compares the version with the present version. Behind
-	// a replica that has stopped, a process doesn't vote.
+	// behind for a moment, does no harm: Store compares the version with the present version.
+	// Behind a replica that has stopped, a process doesn't vote.
 	Load(ctx context.Context) (record []byte, version string, err error)
 
 	// Store replaces the record if its version is still the given version, as returned by Load, or
 	// creates the record if Load found none. Otherwise Store changes nothing and returns ErrChanged
 	// or an error that wraps ErrChanged. After any other error the record may have been replaced,
-	// or may be replaced later. Each process repeats its first Store with the same arguments, to see
-	// the Store refused.
+	// or may be replaced later. Each process repeats its first Store with the same arguments, to
+	// see the Store refused.
 	//
 	// The storage must not lose an acknowledged Store when a replica or disk fails: a storage that
 	// acknowledges a write before a majority of the replicas, or before the disk, has the write is

@@ -37,8 +37,10 @@ type promise struct {
 	// unsure marks a vote that a sync may have given back, unless the answer lists the vote.
 	unsure bool
 	// until is the end of the vote if its lease has a length of its own; zero until the voter has
-	// sent the end.
-	until vote.Instant
+	// sent the end. Before, the vote binds the voter for the length from the promise, and for no
+	// longer than the session. made is zero for a vote that was first seen in the answer to a sync:
+	// the voter gave the vote at some moment before.
+	until, made vote.Instant
 }
 
 // release is the request of the last release received. A voter runs its timers before it handles a
@@ -75,6 +77,9 @@ func (p *Promises) Promised(at Moment, slow vote.Instant, owner vote.SessionID, 
 		p.Report(RuleSerial, "%s promises serial %d again", p.Voter, s)
 	}
 	v := &promise{owner: owner, number: r.Number, serial: s, slot: slot, lease: r, ended: p.last == release{at, owner, r.Number}}
+	if isNew {
+		v.made = slow
+	}
 	kept := p.votes[r.Key][:0]
 	for _, old := range p.votes[r.Key] {
 		switch until := p.binds(old); {
@@ -82,7 +87,7 @@ func (p *Promises) Promised(at Moment, slow vote.Instant, owner vote.SessionID, 
 			// Earlier messages about this vote still apply, even if the voter was to forget the
 			// vote meanwhile.
 			if old.serial == s {
-				v.until = old.until
+				v.until, v.made = old.until, old.made
 			}
 			continue
 		case old.ended, slow >= until && !p.isVoid(old):
@@ -117,6 +122,9 @@ func (p *Promises) binds(v *promise) vote.Instant {
 	until := v.until
 	if until == 0 {
 		until = p.until[v.owner]
+		if v.lease.Length > 0 {
+			until = min(until, v.made.Add(v.lease.Length))
+		}
 	}
 	return until.Add(v.lease.Delay)
 }
@@ -155,12 +163,16 @@ func (p *Promises) Lasts(owner vote.SessionID, n vote.Number, s vote.Serial, unt
 	}
 }
 
-// Lapsed : the voter says that a vote has outlasted the length of its lease. It must not say so too
-// early.
+// Lapsed : the voter says that a vote has outlasted the length of its lease, from the last
+// extension or the promise. It must not say so too early.
 func (p *Promises) Lapsed(slow vote.Instant, owner vote.SessionID, n vote.Number, s vote.Serial) {
 	for v := range p.of(owner) {
-		if v.number == n && v.serial == s && slow < v.until {
-			p.Report(RulePromises, "%s says %v too early that request %d of %v has outlasted its length", p.Voter, v.until.Sub(slow), n, owner)
+		until := v.until
+		if until == 0 {
+			until = v.made.Add(v.lease.Length)
+		}
+		if v.number == n && v.serial == s && slow < until {
+			p.Report(RulePromises, "%s says %v too early that request %d of %v has outlasted its length", p.Voter, until.Sub(slow), n, owner)
 		}
 	}
 }

@@ -41,6 +41,11 @@ func TestPromises(t *testing.T) {
 			p.Answered(a)
 		}, 5, []string{RulePromises}},
 		{"within a length of its own", nil, func(p *Promises) { p.Lasts(a, 1, 1, func(*Lease) vote.Instant { return 3 * ttl }) }, ttl, []string{RulePromises}},
+		{"within a length that was never extended", func(r *Lease) { r.Length = 4 }, nil, 4, []string{RulePromises}},
+		{"after a length that was never extended", func(r *Lease) { r.Length = 4 }, nil, 5, nil},
+		{"after the session, within a length that was never extended", func(r *Lease) { r.Length = time.Duration(3 * ttl) }, nil, ttl, nil},
+		{"a length that was never extended and lapsed too early", func(r *Lease) { r.Length = 4 }, func(p *Promises) { p.Lapsed(4, a, 1, 1) }, 5, []string{RulePromises}},
+		{"a length that was never extended and lapsed", func(r *Lease) { r.Length = 4 }, func(p *Promises) { p.Lapsed(5, a, 1, 1) }, 5, nil},
 		{"a length that lapsed too early", nil, func(p *Promises) {
 			p.Lasts(a, 1, 1, func(*Lease) vote.Instant { return ttl - 1 })
 			p.Lapsed(1, a, 1, 1)

@@ -43,8 +43,8 @@ const (
 type Options struct {
 	Voters int // 3 (the default) or more, named a, b, c...
 	Keys   int // 1 (the default) or 2, named k and l; a client may want both at once
-	// SeparateClients makes the clients nodes of their own, x, y and z; otherwise they are the voters
-	// a, b and c.
+	// SeparateClients makes the clients nodes of their own, x, y and z; otherwise they are the
+	// voters a, b and c.
 	SeparateClients bool
 
 	// Locks is how many requests each client makes, for all keys together; there are two clients,
