@@ -109,7 +109,9 @@ func TestSwarmDynamic(t *testing.T) {
 			t.Errorf("%d changes of electorates began, %d targeted faults met one, and %d nodes died at a message about one: it has shown too little",
 				f.Changes, f.Fired[fault.Targeted], f.ElectorateAmbushes)
 		}
-		servingJudged(t, f)
+		if f.Marks[markOrder] == 0 { // few of these worlds are calm for long enough for the check *idle*
+			t.Errorf("no run reached this: %v", markOrder)
+		}
 	}, "-dynamic")
 }
 
