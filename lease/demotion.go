@@ -18,11 +18,11 @@ func (s *session) noteDemoted(e *entry) {
 // demote has an entry without a vote, about to enter the queue of its key, go behind all requests
 // that wait there now, and makes its next proposal timeout longer. If no other request waits, the
 // entry stays as it is.
-func (v *Voter) demote(e *entry) {
-	if e.key.next(v.now.Slow) == nil {
+func (l *sessionLayer) demote(e *entry) {
+	if e.key.next(l.now.Slow) == nil {
 		return
 	}
-	v.count.ProposalTimeouts++
+	l.count.ProposalTimeouts++
 	e.round = e.key.round() + 1
 	e.s.noteDemoted(e)
 	e.proposalTimeout = min(2*e.proposalTimeout, e.s.ttl)

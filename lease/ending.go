@@ -207,6 +207,7 @@ func (l *sessionLayer) depart(e *entry) {
 	s.entries.take(e.number)
 	s.digest = s.digest.Minus(vote.DigestOfRequest(e.number))
 	delete(s.demoted, e.number)
+	delete(s.lapsed, e.number)
 	// A task goes through the list in order, and must neither miss an entry nor meet another entry
 	// that reuses the memory of e
 	if s.leaves() {

@@ -40,7 +40,7 @@ type entry struct {
 
 	held       bool // the owner reports that the request has won; precedes all requests that haven't
 	inquired   bool
-	voteLapsed bool // the vote outlasted its length; no new vote before a message from the owner
+	voteLapsed bool // the vote outlasted its length; see lapse
 	residual   bool // a residual vote, which stands to its end without its request or session
 	announced  bool // the watchers were told that the request waits
 	// The vote's token has changed since the promise, and the owner hasn't reported which token

@@ -208,7 +208,7 @@ func (v *Voter) reportEnd(e *entry, lapsed bool) {
 		v.report(vote.Released, e)
 	case e.cold().length > 0 && e.serial != 0 && e.cold().until > v.now.Slow:
 		// expireResidual reports the end of the residual vote
-	case lapsed && (e.held || e.announced || e.serial != 0):
+	case lapsed && (e.held && !e.voteLapsed || e.announced || e.serial != 0):
 		v.report(vote.Ended, e)
 	}
 }

@@ -319,7 +319,7 @@ func (v *Voter) confirm(s *session, m *vote.Message) {
 		// The request has won without this voter's vote, and wants the vote as well, so that the
 		// lease's validity doesn't erode.
 		v.dequeue(e)
-		e.voteLapsed, e.token, e.wantedSlot = false, m.Token, useful(m.Slot, e.permits)
+		e.token, e.wantedSlot = m.Token, useful(m.Slot, e.permits)
 		v.wins(e)
 		k.insert(e)
 		v.raise(k, m.Token)
@@ -368,12 +368,17 @@ func (l *sessionLayer) confirmed(e *entry) {
 	m.Serial, m.Token = e.serial, e.token
 }
 
-// wins records the report of an entry's owner that the request has won.
+// wins records the report of an entry's owner that the request has won, and goes on if it has
+// lapsed here.
 func (v *Voter) wins(e *entry) {
+	if e.held && !e.voteLapsed {
+		return
+	}
 	if !e.held {
 		e.hold(v.now.Slow)
-		v.report(vote.Holding, e)
 	}
+	e.voteLapsed = false
+	v.report(vote.Holding, e)
 }
 
 // schedule grants votes for a key and tells TryLocks which leases keep them from the key; then

@@ -137,7 +137,7 @@ func (l *sessionLayer) addViews(conn vote.Conn, qu *query, k *key) bool {
 	l.spend(len(votes) + len(waiting))
 	for _, entries := range [...][]*entry{votes, waiting} {
 		for _, e := range entries {
-			if e.s.isOver() && !e.residual {
+			if e.s.isOver() && !e.residual || e.voteLapsed {
 				continue // the session is over, but the cleanup task hasn't reached the key
 			}
 			s := l.viewEntry(e)

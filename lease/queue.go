@@ -151,7 +151,7 @@ func (l *sessionLayer) roundOf(newcomer *entry) (r uint32) {
 func (k *key) won(e *entry) (t vote.Token) {
 	slots, all := 0, vote.Token(0) // of permits that keep e from the key only together
 	against := func(f *entry) {
-		if !f.held || f == e {
+		if !f.held || f.voteLapsed || f == e {
 			return
 		}
 		if e != nil && e.compatible(f) {

@@ -269,6 +269,9 @@ func (v *Voter) extend(s *session, m *vote.Message) {
 	}
 	if e.serial == 0 || e.serial != m.Serial {
 		if e.voteLapsed {
+			if e.held {
+				v.wins(e)
+			}
 			e.voteLapsed = false
 			v.grantVotes(e.key)
 		}
@@ -320,6 +323,10 @@ func (v *Voter) outlasted(e *entry) {
 	k := e.key
 	v.lapsed()
 	v.push(e.s, vote.KindLapsed, e.number).Serial = e.serial
+	if e.held || e.cold().until != 0 {
+		v.report(vote.Ended, e) // a vote that was never extended isn't part of a lease
+		e.announced = false
+	}
 	v.spares.coldFor(e).until = 0
 	// Held or not: the request may have won, and the report of the win may be lost
 	if until := v.stays(e, true); until > v.now.Slow {
@@ -330,7 +337,8 @@ func (v *Voter) outlasted(e *entry) {
 	if !e.held {
 		v.demote(e) // the owner reaches no majority, is silent, or has had its lease
 	}
-	e.voteLapsed = e.held // until the owner reports that the lease goes on
+	v.lapse(e)
 	k.insert(e)
+	v.forgetTaken(k)
 	v.schedule(k)
 }

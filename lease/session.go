@@ -2,6 +2,7 @@ package lease
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 	"time"
 
@@ -20,6 +21,7 @@ type session struct {
 	proposalTimeout time.Duration
 	reaches         bool                     // the node reports that it reaches a majority
 	demoted         map[vote.Number]struct{} // requests demoted to a later round since the last reset
+	lapsed          map[vote.Number]struct{} // requests without a lease that have lapsed since the last refresh
 	entries         shrinkingMap[vote.Number, *entry]
 	all             []*entry // the entries, each at its index entry.at, to be processed in pieces
 	digest          vote.Digest
@@ -161,6 +163,10 @@ func (v *Voter) refresh(s *session, m *vote.Message) {
 	s.setProposalTimeout(m.RTT)
 	if s.reaches = m.RTT > 0; s.reaches {
 		v.resetRounds(s)
+	}
+	if len(s.lapsed) > 0 {
+		v.startTask(&reviving{s, slices.Sorted(maps.Keys(s.lapsed))})
+		s.lapsed = nil
 	}
 	s.received = max(s.received, m.Received)
 	if s.awaitedPush != 0 && s.received >= s.awaitedPush {

@@ -47,7 +47,8 @@ func (v *Voter) updateListed(e *entry, st *vote.Entry) {
 		v.count.Unreceived++
 		v.requeue(e, st.Slot)
 	}
-	e.inquired, e.asked, e.voteLapsed = false, askedNothing, false
+	e.inquired, e.asked = false, askedNothing
+	e.voteLapsed = e.voteLapsed && trusted // until wins
 	if e.coldFields != nil {
 		e.coldFields.counts = false
 	}

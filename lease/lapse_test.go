@@ -1,8 +1,11 @@
 package lease
 
 import (
+	"slices"
 	"strings"
 	"testing"
+
+	"github.com/lockmesh/lockmesh/internal/vote"
 )
 
 // A vote for a request with a length that its owner never extends ends after the length if the
@@ -21,7 +24,10 @@ func TestAVoteThatIsNeverExtendedEndsWhileItsOwnerIsSilent(t *testing.T) {
 	c := newTalk()
 	c.all(t, "awake 3", "b opens", "a opens ttl=900ms", "a refreshes received=0 trip=1", "a asks 1:k at=10 length=200ms", "b asks 1:k at=20")
 	wants(t, c.said(t, "pass 200ms"), "a: lapsed 1 serial=1", "b: promise 1 serial=2")
-	wants(t, c.said(t, "b releases 1"), "a: promise 1 serial=3")
+	if said := c.said(t, "b releases 1"); strings.Contains(said, "a: promise") {
+		t.Fatalf("the silent owner has the vote again:\n%s", said)
+	}
+	wants(t, c.said(t, "a refreshes received=2 trip=1"), "a: promise 1 serial=3")
 }
 
 // While the owner is linked, the vote lasts for the proposal timeout at least: the requester may
@@ -75,4 +81,53 @@ func TestALeaseThatWasNeverReportedEndsForTheNextRequest(t *testing.T) {
 	c := newTalk()
 	c.all(t, "awake 3", "b opens", "a opens ttl=900ms", "a refreshes received=0 trip=1", "a asks 1:k at=10 length=200ms", "a extends 1 serial=1", "b asks 1:k at=20")
 	wants(t, c.said(t, "pass 200ms"), "a: lapsed 1 serial=1", "b: promise 1 serial=2")
+}
+
+// A lease has lapsed at this voter. TryLocks that were told of the lease wait for the key again,
+// queries don't show the lease, and watches are told of its end, once. When the owner reports that
+// the lease goes on, the lease is shown as before.
+func TestALapsedLeaseIsOverUntilItsOwnerReportsIt(t *testing.T) {
+	l := listen(t, "a asks 1:k length=300ms at=10 hint=100", "a extends 1 serial=1", "a confirms 1 serial=1 token=115 won")
+	wants(t, l.said(t, "b asks 1:k at=20 try"), "b: held 1")
+	l.want(word(vote.Holding, "a1@115/0"))
+	shown := func() (all []vote.State) {
+		out := l.v.Step(l.now, 99, vote.SessionID{Node: "w", Incarnation: 1}, &vote.Message{Kind: vote.KindQuery, Nonce: 1, Spec: vote.Spec{Key: "k"}}, nil)
+		for _, s := range out[0].Message.Views {
+			all = append(all, s.State)
+		}
+		return all
+	}
+	wants(t, l.said(t, "pass 300ms"), "a: lapsed 1 serial=1", "b: promise 1 serial=2")
+	l.want(word(vote.Ended, "a1@115/0"))
+	if got := shown(); !slices.Equal(got, []vote.State{vote.Promised}) {
+		t.Errorf("shown: %v", got)
+	}
+	l.all(t, "a refreshes received=4", "a confirms 1 token=115 won") // the refresh says nothing of the lease
+	l.want(word(vote.GrantedElsewhere, "a1@115/0"))
+	if got := shown(); !slices.Equal(got, []vote.State{vote.Promised, vote.Holding}) {
+		t.Errorf("shown: %v", got)
+	}
+	wants(t, l.said(t, "b releases 1"), "a: promise 1 serial=3 token=115")
+	l.all(t, "a extends 1 serial=3", "pass 300ms", "a refreshes received=6", "a breaks", "pass 2s")
+	l.want(word(vote.Ended, "a1@115/0"))
+}
+
+// A lapsed lease whose owner lists it in a sync, or extends its former vote, goes on.
+func TestALapsedLeaseGoesOnWithAnyMessageAboutIt(t *testing.T) {
+	for _, line := range []string{"a syncs 1:k:won=115:length=300ms", "a extends 1 serial=1"} {
+		l := listen(t, "a asks 1:k length=300ms at=10 hint=100", "a extends 1 serial=1", "a confirms 1 serial=1 token=115 won", "pass 300ms")
+		l.want(word(vote.Holding, "a1@115/0"), word(vote.Ended, "a1@115/0"))
+		if said := l.said(t, line); !strings.Contains(said, "1 serial=2 token=115") {
+			t.Errorf("%s: no vote for the lease:\n%s", line, said)
+		}
+		l.want(word(vote.GrantedElsewhere, "a1@115/0"))
+	}
+}
+
+// A TryLock of a reader isn't barred by a writer that has lapsed.
+func TestALapsedWriterBarsNoReader(t *testing.T) {
+	c := newTalk()
+	c.all(t, "awake 3", "a opens", "b opens", "c opens", "b asks 1:k at=10 length=200ms", "pass 200ms",
+		"a asks 1:k at=20 shared", "a confirms 1 serial=2 token=2000065 won")
+	wants(t, c.said(t, "c asks 1:k at=30 shared try"), "c: promise 1")
 }

@@ -1,0 +1,44 @@
+package lease
+
+import "github.com/lockmesh/lockmesh/internal/vote"
+
+// A request with a length whose vote has outlasted the length has lapsed here, until a message of
+// its owner says that the owner is still there: a message about a lease, and any refresh for a
+// request that hasn't won. Until then the request waits in the queue, gets no vote, keeps no other
+// request from the key, and isn't shown to other nodes. Otherwise the request of a node that has
+// crashed, is cut off or hangs would have its vote again whenever the queue is empty for a moment,
+// and a lease that is over would be shown as held, both until the end of the node's session.
+
+// lapse marks an entry as lapsed. The entry has no vote any more, and isn't in the queue yet.
+func (l *sessionLayer) lapse(e *entry) {
+	e.voteLapsed = true
+	if e.held {
+		return // a message about the lease is needed
+	}
+	if e.s.lapsed == nil {
+		e.s.lapsed = make(map[vote.Number]struct{})
+	}
+	e.s.lapsed[e.number] = struct{}{}
+}
+
+// reviving is the task of letting a session's lapsed requests that haven't won have votes again,
+// after a refresh.
+type reviving struct {
+	s       *session
+	numbers []vote.Number // the requests still to revive
+}
+
+func (t *reviving) run(v *Voter) (done bool) {
+	for len(t.numbers) > 0 && !t.s.leaves() {
+		if v.exhausted() {
+			return false
+		}
+		if e := t.s.entries.m[t.numbers[0]]; e != nil && e.voteLapsed && !e.held {
+			e.voteLapsed = false
+			v.scheduleRequest(e)
+		}
+		t.numbers = t.numbers[1:]
+		v.spend(1)
+	}
+	return true
+}
