@@ -30,17 +30,6 @@ func TestAVoteThatIsNeverExtendedEndsWhileItsOwnerIsSilent(t *testing.T) {
 	wants(t, c.said(t, "a refreshes received=2 trip=1"), "a: promise 1 serial=3")
 }
 
-// While the owner is linked, the vote lasts for the proposal timeout at least: the requester may
-// need as long to learn of the votes of a majority.
-func TestAVoteThatIsNeverExtendedOutlastsTheProposalTimeout(t *testing.T) {
-	c := newTalk()
-	c.all(t, "awake 3", "b opens", "a opens ttl=800ms", "a asks 1:k at=10 length=50ms", "b asks 1:k at=20")
-	if said := c.said(t, "pass 99ms"); strings.Contains(said, "lapsed") {
-		t.Fatalf("the vote ended within the proposal timeout of an eighth of the TTL:\n%s", said)
-	}
-	wants(t, c.said(t, "pass 1ms"), "a: lapsed 1 serial=1", "b: promise 1 serial=2")
-}
-
 // A vote that was extended ends with the extension, not with the length after the promise.
 func TestAVoteThatIsExtendedForgetsTheEndOfItsPromise(t *testing.T) {
 	c := newTalk()

@@ -87,11 +87,11 @@ func (v *Voter) advanceReminders() {
 		}
 		x.timed = 0
 		switch {
-		case e.end() != 0 && e.end() <= v.now.Slow:
+		case x.end() != 0 && x.end() <= v.now.Slow:
 			v.outlasted(e)
 			granted = nil
 		default:
-			if end := e.end(); end != 0 {
+			if end := x.end(); end != 0 {
 				v.remind(e, end)
 			}
 			if r.key != granted { // the timeouts of many readers end together

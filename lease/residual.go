@@ -301,18 +301,8 @@ func (l *voteLayer) awaitExtension(e *entry) {
 	l.remind(e, x.unextended)
 }
 
-// end returns when a vote ends that has an end of its own; zero if it has none. While the owner of
-// a vote that was never extended is linked, the proposal timeout is granted as well.
-func (e *entry) end() vote.Instant {
-	switch x := e.cold(); {
-	case x.unextended == 0:
-		return x.until
-	case e.s.takesVotes():
-		return max(x.unextended, e.term())
-	default:
-		return x.unextended
-	}
-}
+// end returns when a vote ends that has an end of its own; zero if it has none.
+func (x *coldFields) end() vote.Instant { return max(x.until, x.unextended) }
 
 // outlasted ends a vote after its time is over.
 func (v *Voter) outlasted(e *entry) {

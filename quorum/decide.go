@@ -126,12 +126,19 @@ func (l *requestLayer) inquired(p *peer, r *request, m *vote.Message) {
 	}
 }
 
-// yieldEvery is the least time between refreshes that tell a voter, after a vote was given back,
-// that this node reaches a majority. A voter may have passed over a request at the end of its
+// yieldEvery is the least time between refreshes that tell a voter, after a vote was given back or
+// has lapsed, that this node reaches a majority. A voter may have passed over a request at the end of its
 // proposal timeout, since all messages were slow. Upon such a refresh the voter queues the request
 // by its age alone again; otherwise the request would be scheduled last until the next regular
 // refresh.
 const yieldEvery = 50 * time.Millisecond
+
+// refreshSoon has a voter's session refreshed out of turn, if this node reaches a majority.
+func (l *requestLayer) refreshSoon(p *peer) {
+	if l.linked() {
+		p.refreshAt = min(p.refreshAt, p.refreshed.Add(yieldEvery))
+	}
+}
 
 // yield gives back a voter's vote. If wanted isn't zero, it names the only slot of use to the
 // request.
@@ -144,9 +151,7 @@ func (l *requestLayer) yield(p *peer, r *request, wanted vote.Slot) {
 	m.Serial, m.Slot = serial, wanted
 	x := l.coldVote(r, p.place)
 	x.yielded, x.wantedSlot, x.yieldStream, x.yieldAt = serial, wanted, p.stream, p.sent
-	if l.linked() {
-		p.refreshAt = min(p.refreshAt, p.refreshed.Add(yieldEvery))
-	}
+	l.refreshSoon(p)
 }
 
 // evaluateAll evaluates the given requests anew, in order, since a voter's votes have changed.

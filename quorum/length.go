@@ -197,7 +197,10 @@ func (q *Requester) lapsed(p *peer, r *request, m *vote.Message) {
 		p.digest.amend(x.relAt, vote.DigestOfVote(m.Serial))
 	case v.serial == m.Serial:
 		r.drop(p.place)
-		if r.state == stateWon && !r.fixed() {
+		switch {
+		case r.state == statePending:
+			q.refreshSoon(p) // upon a refresh the request may have a vote again
+		case r.state == stateWon && !r.fixed():
 			q.report(p, r) // the lease goes on, and wants the vote again
 		}
 		q.evaluate(r)
