@@ -123,9 +123,10 @@ func (l *Leadership) Resign(ctx context.Context) error {
 type Leader struct {
 	// None says that there is no leader. Then the other fields are zero, except Missed.
 	None  bool
-	Node  string
-	Token uint64
-	Value []byte // read-only
+	Node  string // the leader's node
+	Token uint64 // the fencing token of its term
+	Value []byte // as given to Lead or Proclaim; read-only
+	// Since is about when the term began, by this node's clock.
 	Since time.Time
 	// Missed says that leaders may have come and gone unseen before this state; set by Observe
 	// only.

@@ -12,7 +12,7 @@ import (
 
 // Info is the state of a key as seen by a majority of the voters.
 type Info struct {
-	Key     string
+	Key     string   // as given to Inspect, or as found by List
 	Permits int      // of the semaphore; zero if the key isn't used as a semaphore
 	Holders []Holder // in order of their tokens
 	// Waiters are in the order in which they will get the key, except among nodes with clocks more
@@ -27,16 +27,16 @@ type Info struct {
 
 // Holder is a lease as other nodes see it.
 type Holder struct {
-	Node string
+	Node string // the holder's node
 	// Token is the token of the lease. After a hand-over to a later caller of the holder's node
 	// (see [Mesh.Lock]), Token is the present caller's if the node answers within a tenth of a
 	// second, otherwise the first caller's, which is smaller by 31 at most. [Mesh.List] always
 	// shows the first caller's. [Permit] and [Shared] leases, and leases with an option (but
 	// [WithWait]) or a value, aren't handed off.
 	Token   uint64
-	Mode    Mode
-	Slot    int // the number of the permit; zero for other modes
-	Value   []byte
+	Mode    Mode   // Exclusive, Shared or Permit
+	Slot    int    // the number of the permit; zero for other modes
+	Value   []byte // a copy, the caller's to change; nil without a value
 	Version uint64 // of the value, from 1; zero without a value
 	// Since is about when the lease was granted, by this node's clock. Of leases that were passed
 	// on among the callers of one node, Since is when the first was granted.
@@ -55,10 +55,10 @@ type Holder struct {
 
 // Waiter is a request as other nodes see it.
 type Waiter struct {
-	Node  string
-	Mode  Mode
-	Try   bool
-	Value []byte
+	Node  string // the waiting node
+	Mode  Mode   // Exclusive, Shared or Permit
+	Try   bool   // by a call of TryLock, TryRLock or TryAcquire, which waits for answers only
+	Value []byte // for the lease, if granted; a copy, the caller's to change
 	// Since is about when the request arrived, by this node's clock.
 	Since time.Time
 }

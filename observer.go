@@ -81,6 +81,7 @@ type LockAsked struct {
 
 // LockGranted says that a request was granted.
 type LockGranted struct {
+	// Asked is the request, as reported when the call began.
 	Asked LockAsked
 	// At is the time of the grant, by the wall clock.
 	At time.Time
@@ -98,6 +99,7 @@ type LockGranted struct {
 
 // LockRefused says that a request wasn't granted.
 type LockRefused struct {
+	// Asked is the request, as reported when the call began.
 	Asked LockAsked
 	// At is the time of the failure, by the wall clock.
 	At time.Time
@@ -196,6 +198,7 @@ type LeasesRenewed struct {
 
 // VoterChanged says that this node sees a voter in another state.
 type VoterChanged struct {
+	// Voter is the voter's name.
 	Voter string
 	// At is the time at which this node noticed, by the wall clock.
 	At time.Time

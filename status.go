@@ -64,7 +64,7 @@ type HandshakeStatus struct {
 // RefusedPeer is a live node of the mesh not admitted by this node, since their configurations
 // differ.
 type RefusedPeer struct {
-	Name string
+	Name string // the node's name
 	// Addr is the node's advertised address, host:port.
 	Addr string
 	// Incarnation identifies the node's incarnation: each start has another number.
@@ -77,7 +77,7 @@ type RefusedPeer struct {
 
 // MemberStatus is a node as seen by gossip.
 type MemberStatus struct {
-	Name string
+	Name string // the node's name
 	// Addr is the node's advertised address, host:port.
 	Addr string
 	// State is "alive", "failed" (the node stopped answering) or "left" (the node said goodbye).
@@ -177,8 +177,8 @@ const (
 
 // VoterStatus is a voter as seen by this node.
 type VoterStatus struct {
-	Name  string
-	State VoterState
+	Name  string     // the voter's name
+	State VoterState // as seen by this node
 	// Quiet is the minimum remaining time during which a quiet voter won't count.
 	Quiet time.Duration
 	// Text describes the state and its reason in a few words.
@@ -196,14 +196,14 @@ type VoterStatus struct {
 
 // LeaseStatus is a lease held by this node.
 type LeaseStatus struct {
-	Key      string
-	Token    uint64
-	Deadline time.Time
+	Key      string    // the held key
+	Token    uint64    // the fencing token; see [Lease.Token]
+	Deadline time.Time // by the wall clock; see [Lease.Deadline]
 }
 
 // WaitStatus is a waiting request of this node.
 type WaitStatus struct {
-	Key string
+	Key string // the requested key
 	// Since is the time of the request, by the wall clock.
 	Since time.Time
 	// Text says why the request waits.

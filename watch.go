@@ -81,14 +81,14 @@ func (k EventKind) String() string {
 
 // Event is an event of a watched key. Gap and Synced have no fields but Kind and At.
 type Event struct {
-	Kind EventKind
-	Key  string
-	Node string // the node of the lease, or of the waiting request
+	Kind EventKind // what happened
+	Key  string    // the key of the lease, or of the waiting request
+	Node string    // the node of the lease, or of the waiting request
 	// Token is the token of the lease, or of the first of the leases handed off within a node (see
 	// [Mesh.Watch]); zero for a waiting request.
 	Token    uint64
 	Previous uint64 // the token before an upgrade; zero otherwise
-	Mode     Mode
+	Mode     Mode   // of the lease, or of the waiting request
 	Slot     int    // the number of the permit; zero for other modes
 	Value    []byte // as far as known; read-only
 	// Version is the version of the value, from 1; zero if there is none.
