@@ -190,7 +190,7 @@ func (l *sessionLayer) suits(k *key, w *vote.Spec) bool {
 		return true
 	}
 	l.spendScan(k)
-	uses := func(e *entry) bool { return e.mode == vote.Permit }
+	uses := func(e *entry) bool { return e.mode == vote.Permit && !e.voteLapsed }
 	for _, all := range k.lists() {
 		if slices.ContainsFunc(all, uses) {
 			return false

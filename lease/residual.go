@@ -314,12 +314,15 @@ func (v *Voter) outlasted(e *entry) {
 	v.lapsed()
 	v.push(e.s, vote.KindLapsed, e.number).Serial = e.serial
 	if e.held || e.cold().until != 0 {
-		v.report(vote.Ended, e) // a vote that was never extended isn't part of a lease
+		v.report(vote.Ended, e)
 		e.announced = false
 	}
-	v.spares.coldFor(e).until = 0
+	x := v.spares.coldFor(e)
+	// No lease rests on a vote that was never extended; a minimum hold may.
+	unused := x.unextended != 0 && !e.held && x.minHold == 0
+	x.until = 0
 	// Held or not: the request may have won, and the report of the win may be lost
-	if until := v.stays(e, true); until > v.now.Slow {
+	if until := v.stays(e, true); until > v.now.Slow && !unused {
 		v.leaveResidual(e, until, true)
 	} else {
 		v.unvote(e)

@@ -49,7 +49,7 @@ func (l *sessionLayer) forwardRevoke(f *entry) {
 		return
 	}
 	for _, w := range f.key.queue.all() {
-		if w.revokes() && !w.held && !w.try { // no holder is asked to give way to a TryLock
+		if w.revokes() && !w.held && !w.try && !w.voteLapsed { // no holder is asked to give way to a TryLock
 			l.sendContended(f, w)
 			return
 		}

@@ -117,16 +117,21 @@ func (p *Promises) uses(n vote.Serial) bool {
 }
 
 // binds returns until when, by the voter's slow clock, a vote binds the voter if its owner doesn't
-// give the vote back.
+// give the vote back. No lease rests on a vote that was never extended, so no lock-delay follows the
+// length of such a vote; a minimum hold may rest on the vote.
 func (p *Promises) binds(v *promise) vote.Instant {
-	until := v.until
-	if until == 0 {
-		until = p.until[v.owner]
-		if v.lease.Length > 0 {
-			until = min(until, v.made.Add(v.lease.Length))
-		}
+	if v.until != 0 {
+		return v.until.Add(v.lease.Delay)
 	}
-	return until.Add(v.lease.Delay)
+	until := p.until[v.owner].Add(v.lease.Delay)
+	if v.lease.Length > 0 {
+		end := v.made.Add(v.lease.Length)
+		if v.lease.MinHold > 0 {
+			end = end.Add(v.lease.Delay)
+		}
+		until = min(until, end)
+	}
+	return until
 }
 
 // isVoid reports whether a vote binds the voter only once its session is extended again, since the
