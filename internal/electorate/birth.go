@@ -80,7 +80,7 @@ func (m *Machine) birth() {
 		}
 	}
 	m.noteSilence()
-	if m.awaited() != nil {
+	if m.awaited(m.anotherMesh) != nil {
 		return
 	}
 	if len(m.state.Pledge) > 0 {
@@ -91,7 +91,7 @@ func (m *Machine) birth() {
 		m.pledge(o.report.pledge, o.report.pledgeMost, o.report.pledgeMaxTTL)
 		return
 	}
-	if m.candidates == nil {
+	if m.candidates == nil || m.awaited(m.waitsForAnswer) != nil {
 		return
 	}
 	turn := m.candidatesSince // when the lowest of the candidates acts
@@ -300,7 +300,7 @@ func (m *Machine) learnOtherBirth(from vote.NodeID, e *vote.Consensus) {
 
 // birthText describes the condition for the birth.
 func (m *Machine) birthText() string {
-	if o := m.awaited(); o != nil {
+	if o := m.awaited(m.waitsForAnswer); o != nil && len(m.state.Pledge) == 0 {
 		return m.answerText(o)
 	}
 	if text := m.registerText(); text != "" {

@@ -218,6 +218,22 @@ func TestDeadProcessesOfEverNewNames(t *testing.T) {
 	l.want("a b c", "1: a, b, c")
 }
 
+// Of the founders only the first to pledge waits for dead processes of ever new names: the others
+// may see such processes at other times.
+func TestDeadProcessesThatOnlyTheOtherFoundersSee(t *testing.T) {
+	l := countLab(t, 3)
+	l.fresh("a b c")
+	for i := range 4 {
+		for _, name := range nodes("b c") {
+			l.seen["x"] = Seen{vote.NodeID(fmt.Sprintf("x%d%s", i, name)), vote.Dir(100 + i), vote.Alive}
+			l.gossipTo([]vote.NodeID{name})
+			delete(l.seen, "x")
+		}
+		l.pass(birthMargin / 2)
+	}
+	l.want("a b c", "1: a, b, c")
+}
+
 // A process that comes and goes doesn't begin the wait of the others anew, whether or not it would
 // be a founder.
 func TestAProcessThatComesAndGoesDelaysNoBirth(t *testing.T) {

@@ -10,36 +10,50 @@ import (
 // A birth waits while a live process may know of an electorate. A process that knows an electorate
 // without a majority gives the electorate up in time. A process that is seen by gossip, and doesn't
 // answer, may never answer: gossip shows a dead process for seconds, and where processes crash in a
-// loop there is always such a process. So the birth waits for [AbandonAfter] at most, unless as many
-// processes as a majority needs have each been silent for so long: they may be a mesh behind a
+// loop there is always such a process. So the birth waits for [AbandonAfter] at most, unless as
+// many processes as a majority needs have each been silent for so long: they may be a mesh behind a
 // broken network. A process last heard of as fresh isn't waited for.
+//
+// Of the founders only the first to pledge waits for processes that may be dead. Each founder sees
+// other dead processes at other times: if each had to wait, a pledge would be given up before the
+// others had pledged.
 
-// awaited returns a process for which the birth waits; nil without such a process. If the register
-// names an ended mesh, the knowledge of others is of no use.
-func (m *Machine) awaited() *other {
+// awaited returns a process for which the birth waits, by a rule; nil without such a process. If
+// the register names an ended mesh, the knowledge of others is of no use.
+func (m *Machine) awaited(by func() *other) *other {
 	if m.registers() && m.mayFound() && !m.register.record.IsZero() {
 		return nil
 	}
-	return m.waitsForAnswer()
+	return by()
 }
 
 // waitsForAnswer returns a process that may know of an electorate, and for an answer of which the
 // birth waits; nil without such a process.
 func (m *contactLayer) waitsForAnswer() *other {
-	knows, silent := m.mayKnowMesh()
-	if knows != nil || len(silent) == 0 {
-		return knows
+	if o := m.anotherMesh(); o != nil {
+		return o
 	}
-	long := 0
-	for _, o := range silent {
-		if m.now.Slow.Sub(max(o.since, o.reportedAt)) >= AbandonAfter(m.maxTTL()) {
-			long++
-		}
-	}
-	if m.silentSince == 0 || m.now.Slow.Sub(m.silentSince) < AbandonAfter(m.maxTTL()) || long >= m.smallestMajority() {
+	if _, silent := m.mayKnowMesh(); len(silent) > 0 && (m.silentSince == 0 || m.now.Slow.Sub(m.silentSince) < AbandonAfter(m.maxTTL())) {
 		return silent[0]
 	}
 	return nil
+}
+
+// anotherMesh returns a process that has reported an electorate; or the first of the silent
+// processes if as many have each been silent for long as a majority needs; nil without such a
+// process.
+func (m *contactLayer) anotherMesh() *other {
+	knows, silent := m.mayKnowMesh()
+	if knows != nil {
+		return knows
+	}
+	long := slices.DeleteFunc(silent, func(o *other) bool {
+		return m.now.Slow.Sub(max(o.firstSeen, o.reportedAt)) < AbandonAfter(m.maxTTL())
+	})
+	if len(long) < m.smallestMajority() {
+		return nil
+	}
+	return long[0]
 }
 
 // noteSilence notes since when the birth has waited for processes that don't answer.

@@ -262,7 +262,10 @@ func (m *contactLayer) decisionOn(v vote.Elector) (decision, string) {
 	case (recent || m.tie(v).cut != 0) && o.report.dir == v.Dir && o.uncounted.starts >= crashLoopStarts && m.now.Slow.Sub(o.uncounted.since) >= CrashLoopAfter(m.maxTTL()):
 		return absent, "it is restarted again and again before its votes count"
 	case m.tie(v).absence(m.now.Slow) >= long:
-		if o.seen == vote.Alive {
+		switch {
+		case m.now.Slow.Sub(m.tie(v).cut) < long:
+			return absent, "most voters reach it for moments only"
+		case o.seen == vote.Alive:
 			return absent, "gossip sees it, and most voters can't connect to it"
 		}
 		return absent, "it is gone"
@@ -283,17 +286,39 @@ func (m *contactLayer) standby(o *other) bool {
 // standbySoon reports whether a node without a vote may soon be on standby. A node may be, if the
 // node has started recently. If the electorate is new, any node may be: a node may not yet have
 // reported its version, or may not have been seen since its start. After a time limit the answer is
-// no.
+// no. While voters leave, nodes that start later than the newest of these began to leave don't
+// count: where processes crash in a loop, under ever new names, there always is such a node.
 func (m *contactLayer) standbySoon() bool {
 	if m.now.Slow.Sub(m.adopted) < standbyMargin {
 		return true
 	}
+	latest := vote.Never
+	if began := m.leaveBegan(); began != 0 {
+		latest = began.Add(standbyMargin)
+	}
 	for _, o := range m.others { // in any order
-		if m.mayStandBy(o) && m.now.Slow.Sub(o.since) < SettleAfter(m.maxTTL())+standbyMargin {
+		if m.mayStandBy(o) && o.since <= latest && m.now.Slow.Sub(o.since) < SettleAfter(m.maxTTL())+standbyMargin {
 			return true
 		}
 	}
 	return false
+}
+
+// leaveBegan returns when the newest of the leaving voters began to leave, as far as this node
+// knows; zero if no voter leaves.
+func (m *contactLayer) leaveBegan() (began vote.Instant) {
+	for _, v := range m.state.Electorate.Voters {
+		switch o := m.others[v.Name]; {
+		case v == m.Elector() && m.leaving:
+			began = max(began, m.leftAt)
+		case o == nil:
+		case o.seen == vote.Left:
+			began = max(began, o.since)
+		case o.report.dir == v.Dir && o.report.leaving:
+			began = max(began, o.report.leavingSince)
+		}
+	}
+	return began
 }
 
 // awaitsStandbys reports whether processes on standby, of a mesh that is born by count, have yet to

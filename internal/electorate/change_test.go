@@ -179,6 +179,11 @@ func TestTheFateOfASeat(t *testing.T) {
 	if got, reason := b.m.decisionOn(elector("c")); got != absent || reason != "it is gone" {
 		t.Errorf("never heard of in all that time: %q", reason)
 	}
+	c := b.m.tie(elector("c"))
+	c.cut, c.away = b.now.Slow-1, FailAfter(maxTTL)
+	if got, reason := b.m.decisionOn(elector("c")); got != absent || reason != "most voters reach it for moments only" {
+		t.Errorf("reached a moment ago: %q", reason)
+	}
 }
 
 func TestWhichNodesAreOnStandby(t *testing.T) {

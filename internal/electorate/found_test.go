@@ -1,6 +1,7 @@
 package electorate
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -51,6 +52,27 @@ func TestNoFoundingWithAFounderMissing(t *testing.T) {
 	l.start("c", true)
 	l.pass(maxTTL)
 	l.want("a b c", "1: a, b, c")
+}
+
+// Founders wait for a live node that doesn't answer, without end: the node may know of an
+// electorate. Founders that have lost their directories would found a second mesh otherwise.
+func TestFoundersWaitForSilentNodes(t *testing.T) {
+	l := newLab(t, "a b c")
+	l.seen["x"] = Seen{"x", 0, vote.Alive}
+	l.start("a b c", true)
+	for i := range 20 { // gossip that is wrong now and then changes nothing
+		l.pass(maxTTL)
+		l.seen["x"] = Seen{"x", 0, vote.Failed}
+		if i%2 == 0 {
+			l.seen["x"] = Seen{"x", 0, vote.Alive}
+		}
+		l.seen["y"] = Seen{vote.NodeID(fmt.Sprintf("y%d", i)), 0, vote.Alive}
+		l.gossip()
+	}
+	l.want("a b c", "none")
+	if s := l.units["a"].m.Status(l.now).Change; !strings.Contains(s, "(no founder, but alive and not reached") {
+		t.Errorf("a says %q", s)
+	}
 }
 
 func TestANodeThatIsNoFounderFoundsNothing(t *testing.T) {

@@ -157,13 +157,16 @@ func (l *lab) wires() (all []vote.Conn) {
 }
 
 // gossip sends the state of all nodes to all nodes.
-func (l *lab) gossip() {
+func (l *lab) gossip() { l.gossipTo(l.names) }
+
+// gossipTo sends the state of all nodes to some nodes.
+func (l *lab) gossipTo(names []vote.NodeID) {
 	var all []Seen
 	for _, s := range l.seen {
 		all = append(all, s)
 	}
 	slices.SortFunc(all, func(a, b Seen) int { return strings.Compare(string(a.Name), string(b.Name)) })
-	for _, name := range l.names {
+	for _, name := range names {
 		if u := l.units[name]; u.m != nil {
 			l.setOwnVoter(u).Gossip(l.now, all)
 			l.collect(u)

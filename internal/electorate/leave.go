@@ -79,10 +79,11 @@ func (m *contactLayer) stays() string {
 
 // mayReplace reports whether there is a live process without a vote that may be on standby before
 // long: the process may wait to be settled, or to hear of the newest electorate. One that isn't on
-// standby after several MaxTTL may be out of reach of the other voters.
+// standby after several MaxTTL may be out of reach of the other voters. One that started more than
+// a MaxTTL after this node began to leave isn't its replacement.
 func (m *contactLayer) mayReplace() bool {
 	for _, o := range m.others { // in any order
-		if m.mayStandBy(o) && m.now.Slow.Sub(max(o.since, m.leftAt)) < 3*SettleAfter(m.maxTTL()) {
+		if m.mayStandBy(o) && o.since.Sub(m.leftAt) <= SettleAfter(m.maxTTL()) && m.now.Slow.Sub(max(o.since, m.leftAt)) < 3*SettleAfter(m.maxTTL()) {
 			return true
 		}
 	}

@@ -24,6 +24,9 @@ type other struct {
 	seen  vote.Presence
 	dir   vote.Dir
 	since vote.Instant // when seen or dir last changed
+	// firstSeen is when gossip first showed dir: gossip that is wrong now and then about a process
+	// doesn't make it another process.
+	firstSeen vote.Instant
 
 	// The connection to the node, if this node has dialed one.
 	conn        vote.Conn
@@ -63,7 +66,7 @@ type report struct {
 	most                     int
 	counting                 bool
 	founding, stuck, leaving bool
-	stuckSince               vote.Instant
+	stuckSince, leavingSince vote.Instant // meaningful while the flag is set
 	pledge                   []vote.Elector
 	pledgeMost               int
 	maxTTL, pledgeMaxTTL     time.Duration
@@ -76,19 +79,21 @@ type uncounted struct {
 	since  vote.Instant     // of the first report that the votes don't count
 	starts int              // the incarnations that have reported so since
 	last   vote.Incarnation // the newest of these
+	lastAt vote.Instant     // of its first report
 }
 
-// note takes in a report of an incarnation of a directory: the same as before, or another.
-func (u *uncounted) note(now vote.Instant, from vote.Incarnation, counting, another bool) {
+// note takes in a report of an incarnation of a directory: the same as before, or another. Starts
+// longer apart than loop are no loop: the count begins anew.
+func (u *uncounted) note(now vote.Instant, from vote.Incarnation, counting, another bool, loop time.Duration) {
 	switch {
 	case counting:
 		*u = uncounted{}
 		return
-	case u.starts == 0 || another:
+	case u.starts == 0 || another || u.last != from && now.Sub(u.lastAt) >= loop:
 		*u = uncounted{since: now}
 	}
 	if u.starts == 0 || u.last != from {
-		u.starts, u.last = u.starts+1, from
+		u.starts, u.last, u.lastAt = u.starts+1, from, now
 	}
 }
 
@@ -132,6 +137,9 @@ func (m *Machine) Gossip(now vote.Now, all []Seen) {
 		o := m.other(s.Name)
 		if o.seen == vote.Alive {
 			m.noteReachable(vote.Elector{Name: o.name, Dir: o.dir}, false) // alive up to now
+		}
+		if o.firstSeen == 0 || o.dir != s.Dir {
+			o.firstSeen = m.now.Slow
 		}
 		if o.seen != s.State || o.dir != s.Dir {
 			o.seen, o.dir, o.since = s.State, s.Dir, m.now.Slow
@@ -281,16 +289,19 @@ func (m *contactLayer) reported(o *other, msg *vote.Message) {
 	was := o.report
 	o.report = report{
 		nonce: msg.Nonce, dir: e.Dir, version: msg.Epoch, top: msg.Token, counting: msg.Counting, most: e.MaxVoters,
-		founding: e.Founding, stuck: e.Stuck, leaving: e.Leaving, pledge: e.Electorate.Voters, stuckSince: m.now.Slow,
+		founding: e.Founding, stuck: e.Stuck, leaving: e.Leaving, pledge: e.Electorate.Voters, stuckSince: m.now.Slow, leavingSince: m.now.Slow,
 		pledgeMost: e.Electorate.Most, maxTTL: e.MaxTTL, pledgeMaxTTL: e.Electorate.MaxTTL, contacts: e.Contacts,
 	}
 	if was.stuck && was.dir == e.Dir {
 		o.report.stuckSince = was.stuckSince
 	}
+	if was.leaving && was.dir == e.Dir {
+		o.report.leavingSince = was.leavingSince
+	}
 	if lagging := msg.Epoch < m.stored.Electorate.Version; lagging != o.lagging || was.dir != e.Dir {
 		o.lagging, o.laggingSince = lagging, m.now.Slow
 	}
-	o.uncounted.note(m.now.Slow, o.incarnation, msg.Counting, was.dir != e.Dir)
+	o.uncounted.note(m.now.Slow, o.incarnation, msg.Counting, was.dir != e.Dir, CrashLoopAfter(m.maxTTL()))
 	o.reportedAt, o.confirmed, o.spoke, o.unanswered = m.now.Slow, true, true, 0
 	m.noteReachable(vote.Elector{Name: o.name, Dir: e.Dir}, true)
 	m.compareWrites(o, e)

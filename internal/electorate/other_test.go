@@ -2,6 +2,7 @@ package electorate
 
 import (
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -437,6 +438,90 @@ func TestWhichNodesAreWanted(t *testing.T) {
 		b.m.cfg.Expect, b.m.cfg.MinVoters = 3, 3
 		if got := wanted(b); !slices.Contains(got, "z") || len(got) != wantedMost+3 {
 			t.Errorf("%s: %d are wanted: %q", cannot, len(got), got)
+		}
+	}
+}
+
+// Gossip shows dead nodes alive for a while. They take no room from nodes that report, and where
+// there are more than there is room for, each is tried in turn.
+func TestSilentNodesAreTriedByTurns(t *testing.T) {
+	many, silent := "b c", map[vote.NodeID]bool{}
+	for i := range 40 {
+		name := fmt.Sprintf("s%02d", i)
+		many += " " + name + "=silent"
+		silent[vote.NodeID(name)] = true
+	}
+	b := scene(t, "3: a b c", many+" x y z")
+	for range 4 {
+		got := wanted(b)
+		if len(got) != 2+wantedMost || !slices.Contains(got, "x") || !slices.Contains(got, "y") || !slices.Contains(got, "z") {
+			t.Errorf("wanted: %q", got)
+		}
+		for _, name := range got {
+			delete(silent, name)
+		}
+		b.pass(triedFor(maxTTL))
+		for _, name := range nodes("b c x y z") {
+			b.m.others[name].reportedAt = b.now.Slow
+		}
+	}
+	if len(silent) > 0 {
+		t.Errorf("never tried: %v", silent)
+	}
+}
+
+// Fresh processes that start together want the same nodes, the first by name: if each wanted those
+// that reported first, no Expect of many would all be linked to each other.
+func TestFreshProcessesWantTheFirstByName(t *testing.T) {
+	others, first := "", []vote.NodeID(nil)
+	for i := range 2 * wantedMost {
+		name := fmt.Sprintf("n%02d", i)
+		if i < wantedMost {
+			others += " " + name + "=silent"
+			first = append(first, vote.NodeID(name))
+		} else {
+			others += " " + name
+		}
+	}
+	b := scene(t, "0:", others)
+	b.m.cfg.Founders, b.m.cfg.Expect = nil, 7
+	if got := wanted(b); !slices.Equal(got, first) {
+		t.Errorf("wanted: %q", got)
+	}
+}
+
+// A node that reports is wanted though gossip sees it failed.
+func TestGossipEndsNoContactWithANodeThatReports(t *testing.T) {
+	b := scene(t, "3: a b c", "b c x y")
+	for _, seen := range []vote.Presence{vote.Failed, vote.Left} {
+		b.m.Gossip(b.now, []Seen{{"b", 2, vote.Alive}, {"c", 3, vote.Alive}, {"x", b.m.others["x"].dir, seen}, {"y", b.m.others["y"].dir, vote.Alive}})
+		if got := slices.Contains(wanted(b), "x"); got != (seen == vote.Failed) {
+			t.Errorf("gossip sees %v: wanted %v", seen, got)
+		}
+	}
+	b = scene(t, "3: a b c", "b c x=silent")
+	b.m.Gossip(b.now, []Seen{{"b", 2, vote.Alive}, {"c", 3, vote.Alive}, {"x", b.m.others["x"].dir, vote.Failed}})
+	if got := wanted(b); slices.Contains(got, "x") {
+		t.Errorf("a silent failed node is wanted: %q", got)
+	}
+}
+
+// Starts that are longer apart than a crash loop lasts are restarts by an operator.
+func TestStartsFarApartAreNoCrashLoop(t *testing.T) {
+	const loop = 6 * time.Second
+	for _, apart := range []time.Duration{loop - 1, loop} {
+		var u uncounted
+		for i := range 5 {
+			at := vote.Instant(i+1) * vote.Instant(apart)
+			u.note(at, vote.Incarnation(i+1), false, false, loop)
+			u.note(at+1, vote.Incarnation(i+1), false, false, loop)
+		}
+		want := uncounted{since: vote.Instant(apart), starts: 5, last: 5, lastAt: vote.Instant(5 * apart)}
+		if apart == loop {
+			want.since, want.starts = want.lastAt, 1
+		}
+		if u != want {
+			t.Errorf("started each %v: %+v, want %+v", apart, u, want)
 		}
 	}
 }

@@ -9,8 +9,9 @@ import (
 	"github.com/lockmesh/lockmesh/transport"
 )
 
-// group is a node's part in gossip. This gossip knows every node's state at once, and reports each
-// change of that state, as gossip over sockets does after a while.
+// group is a node's part in gossip. This gossip knows every node's state at once, but for
+// [Network.SlowGossip], and reports each change of that state, as gossip over sockets does after a
+// while.
 type group struct {
 	port *port
 	cfg  member.Config
@@ -39,6 +40,8 @@ func (p *port) joinGossip(c member.Config) *group {
 		}
 		toThem, toUs := member.Joined, member.Joined
 		switch {
+		case o.self.Name == g.self.Name && o.port.process.dead:
+			continue
 		case o.self.Name == g.self.Name:
 			toThem, toUs = member.NameConflict, member.NameConflict
 		case o.told[g.self.Name] == vote.Alive:
@@ -109,8 +112,11 @@ func (g *group) state(o *group) vote.Presence {
 	switch {
 	case o.left:
 		return vote.Left
-	case n.ports[o.port.cfg.Bind] != o.port, o.port.process.paused, o.port.process.dead,
-		n.areCut(g.port, o.port), n.areCut(o.port, g.port):
+	case n.areCut(g.port, o.port), n.areCut(o.port, g.port):
+		return vote.Failed
+	case o.port.process.isSeen():
+		return vote.Alive
+	case n.ports[o.port.cfg.Bind] != o.port, o.port.process.paused, o.port.process.dead:
 		return vote.Failed
 	}
 	return vote.Alive

@@ -469,6 +469,60 @@ func TestGossipReportsMembersThatAreGone(t *testing.T) {
 	})
 }
 
+// TestSlowGossip : a node hears of the death of another node after a while. A new process of the
+// dead node's name takes its place before, without a conflict.
+func TestSlowGossip(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const slowness = 3 * time.Second
+		n := New(0)
+		n.SlowGossip(slowness)
+		var mu sync.Mutex
+		var told []member.EventKind // the events at a and at the second b
+		join := func(b *box) {
+			t.Helper()
+			handler := func(e member.Event) {
+				mu.Lock()
+				defer mu.Unlock()
+				if e.Member.Name != "a" || b.cfg.Self.Incarnation != 1 {
+					told = append(told, e.Kind)
+				}
+			}
+			if _, err := b.process.World().Gossip(b.port, member.Config{Self: b.cfg.Self, Handler: handler}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		want := func(when string, want ...member.EventKind) {
+			t.Helper()
+			synctest.Wait()
+			mu.Lock()
+			defer mu.Unlock()
+			if !slices.Equal(told, want) {
+				t.Errorf("%s: %v was told, want %v", when, told, want)
+			}
+			told = nil
+		}
+		join(listen(t, n, "a", nil))
+		b := listen(t, n, "b", nil)
+		join(b)
+		want("b has joined", member.Joined)
+		b.process.Kill()
+		_ = b.port.Close()
+		time.Sleep(slowness - time.Nanosecond)
+		want("b is dead, and seen")
+		time.Sleep(time.Nanosecond)
+		want("b is seen dead", member.MemberFailed)
+		b = listen(t, n, "b", nil)
+		join(b)
+		want("b is back", member.Joined)
+		b.process.Kill()
+		_ = b.port.Close()
+		join(listen(t, n, "b", func(c *transport.Config) { c.Self.Incarnation = 2 }))
+		want("another b is there", member.Updated, member.Joined)
+		time.Sleep(slowness)
+		want("the dead b would be seen dead")
+	})
+}
+
 func TestAPortThatClosesEndsItsDials(t *testing.T) {
 	run(t, 0, func(t *testing.T, n *Network, a, b *box, _ vote.Conn) {
 		n.Cut(cutting("a", "b"))

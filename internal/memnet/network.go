@@ -21,6 +21,7 @@ type Network struct {
 	// cutAddrs cuts by addresses, to distinguish two nodes of the same name; nil for none.
 	cutAddrs func(from, to string) bool
 	noGossip bool
+	slowness time.Duration // for which gossip still sees a process that was killed
 	lastConn vote.Conn
 	ports    map[string]*port       // by address: the listening port
 	names    map[string]vote.NodeID // by address: the last listening node
@@ -52,6 +53,10 @@ func (n *Network) areCut(from, to *port) bool {
 // SilenceGossip keeps nodes that join from now on from hearing of any other node, so the new nodes
 // find others only by probing addresses.
 func (n *Network) SilenceGossip() { n.change(func() { n.noGossip = true }) }
+
+// SlowGossip has gossip report the death of each process killed from now on after d, as gossip over
+// sockets does, and not at once.
+func (n *Network) SlowGossip(d time.Duration) { n.change(func() { n.slowness = d }) }
 
 // HangUp breaks all connections of a node, as a restarted router does. Both sides notice at once.
 func (n *Network) HangUp(node string) {

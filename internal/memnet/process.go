@@ -20,6 +20,8 @@ type Process struct {
 	// Guarded by net.mu.
 	paused bool
 	dead   bool // no message leaves the process any more
+	// seenUntil is until when gossip sees a dead process.
+	seenUntil time.Time
 }
 
 // Start returns a new process. The process runs until it is paused or killed, and has no goroutine
@@ -55,7 +57,18 @@ func (p *Process) Resume() { p.net.change(func() { p.paused = false }) }
 // Kill ends the process for the others: from now on no message leaves the process. The process's
 // node must still be closed; the others see the closing as the end of its connections. A paused
 // process goes on, so that the node can be closed.
-func (p *Process) Kill() { p.net.change(func() { p.paused, p.dead = false, true }) }
+func (p *Process) Kill() {
+	p.net.change(func() {
+		p.paused, p.dead = false, true
+		if d := p.net.slowness; d > 0 {
+			p.seenUntil = time.Now().Add(d)
+			time.AfterFunc(d, func() { p.net.change(func() {}) })
+		}
+	})
+}
+
+// isSeen reports whether gossip still sees the process, which was killed; net.mu is held.
+func (p *Process) isSeen() bool { return p.dead && time.Now().Before(p.seenUntil) }
 
 // lock waits while the process is paused, and returns with net.mu held.
 func (p *Process) lock() { p.net.await(nil, func() bool { return !p.paused }) }

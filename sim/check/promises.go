@@ -117,8 +117,8 @@ func (p *Promises) uses(n vote.Serial) bool {
 }
 
 // binds returns until when, by the voter's slow clock, a vote binds the voter if its owner doesn't
-// give the vote back. No lease rests on a vote that was never extended, so no lock-delay follows the
-// length of such a vote; a minimum hold may rest on the vote.
+// give the vote back. No lease rests on a vote that was never extended, so no lock-delay follows
+// the length of such a vote; a minimum hold may rest on the vote.
 func (p *Promises) binds(v *promise) vote.Instant {
 	if v.until != 0 {
 		return v.until.Add(v.lease.Delay)
