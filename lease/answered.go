@@ -110,7 +110,7 @@ func (o *obstacle) to(e *entry) (t vote.Token, barred bool) {
 
 // firstWriter returns the first waiting request that doesn't share the key, told TryLocks included.
 func (k *key) firstWriter() (first *entry) {
-	writes := func(e *entry) bool { return e.mode != vote.Shared && !e.voteLapsed }
+	writes := func(e *entry) bool { return e.mode != vote.Shared }
 	queue := k.queue.all()
 	if i := slices.IndexFunc(queue, writes); i >= 0 {
 		first = queue[i]

@@ -112,14 +112,6 @@ func TestALapsedLeaseGoesOnWithAnyMessageAboutIt(t *testing.T) {
 	}
 }
 
-// A TryLock of a reader isn't barred by a writer that has lapsed.
-func TestALapsedWriterBarsNoReader(t *testing.T) {
-	c := newTalk()
-	c.all(t, "awake 3", "a opens", "b opens", "c opens", "b asks 1:k at=10 length=200ms", "pass 200ms",
-		"a asks 1:k at=20 shared", "a confirms 1 serial=2 token=2000065 won")
-	wants(t, c.said(t, "c asks 1:k at=30 shared try"), "c: promise 1")
-}
-
 // A lapsed request keeps no other request from the key in any other way: it sets no number of
 // permits, and asks no holder to give way. A live request that waits for long leaves nothing behind
 // at each lapse.
@@ -129,12 +121,14 @@ func TestALapsedRequestHasNoUse(t *testing.T) {
 	wants(t, c.said(t, "b asks 1:k permits=3 at=20"), "b: promise 1")
 	wants(t, c.said(t, "c asks 1:k permits=2 at=30"), "c: permits-differ 1 permits=3")
 
-	c = newTalk()
-	c.all(t, "awake 3", "a opens", "b opens", "a asks 1:k at=10 length=100ms delay=700ms")
-	for range 5 {
-		c.all(t, "pass 150ms", "a refreshes received=0 trip=1")
-	}
-	if n := c.v.Size().Residuals; n != 0 {
-		t.Errorf("%d residual votes", n)
+	for _, spec := range []string{"delay=700ms", "minhold=700ms", "shared delay=700ms", "permits=3 minhold=700ms"} {
+		c = newTalk()
+		c.all(t, "awake 3", "a opens", "b opens", "a asks 1:k at=10 length=100ms "+spec)
+		for range 5 {
+			c.all(t, "pass 150ms", "a refreshes received=0 trip=1")
+		}
+		if n := c.v.Size().Residuals; n != 0 {
+			t.Errorf("%s: %d residual votes", spec, n)
+		}
 	}
 }

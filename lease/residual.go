@@ -152,7 +152,7 @@ func (v *Voter) reclaim(e *entry, yielded vote.Serial) bool {
 		until := had.until
 		switch {
 		case e.cold().length == 0 || had.ends == 0:
-			until = 0 // the vote lasts as long as its session, until the next extension
+			until = 0 // until the next extension, the vote lasts as long as a new vote
 		case had.ends > v.now.Slow:
 			until = had.ends // the lease isn't over, so its lock-delay doesn't begin yet
 		}
@@ -318,8 +318,7 @@ func (v *Voter) outlasted(e *entry) {
 		e.announced = false
 	}
 	x := v.spares.coldFor(e)
-	// No lease rests on a vote that was never extended; a minimum hold may.
-	unused := x.unextended != 0 && !e.held && x.minHold == 0
+	unused := x.unextended != 0 && !e.held // no lease rests on a vote that was never extended
 	x.until = 0
 	// Held or not: the request may have won, and the report of the win may be lost
 	if until := v.stays(e, true); until > v.now.Slow && !unused {

@@ -11,7 +11,7 @@ import (
 
 // session is an incarnation of a node at this voter. Deadlines are kept per session: every vote and
 // every place in a queue lasts as long as its session, except for votes with an end of their own
-// (coldFields.until).
+// (coldFields.end).
 type session struct {
 	id              vote.SessionID
 	gen             vote.Generation

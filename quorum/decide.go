@@ -127,10 +127,10 @@ func (l *requestLayer) inquired(p *peer, r *request, m *vote.Message) {
 }
 
 // yieldEvery is the least time between refreshes that tell a voter, after a vote was given back or
-// has lapsed, that this node reaches a majority. A voter may have passed over a request at the end of its
-// proposal timeout, since all messages were slow. Upon such a refresh the voter queues the request
-// by its age alone again; otherwise the request would be scheduled last until the next regular
-// refresh.
+// has lapsed, that this node reaches a majority. A voter may have passed over a request at the end
+// of its proposal timeout, since all messages were slow. Upon such a refresh the voter queues the
+// request by its age alone again; otherwise the request would be scheduled last until the next
+// regular refresh.
 const yieldEvery = 50 * time.Millisecond
 
 // refreshSoon has a voter's session refreshed out of turn, if this node reaches a majority.

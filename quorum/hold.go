@@ -29,6 +29,9 @@ func (l *requestLayer) isKept(r *request, set Set) bool {
 	if x.agreed == 0 {
 		x.agreed = l.now.Fast
 	}
+	if r.length() > 0 {
+		set = l.extendedOf(r, set)
+	}
 	// A restarted voter keeps the key for longer than a session lasts.
 	until := l.validUntil(set, nil)
 	until.newest = until.newest.Add(l.quietBeyond(&l.newest))
@@ -48,6 +51,17 @@ func (l *requestLayer) isKept(r *request, set Set) bool {
 	}
 	l.freshen(set, need.Add(-vote.Validity(l.maxTTL())))
 	return false
+}
+
+// extendedOf returns the voters of a set whose votes for a request with a length were extended. A
+// voter keeps up no minimum hold for a vote that was never extended.
+func (l *requestLayer) extendedOf(r *request, set Set) Set {
+	for i := range r.votes {
+		if set.Has(i) && !(r.votes[i].stands() && r.cold.votes[i].extended) {
+			set = set.Without(i)
+		}
+	}
+	return set
 }
 
 // freshen refreshes the sessions at the voters of a set, except where a refresh sent since a given

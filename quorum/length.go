@@ -127,9 +127,9 @@ func (l *requestLayer) extendNew(r *request, set Set) {
 	l.extend(r, fresh)
 }
 
-// extendLate extends the votes that came after the win of a lease that isn't renewed, once: a vote
-// that was never extended lasts as long as the session, and would keep the key for longer than the
-// lease's length after a crash of this node, a voter.
+// extendLate extends the votes that came after the win of a lease that isn't renewed, once: a voter
+// ends a vote that was never extended one length after the promise, and may then be asked for the
+// key by others, in vain.
 func (l *requestLayer) extendLate(r *request) {
 	var late Set
 	for i := range r.votes {

@@ -130,6 +130,21 @@ func TestTheLedgerWhenAVoteLapsesThatIsGivenBack(t *testing.T) {
 	}
 }
 
+// A voter gives a pending request whose vote has lapsed no other vote before a refresh: the session
+// is refreshed soon.
+func TestALapseOfAPendingRequestHasTheSessionRefreshed(t *testing.T) {
+	b := newBench(t, 3)
+	b.all()
+	n := b.short(100*time.Millisecond, false)
+	b.promise("v0", n, 7, 100)
+	p := b.q.peerOf("v0")
+	was := p.refreshAt
+	b.sends("v0", vote.Message{Kind: vote.KindLapsed, Number: n, Serial: 7})
+	if soon := p.refreshed.Add(yieldEvery); p.refreshAt != soon || was <= soon {
+		t.Errorf("the next refresh is due at %v, and was at %v", p.refreshAt, was)
+	}
+}
+
 func TestALeaseOfItsOwnLengthRestsOnItsVotes(t *testing.T) {
 	for _, fixed := range []bool{false, true} {
 		b := newBench(t, 3)

@@ -118,18 +118,14 @@ func (p *Promises) uses(n vote.Serial) bool {
 
 // binds returns until when, by the voter's slow clock, a vote binds the voter if its owner doesn't
 // give the vote back. No lease rests on a vote that was never extended, so no lock-delay follows
-// the length of such a vote; a minimum hold may rest on the vote.
+// the length of such a vote.
 func (p *Promises) binds(v *promise) vote.Instant {
 	if v.until != 0 {
 		return v.until.Add(v.lease.Delay)
 	}
 	until := p.until[v.owner].Add(v.lease.Delay)
 	if v.lease.Length > 0 {
-		end := v.made.Add(v.lease.Length)
-		if v.lease.MinHold > 0 {
-			end = end.Add(v.lease.Delay)
-		}
-		until = min(until, end)
+		until = min(until, v.made.Add(v.lease.Length))
 	}
 	return until
 }

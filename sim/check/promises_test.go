@@ -45,7 +45,6 @@ func TestPromises(t *testing.T) {
 		{"after a length that was never extended", func(r *Lease) { r.Length = 4 }, nil, 5, nil},
 		{"after the session, within a length that was never extended", func(r *Lease) { r.Length = time.Duration(3 * ttl) }, nil, ttl, nil},
 		{"in the delay after a length that was never extended", func(r *Lease) { r.Length, r.Delay = 4, 5 }, nil, 5, nil},
-		{"in the delay after a length that was never extended, with a minimum hold", func(r *Lease) { r.Length, r.Delay, r.MinHold = 4, 5, 1 }, nil, 9, []string{RulePromises}},
 		{"a length that was never extended and lapsed too early", func(r *Lease) { r.Length = 4 }, func(p *Promises) { p.Lapsed(4, a, 1, 1) }, 5, []string{RulePromises}},
 		{"a length that was never extended and lapsed", func(r *Lease) { r.Length = 4 }, func(p *Promises) { p.Lapsed(5, a, 1, 1) }, 5, nil},
 		{"a length that lapsed too early", nil, func(p *Promises) {
