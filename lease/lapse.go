@@ -3,8 +3,8 @@ package lease
 import "github.com/lockmesh/lockmesh/internal/vote"
 
 // A request with a length whose vote has outlasted the length has lapsed here, until a message of
-// its owner says that the owner is still there: a message about a lease, and any refresh for a
-// request that hasn't won. Until then the request waits in the queue, gets no vote, keeps no other
+// its owner says that the request goes on: for a lease, a report of the win, an extension, or its
+// entry in a sync; for a request that hasn't won, any refresh as well. Until then the request waits in the queue, gets no vote, keeps no other
 // request from the key, and isn't shown to other nodes. Otherwise the request of a node that has
 // crashed, is cut off or hangs would have its vote again whenever the queue is empty for a moment,
 // and a lease that is over would be shown as held, both until the end of the node's session.
@@ -13,7 +13,7 @@ import "github.com/lockmesh/lockmesh/internal/vote"
 func (l *sessionLayer) lapse(e *entry) {
 	e.voteLapsed = true
 	if e.held {
-		return // a message about the lease is needed
+		return // a refresh says nothing about the lease
 	}
 	if e.s.lapsed == nil {
 		e.s.lapsed = make(map[vote.Number]struct{})

@@ -30,6 +30,16 @@ func TestAVoteThatIsNeverExtendedEndsWhileItsOwnerIsSilent(t *testing.T) {
 	wants(t, c.said(t, "a refreshes received=2 trip=1"), "a: promise 1 serial=3")
 }
 
+// The request whose vote has lapsed goes behind the requests that waited then, though it is older,
+// and though its owner, which reaches no majority, is heard of again before the next vote.
+func TestALapsedRequestGoesBehindTheOthers(t *testing.T) {
+	c := newTalk()
+	c.all(t, "awake 3", "b opens", "c opens", "a opens ttl=900ms", "a refreshes received=0 trip=1", "a asks 1:k at=10 length=200ms", "b asks 1:k at=20", "c asks 1:k at=30")
+	wants(t, c.said(t, "pass 200ms"), "a: lapsed 1 serial=1", "b: promise 1 serial=2")
+	c.all(t, "a refreshes received=2")
+	wants(t, c.said(t, "b releases 1"), "c: promise 1 serial=3")
+}
+
 // A vote that was extended ends with the extension, not with the length after the promise.
 func TestAVoteThatIsExtendedForgetsTheEndOfItsPromise(t *testing.T) {
 	c := newTalk()
