@@ -57,9 +57,10 @@ func triedFor(maxTTL time.Duration) time.Duration { return maxTTL / 2 }
 // the electorate may have moved on.
 //
 // On a node that knows an electorate, nodes that report come first, and silent nodes are tried by
-// turns: gossip shows dead nodes for seconds, and as many as there is room for must not keep a live
-// node out. Before, the first nodes by name are wanted, so that fresh processes that start together
-// want each other, and as many as Expect are all linked to each other.
+// turns: gossip shows dead nodes as alive for seconds, and as many dead nodes as there is room for
+// must not keep a live node out. A process that knows no electorate wants the first nodes by name,
+// whether they report or not: so processes that start together want the same nodes, and as many of
+// them as Expect are all linked to each other.
 //
 // A node that reports is wanted though gossip sees it failed: gossip may be wrong, and direct
 // contact isn't.
