@@ -105,14 +105,15 @@ func TestKilled(t *testing.T) {
 	}
 }
 
-// TestSignalsArePassedOn : the command handles each signal itself.
+// TestSignalsArePassedOn : the command handles each signal itself. Its loop starts no process, since
+// bash loses a trapped SIGINT that comes while its first process in the foreground starts.
 func TestSignalsArePassedOn(t *testing.T) {
 	b := newBench(t)
 	for name, sig := range map[string]syscall.Signal{
 		"INT": syscall.SIGINT, "TERM": syscall.SIGTERM, "HUP": syscall.SIGHUP, "QUIT": syscall.SIGQUIT,
 		"USR1": syscall.SIGUSR1, "USR2": syscall.SIGUSR2, "ALRM": syscall.SIGALRM,
 	} {
-		p := b.start("run", "k", "--", "bash", "-c", "trap 'echo got "+name+"; exit 7' "+name+"; echo ready; while :; do sleep 0.01; done")
+		p := b.start("run", "k", "--", "bash", "-c", "trap 'echo got "+name+"; exit 7' "+name+"; echo ready; while :; do :; done")
 		p.prints("ready")
 		p.signal(sig)
 		if code := p.waitInTime(); code != 7 || !strings.Contains(p.out.String(), "got "+name) {
