@@ -57,7 +57,8 @@ func WithoutRenewal() Option { return optionFunc(func(w *acquireOptions) { w.Fix
 // majority are recent enough for this. A longer d is enforced by the node until d is over; if the
 // node crashes, the hold ends within the node's TTL, but not before those three quarters are over.
 // A call that fails because its context ends at the moment of the grant may also keep the key, for
-// up to MaxTTL.
+// up to MaxTTL. If the node crashes before it has reported the grant to the voters, they don't know
+// when the grant was, and keep the key for d from the end of the node's TTL.
 //
 // [Lease.Upgrade] doesn't begin the hold anew.
 //

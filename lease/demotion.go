@@ -40,31 +40,13 @@ func (v *Voter) resetRounds(s *session) {
 	}
 	numbers := slices.Sorted(maps.Keys(s.demoted))
 	s.demoted = nil
-	v.startTask(&resettingRounds{s, numbers})
-}
-
-// resettingRounds is the task of resetting the rounds of demoted requests.
-type resettingRounds struct {
-	s       *session
-	numbers []vote.Number // the requests still to reset
-}
-
-func (t *resettingRounds) run(v *Voter) (done bool) {
-	for len(t.numbers) > 0 && !t.s.leaves() {
-		if v.exhausted() {
-			return false
-		}
-		if e := t.s.entries.m[t.numbers[0]]; e != nil && e.round != 0 {
-			v.resetRound(e)
-		}
-		t.numbers = t.numbers[1:]
-		v.spend(1)
-	}
-	return true
+	v.startTask(&sessionTask{s, numbers, (*Voter).resetRound})
 }
 
 func (v *Voter) resetRound(e *entry) {
 	switch {
+	case e.round == 0:
+		return
 	case e.serial != 0:
 		e.round = 0
 		return

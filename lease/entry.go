@@ -80,6 +80,9 @@ type coldFields struct {
 	// When a vote for a request with a length ends because the owner has never extended the vote;
 	// zero if the owner has. See awaitExtension
 	unextended vote.Instant
+	// Until when a residual vote kept the key that the request has taken back. The former vote may
+	// have been part of a lease whose report was lost; see takeBack
+	rest vote.Instant
 	// Of a residual vote: when the lease's own length is over; zero if there is none, or if it is
 	// over already
 	ends  vote.Instant

@@ -89,8 +89,7 @@ func TestALapsedLeaseIsOverUntilItsOwnerReportsIt(t *testing.T) {
 	wants(t, l.said(t, "b asks 1:k at=20 try"), "b: held 1")
 	l.want(word(vote.Holding, "a1@115/0"))
 	shown := func() (all []vote.State) {
-		out := l.v.Step(l.now, 99, vote.SessionID{Node: "w", Incarnation: 1}, &vote.Message{Kind: vote.KindQuery, Nonce: 1, Spec: vote.Spec{Key: "k"}}, nil)
-		for _, s := range out[0].Message.Views {
+		for _, s := range l.views("k") {
 			all = append(all, s.State)
 		}
 		return all
@@ -108,6 +107,66 @@ func TestALapsedLeaseIsOverUntilItsOwnerReportsIt(t *testing.T) {
 	wants(t, l.said(t, "b releases 1"), "a: promise 1 serial=3 token=115")
 	l.all(t, "a extends 1 serial=3", "pass 300ms", "a refreshes received=6", "a breaks", "pass 2s")
 	l.want(word(vote.Ended, "a1@115/0"))
+}
+
+// A lease was granted, and its report was lost. A refresh that was sent before the grant revives the
+// lapsed request here, and the owner falls silent: the key rests as long as without the refresh.
+func TestAnOldRefreshShortensNoRest(t *testing.T) {
+	for _, kind := range []string{"", "shared", "permits=2"} {
+		for _, rest := range []string{"delay=700ms", "minhold=700ms"} {
+			c := newTalk()
+			c.all(t, "awake 3", "b opens", "a opens ttl=1s", "a refreshes received=0 trip=1", "a asks 1:k at=10 length=200ms "+rest+" "+kind,
+				"a extends 1 serial=1", "b asks 1:k at=20", "pass 200ms", "b refreshes received=0")
+			wants(t, c.said(t, "a refreshes received=0 trip=1"), "a: promise 1")
+			if said := c.said(t, "pass 690ms"); strings.Contains(said, "b: promise") {
+				t.Errorf("%s %s: the rest was cut short:\n%s", kind, rest, said)
+			}
+			if said := c.said(t, "pass 50ms"); !strings.Contains(said, "b: promise 1") {
+				t.Errorf("%s %s: the key still rests:\n%s", kind, rest, said)
+			}
+		}
+	}
+}
+
+// A TryLock was told of a residual vote. When its request takes the vote back, the TryLock is told
+// of the lease that keeps the key now, since the other voters tell it of that lease.
+func TestATryLockIsToldAgainWhenAVoteIsTakenBack(t *testing.T) {
+	c := newTalk()
+	c.all(t, "awake 3", "a opens", "b opens", "c opens", "b asks 1:k shared at=10", "b confirms 1 serial=1 token=96 won",
+		"a asks 1:k shared length=200ms delay=700ms at=20 hint=500", "a extends 1 serial=2", "pass 200ms")
+	wants(t, c.said(t, "c asks 1:k try at=30"), "c: held 1 token=500")
+	wants(t, c.said(t, "a refreshes received=0 trip=1"), "c: held 1 token=96")
+}
+
+// An upgrade has lapsed, and so has the lease that it upgrades. It rejects no other upgrade until
+// it goes on; then one of the two is rejected, since each waits for the other's lease.
+func TestALapsedUpgradeRejectsNoOther(t *testing.T) {
+	c := newTalk()
+	c.all(t, "awake 3", "a opens", "b opens", "a asks 1:k shared length=200ms at=10", "a extends 1 serial=1",
+		"a confirms 1 serial=1 token=96 won", "a asks 2:k beside=1 length=200ms at=20", "pass 200ms", "b asks 1:k shared at=30")
+	if said := c.said(t, "b asks 2:k beside=1 at=40"); strings.Contains(said, "clash") || !strings.Contains(said, "b: promise 2") {
+		t.Errorf("a lapsed upgrade keeps another from the key:\n%s", said)
+	}
+	wants(t, c.said(t, "a refreshes received=4"), "b: clash 2")
+}
+
+// A vote for a shared lease, or for a permit, lapsed, and the minimum hold keeps the key. When the
+// request has a new vote, queries show that vote, and not the former one beside it.
+func TestARevivedRequestIsShownOnce(t *testing.T) {
+	for _, kind := range []string{"shared", "permits=2", ""} {
+		for _, won := range []bool{true, false} {
+			l := listen(t, "a asks 1:k length=300ms minhold=900ms at=10 hint=100 "+kind, "a extends 1 serial=1")
+			want, again := vote.Promised, "a refreshes received=3"
+			if won {
+				l.all(t, "a confirms 1 serial=1 token=115 won")
+				want, again = vote.Holding, "a confirms 1 token=115 won"
+			}
+			l.all(t, "pass 300ms", again)
+			if views := l.views("k"); len(views) != 1 || views[0].State != want {
+				t.Errorf("%s, won %v: queries show %+v", kind, won, views)
+			}
+		}
+	}
 }
 
 // A lapsed lease whose owner lists it in a sync, or extends its former vote, goes on.

@@ -27,6 +27,12 @@ func listen(t *testing.T, lines ...string) *listener {
 	return l
 }
 
+// views asks for the votes and the requests of a key, over the listener's connection.
+func (l *listener) views(key vote.Key) []vote.View {
+	out := l.v.Step(l.now, l.conn, vote.SessionID{Node: "w", Incarnation: 1}, &vote.Message{Kind: vote.KindQuery, Nonce: 1, Spec: vote.Spec{Key: key}}, nil)
+	return out[0].Message.Views
+}
+
 // news asks for the events since the last call, and returns the events as text.
 func (l *listener) news() []string {
 	l.t.Helper()
@@ -108,8 +114,7 @@ func TestALeaseThatOutlivesItsNodeEndsInTheNewsWhenItIsOver(t *testing.T) {
 func TestALeaseThatWasGivenBackIsNotShownAsHeld(t *testing.T) {
 	l := listen(t, "a asks 1:k length=900ms minhold=900ms at=10 hint=100", "a confirms 1 serial=1 token=115 won", "a extends 1 serial=1", "a releases 1")
 	l.want(word(vote.Holding, "a1@115/0"), word(vote.Released, "a1@115/0"))
-	out := l.v.Step(l.now, 99, vote.SessionID{Node: "w", Incarnation: 1}, &vote.Message{Kind: vote.KindQuery, Nonce: 1, Spec: vote.Spec{Key: "k"}}, nil)
-	if s := out[0].Message.Views; len(s) != 1 || s[0].State != vote.Delayed {
+	if s := l.views("k"); len(s) != 1 || s[0].State != vote.Delayed {
 		t.Errorf("%+v", s)
 	}
 }
@@ -119,8 +124,7 @@ func TestAVoteThatWasRaisedIsShownWithoutAToken(t *testing.T) {
 	l := listen(t)
 	see := func(what vote.State, token vote.Token) {
 		t.Helper()
-		out := l.v.Step(l.now, 99, vote.SessionID{Node: "w", Incarnation: 1}, &vote.Message{Kind: vote.KindQuery, Nonce: 1, Spec: vote.Spec{Key: "k"}}, nil)
-		if s := out[0].Message.Views; len(s) != 1 || s[0].State != what || s[0].Token != token {
+		if s := l.views("k"); len(s) != 1 || s[0].State != what || s[0].Token != token {
 			t.Errorf("it shows %+v, want %v with token %d", s, what, token)
 		}
 	}

@@ -129,7 +129,9 @@ func (l *sessionLayer) settleClash(k *key) {
 
 // clashes reports whether the entry is an upgrade that waits for leases possibly held by other
 // upgrades.
-func (e *entry) clashes() bool { return e.cold().beside != 0 && !e.held && !e.residual }
+func (e *entry) clashes() bool {
+	return e.cold().beside != 0 && !e.held && !e.residual && !e.voteLapsed
+}
 
 // freed is what the end of a vote brings to the promises made at once for the key.
 type freed struct {
@@ -161,19 +163,17 @@ func (v *Voter) grantFreed(k *key, by freed) {
 			i++
 			continue
 		}
+		back := v.takeBack(e, &spokenFor)
 		slot, ok := k.room(e, &spokenFor)
-		back := !ok && v.takeBack(e, &spokenFor)
-		if back {
-			slot, ok = k.room(e, &spokenFor)
-		}
 		if ok {
 			if !v.promise(e, slot, by) {
 				return
 			}
 			if back {
 				// TryLocks ahead of e may have been told of the residual vote, and must now inquire
-				// about the new vote.
+				// about the new vote, or be told of another lease.
 				v.forgetTaken(k)
+				v.notifyTaken(k)
 				i = 0
 			}
 			if v.spend(1); v.exhausted() {

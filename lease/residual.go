@@ -45,6 +45,9 @@ func (l *sessionLayer) stays(e *entry, lapsed bool) (until vote.Instant) {
 		}
 		until = max(until, ended)
 	}
+	if lapsed {
+		until = max(until, x.rest)
+	}
 	return until
 }
 
@@ -181,11 +184,16 @@ func (v *Voter) reclaim(e *entry, yielded vote.Serial) bool {
 // keeps the key from the entry, and reports whether it did. The vote has outlasted its length, but
 // the entry is still here, and its owner has reported that the lease goes on, or hasn't won. No
 // other request has had the key here since, and lock-delay and minimum hold apply when the lease
-// ends; so the entry needn't wait for its own residual vote.
+// ends; so the entry needn't wait for its own residual vote. Nor may the residual vote stay beside
+// a new one, where there is room for both: inspections would show one lease as held and as over.
+//
+// The refresh by which the entry goes on may have been sent before a win whose report is lost. So if
+// the owner falls silent again, the key rests for as long as the residual vote would have kept it.
 func (l *voteLayer) takeBack(e *entry, spokenFor *slots) bool {
-	if len(l.votes.residuals) == 0 {
+	if len(l.votes.residuals[e.s.id][e.number]) == 0 {
 		return false
 	}
+	l.spend(len(e.key.votes.all()) / scanned)
 	var own *entry
 	for _, f := range e.key.votes.all() {
 		switch {
@@ -198,7 +206,11 @@ func (l *voteLayer) takeBack(e *entry, spokenFor *slots) bool {
 	if own == nil {
 		return false
 	}
+	if f := e.key.inSlot(e.wantedSlot); e.wantedSlot != 0 && f != nil && f != own && e.blockedBy(f) {
+		return false // there is no room yet
+	}
 	l.lapsed()
+	l.spares.coldFor(e).rest = own.cold().until
 	l.votes.residuals.remove(own)
 	l.unvote(own)
 	l.spares.discard(own)
@@ -272,7 +284,7 @@ func (v *Voter) extend(s *session, m *vote.Message) {
 			if e.held {
 				v.wins(e)
 			}
-			e.voteLapsed = false
+			v.revive(e)
 			v.grantVotes(e.key)
 		}
 		return
@@ -318,10 +330,14 @@ func (v *Voter) outlasted(e *entry) {
 		e.announced = false
 	}
 	x := v.spares.coldFor(e)
-	unused := x.unextended != 0 && !e.held // no lease rests on a vote that was never extended
+	unused := x.unextended != 0 && !e.held
 	x.until = 0
 	// Held or not: the request may have won, and the report of the win may be lost
-	if until := v.stays(e, true); until > v.now.Slow && !unused {
+	until := v.stays(e, true)
+	if unused {
+		until = x.rest // no lease rests on a vote that was never extended, but one may on a former vote
+	}
+	if until > v.now.Slow {
 		v.leaveResidual(e, until, true)
 	} else {
 		v.unvote(e)

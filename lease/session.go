@@ -165,7 +165,7 @@ func (v *Voter) refresh(s *session, m *vote.Message) {
 		v.resetRounds(s)
 	}
 	if len(s.lapsed) > 0 {
-		v.startTask(&reviving{s, slices.Sorted(maps.Keys(s.lapsed))})
+		v.startTask(&sessionTask{s, slices.Sorted(maps.Keys(s.lapsed)), reviveWaiting})
 		s.lapsed = nil
 	}
 	s.received = max(s.received, m.Received)

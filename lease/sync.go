@@ -48,7 +48,9 @@ func (v *Voter) updateListed(e *entry, st *vote.Entry) {
 		v.requeue(e, st.Slot)
 	}
 	e.inquired, e.asked = false, askedNothing
-	e.voteLapsed = e.voteLapsed && trusted // until wins
+	if !trusted { // of a lease, wins does it
+		v.revive(e)
+	}
 	if e.coldFields != nil {
 		e.coldFields.counts = false
 	}

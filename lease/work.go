@@ -1,5 +1,7 @@
 package lease
 
+import "github.com/lockmesh/lockmesh/internal/vote"
+
 // Budget bounds the work of a voter in a single call: the rest of a long task waits for the next
 // Tick, which is due at once (see Next). The unit is the full processing of a request. On slow
 // hardware (a Raspberry Pi 4, a throttled virtual machine) a unit takes up to half a microsecond,
@@ -82,6 +84,27 @@ func (v *Voter) startTask(t task) {
 	if v.exhausted() || !t.run(v) {
 		v.postpone(t)
 	}
+}
+
+// sessionTask is the task of taking a step with each of some requests of a session.
+type sessionTask struct {
+	s       *session
+	numbers []vote.Number // the requests still without the step
+	step    func(*Voter, *entry)
+}
+
+func (t *sessionTask) run(v *Voter) (done bool) {
+	for len(t.numbers) > 0 && !t.s.leaves() {
+		if v.exhausted() {
+			return false
+		}
+		if e := t.s.entries.m[t.numbers[0]]; e != nil {
+			t.step(v, e)
+		}
+		t.numbers = t.numbers[1:]
+		v.spend(1)
+	}
+	return true
 }
 
 // runTasks runs the tasks, one after the other, until the budget of the call is used up.
