@@ -30,6 +30,57 @@ func (f *dynamicBench) reconfigure(e *vote.Electorate) {
 	f.drain()
 }
 
+// A node that is configured with a longer maximum TTL than it finds decided, or under which the
+// maximum TTL is lowered, refreshes its sessions at once, since they end sooner than it has planned
+// with. Until the answers are overdue, no voter counts as silent.
+func TestSessionsAreRefreshedSoonerUnderAShorterMaxTTL(t *testing.T) {
+	const short = ttl / 20
+	f := follow(t, "6: a b c")
+	f.ack("a b c")
+	f.pass(2 * short) // within the interval of refreshes, and longer than a voter may be silent below
+	for _, v := range []string{"a", "b", "c"} {
+		f.sentTo(v)
+	}
+	f.reconfigure(decided("7: a b c", short, 0))
+	f.pass(0)
+	for _, v := range []string{"a", "b", "c"} {
+		if got := f.sentTo(v); got != "refresh" {
+			t.Errorf("%s is told %q", v, got)
+		}
+	}
+	if next := f.q.Next(); next.Sub(f.now.Fast) > short/vote.RefreshesPerTTL {
+		t.Errorf("the next refresh is planned %v later", next.Sub(f.now.Fast))
+	}
+	f.pass(short / 10)
+	for _, s := range f.q.Voters(f.now) {
+		if s.State != Reachable {
+			t.Errorf("%+v", s)
+		}
+	}
+}
+
+// A refresh is under way when the maximum TTL falls: the voters have had no time to answer it yet.
+func TestARefreshUnderWayIsAwaitedUnderAShorterMaxTTL(t *testing.T) {
+	const short = ttl / 20
+	f := follow(t, "6: a b c")
+	f.ack("a b c")
+	f.pass(ttl / vote.RefreshesPerTTL)
+	f.pass(time.Millisecond)
+	f.reconfigure(decided("7: a b c", short, 0))
+	f.pass(short / 10)
+	for _, s := range f.q.Voters(f.now) {
+		if s.State != Reachable {
+			t.Errorf("%+v", s)
+		}
+	}
+	f.pass(short)
+	for _, s := range f.q.Voters(f.now) {
+		if s.State == Reachable {
+			t.Errorf("%s hasn't answered for a TTL: %+v", s.Name, s)
+		}
+	}
+}
+
 // TestARequesterCountsOnWhatIsGranted shows that an acknowledgement counts for the TTL granted by
 // voters under the acknowledgement's version, which may be less than the requester's TTL.
 func TestARequesterCountsOnWhatIsGranted(t *testing.T) {

@@ -104,8 +104,10 @@ func (q *Requester) setConfig(e, before vote.Electorate) {
 	to := q.movePeers(places)
 	q.moveVotes(to)
 	q.decided, q.newest, q.before = e, NewElectorate(&e, places), NewElectorate(&before, places)
-	was := q.longestGrant()
-	q.leastTTL, q.mostTTL = q.granted(q.cfg.TTL)
+	was, least := q.longestGrant(), q.leastTTL
+	if q.leastTTL, q.mostTTL = q.granted(q.cfg.TTL); q.leastTTL < least {
+		q.refreshSooner()
+	}
 	if was > q.mostTTL {
 		q.wasMost, q.wasMostUntil = was, q.now.Fast.Add(vote.Validity(was))
 	}
@@ -117,6 +119,20 @@ func (q *Requester) setConfig(e, before vote.Electorate) {
 	q.evaluateAll(q.sorted(nil))
 	q.settleAll()
 	q.updateValidity()
+}
+
+// refreshSooner refreshes all sessions at the next Tick, now that they last for less than this node
+// has planned with. A voter is silent from the refresh on that it hasn't answered: before, it had
+// nothing to answer, however long ago its last answer came.
+func (l *sessionLayer) refreshSooner() {
+	l.refreshAt = l.now.Fast
+	for _, p := range l.peers {
+		silentFrom := p.refreshed
+		if p.lastReceived >= p.refreshed {
+			silentFrom = l.now.Fast
+		}
+		p.lastReceived = max(p.lastReceived, silentFrom)
+	}
 }
 
 // settleAll ends the requests and queries with enough confirmations. In a smaller electorate the
