@@ -179,6 +179,27 @@ func TestABirthWaitsForProcessesThatMayKnowOfAMesh(t *testing.T) {
 	l.want("a b c", "1: a, b, c")
 }
 
+// Gossip that is wrong for a moment about silent processes shortens no wait for them: they have
+// been silent since gossip first showed them.
+func TestAMomentInGossipEndsNoSilence(t *testing.T) {
+	l := countLab(t, 3)
+	l.seen["x"], l.seen["y"] = Seen{"x", 77, vote.Alive}, Seen{"y", 78, vote.Alive}
+	l.cfg.MinVoters = 3
+	l.fresh("a b c")
+	for range 5 {
+		l.pass(maxTTL)
+		for _, name := range nodes("x y") {
+			s := l.seen[name]
+			l.seen[name] = Seen{name, s.Dir, vote.Failed}
+			l.gossip()
+			l.seen[name] = s
+			l.gossip()
+		}
+	}
+	l.pass(AbandonAfter(maxTTL) - maxTTL)
+	l.want("a b c", "none")
+}
+
 // Gossip shows dead processes for seconds. If processes of ever new names die before they answer,
 // some such process is always silent, and delays a birth for a long time, but not without end. A
 // process that was heard of as fresh, and then died, delays nothing.

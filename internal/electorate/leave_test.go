@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/lockmesh/lockmesh/internal/vote"
 )
@@ -159,5 +160,51 @@ func TestANewerElectorateEndsNoAbsence(t *testing.T) {
 	b.m.Leave(b.now)
 	if b.m.Status(b.now).Stays == "" {
 		t.Error("it waits for a majority that has been away for a maximum TTL")
+	}
+}
+
+// A leaving voter isn't kept by nodes that start later than it began to leave, and a while for
+// their first reports: where processes crash in a loop, under ever new names, there always is such
+// a node. If several voters leave, the last to begin counts.
+func TestANodeThatStartsAfterTheLeaveDoesNotDelayTheLeave(t *testing.T) {
+	for _, c := range []struct {
+		name, others string
+		leave        func(b *bench, at vote.Instant)
+	}{
+		{"this voter", "b c d=new", func(b *bench, at vote.Instant) { b.m.leaving, b.m.leftAt = true, at }},
+		{"a voter that says so", "b=leaving c d=new", func(b *bench, at vote.Instant) { b.m.others["b"].report.leavingSince = at }},
+		{"a voter that gossip saw leave", "b=left c d=new", func(b *bench, at vote.Instant) { b.m.others["b"].since = at }},
+		{"two, one of them long ago", "b=leaving c d=new", func(b *bench, at vote.Instant) {
+			b.m.leaving, b.m.leftAt, b.m.others["b"].report.leavingSince = true, b.now.Slow.Add(-longAgo), at
+		}},
+	} {
+		b := scene(t, "3: a b c", c.others)
+		for _, after := range []time.Duration{standbyMargin, standbyMargin + 1} {
+			c.leave(b, b.m.others["d"].since.Add(-after))
+			if soon := b.m.standbySoon(); soon != (after <= standbyMargin) {
+				t.Errorf("%s leaves, and a node starts %v later: it is waited for: %v", c.name, after, soon)
+			}
+		}
+	}
+}
+
+// A voter began to leave with its first report of the leave. A new directory begins anew.
+func TestAFurtherReportOfALeaveDoesNotBeginItAnew(t *testing.T) {
+	b := scene(t, "3: a b c", "b c")
+	o, first := b.m.others["b"], b.now.Slow
+	report := func(dir vote.Dir, leaving bool) vote.Instant {
+		b.now.Slow, b.now.Fast = b.now.Slow.Add(time.Second), b.now.Fast.Add(time.Second)
+		b.m.begin(b.now)
+		b.m.reported(o, &vote.Message{Epoch: 3, Consensus: &vote.Consensus{Dir: dir, Leaving: leaving}})
+		return o.report.leavingSince
+	}
+	dir := o.dir
+	report(dir, false)
+	began := report(dir, true)
+	if again := report(dir, true); began != first.Add(2*time.Second) || again != began {
+		t.Errorf("the leave began at %v, and with the next report at %v", began, again)
+	}
+	if other := report(dir+50, true); other == began {
+		t.Error("another node of the name took over the time of the leave")
 	}
 }
