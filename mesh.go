@@ -487,8 +487,12 @@ func (m *Mesh) Settled(ctx context.Context) error {
 // [Mesh.Status] shows which nodes use which secret. SetSecrets returns once the secrets have
 // changed and gossip has passed the news on, or could not do so for two seconds.
 //
-// Errors: ErrConfig for secrets that can't be used, or if the node was started without a secret;
-// ErrClosed.
+// If none of the secrets was accepted before, the change is made, and logged as a warning: it cuts
+// the node off from all nodes that don't know the new secrets yet.
+//
+// Errors: ErrConfig for secrets that can't be used, or if the node was started without a secret, or
+// if a secret is one of those before with more before or behind it, and none of those before is
+// left: an end of line is missing where the secrets came from a file. ErrClosed.
 func (m *Mesh) SetSecrets(secrets ...Secret) error {
 	m.checkUsable("Mesh.SetSecrets")
 	fail := func(reason error, text string) error {
@@ -506,7 +510,6 @@ func (m *Mesh) SetSecrets(secrets ...Secret) error {
 	if err := m.eng.SetSecrets(rawSecrets(secrets)); err != nil {
 		return fail(ErrConfig, err.Error())
 	}
-	m.eng.Log().Info("the secrets have changed", "accepted", len(secrets))
 	return nil
 }
 

@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"strings"
 	"testing"
+	"testing/synctest"
 )
 
 func TestASecretNeverPrintsItself(t *testing.T) {
@@ -162,6 +163,37 @@ func TestTheListOfSecrets(t *testing.T) {
 			t.Errorf("%s: %v", row.name, err)
 		}
 	}
+}
+
+// A change of the secrets that leaves none of those before cuts the node off, and the log says so.
+// A secret that is joined with one in use, as by a missing end of line, is refused.
+func TestASecretThatIsJoinedWithAnother(t *testing.T) {
+	inBubble(t, func(t *testing.T, w *wire) {
+		var log lockedBuffer
+		first, second, third := NewSecret(), NewSecret(), NewSecret()
+		a := w.join("a", []string{"a"}, func(c *Config) {
+			c.Insecure, c.Secret, c.Logger = false, first, slog.New(slog.NewTextHandler(&log, nil))
+		})
+		joined := func(all ...Secret) Secret { return Secret(bytes.Join([][]byte{all[0], all[1]}, nil)) }
+		for _, secrets := range [][]Secret{{joined(first, second)}, {joined(second, first)}, {second, joined(first, third)}} {
+			err := a.SetSecrets(secrets...)
+			if wantIs(t, err, ErrConfig); !strings.Contains(err.Error(), "end of line") || strings.Contains(err.Error(), string(first[:8])) {
+				t.Errorf("the error is %v", err)
+			}
+		}
+		const warning = "none of those before is accepted any more"
+		for i, secrets := range [][]Secret{{first, second}, {joined(second, third), second}, {third}, {third, joined(third, first)}} {
+			before := len(log.String())
+			if err := a.SetSecrets(secrets...); err != nil {
+				t.Error(err)
+			}
+			synctest.Wait()
+			text := log.String()[before:]
+			if warns := strings.Contains(text, warning); warns != (i == 2) || !strings.Contains(text, "the secrets have changed") {
+				t.Errorf("change %d is logged as %s", i, text)
+			}
+		}
+	})
 }
 
 func TestSetSecretsOfANodeWithoutOne(t *testing.T) {

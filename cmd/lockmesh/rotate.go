@@ -26,7 +26,7 @@ Nodes that are down must get the file of the present step before they start. No 
 printed: an id tells secrets apart.
 
 Example, with the file new of lockmesh keygen copied to each machine:
-  cat new >> /etc/lockmesh.key && systemctl reload lockmesh && lockmesh rotate`
+  (echo; cat new) >> /etc/lockmesh.key && systemctl reload lockmesh && lockmesh rotate`
 }
 
 // rotation is how far a change has come.

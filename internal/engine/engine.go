@@ -97,7 +97,7 @@ type Engine struct {
 
 	accounts accounts
 	pools    pools
-	setting  sync.Mutex // serializes SetSecrets
+	setting  sync.Mutex // serializes SetSecrets, and guards cfg.Secrets after the start
 
 	ctx  context.Context // ends when the node stops
 	stop context.CancelFunc
@@ -115,20 +115,6 @@ func (eng *Engine) Clocks() clock.Clocks { return eng.clocks }
 
 // Members returns the nodes known to gossip.
 func (eng *Engine) Members() []member.Member { return eng.group.Members() }
-
-// SetSecrets changes the accepted secrets; the first is sent.
-func (eng *Engine) SetSecrets(secrets [][]byte) error {
-	eng.setting.Lock()
-	defer eng.setting.Unlock()
-	keys, err := eng.links.SetSecrets(secrets)
-	if err != nil {
-		return err
-	}
-	return eng.group.SetKeys(keys)
-}
-
-// Secrets returns which live nodes use which secret, as far as gossip knows.
-func (eng *Engine) Secrets() []member.KeyUse { return eng.group.Keys() }
 
 // Ping sends a packet of gossip to another live node, and returns the time until the answer. known
 // says whether gossip knows a live node of that name. The error is context.DeadlineExceeded if no
