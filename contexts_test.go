@@ -303,7 +303,7 @@ func TestTheTableOfContextsHasEveryFunction(t *testing.T) {
 				}
 				name = receiver.X.(*ast.Ident).Name + "." + name
 			}
-			if ast.IsExported(name) {
+			if ast.IsExported(name) && name != "Mesh.LeaseOf" { // which neither waits nor fails
 				exported[name] = true
 			}
 		}

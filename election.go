@@ -125,7 +125,7 @@ type Leader struct {
 	None  bool
 	Node  string // the leader's node
 	Token uint64 // the fencing token of its term
-	Value []byte // as given to Lead or Proclaim; read-only
+	Value []byte // as given by WithValue, Campaign or Proclaim; read-only
 	// Since is about when the term began, by this node's clock.
 	Since time.Time
 	// Missed says that leaders may have come and gone unseen before this state; set by Observe
@@ -304,8 +304,8 @@ func isOnly(err, target error) bool {
 // LeadOnce waits until this node leads, and then calls f, once: a single turn of [Mesh.Lead]. f's
 // context ends when ctx ends or the leadership is lost, and f should return soon afterwards. As
 // long as the lease holds, the next candidate leads only after f has returned, also when f panics.
-// (A lost lease can't wait for f; fencing tokens, which [Mesh.Do] passes to its function, protect
-// against this case.)
+// (A lost lease can't wait for f; fencing tokens protect against this case. [Mesh.LeaseOf] has f's,
+// by f's context.)
 //
 // The error joins the errors of f and of the resignation: [ErrLost] says that the leadership was
 // lost while f ran, even if f returned nil. After any return this node is no candidate any more; to

@@ -47,6 +47,47 @@ func TestLeadLeadsAgainAfterALoss(t *testing.T) {
 	})
 }
 
+// The function of Lead finds the token of its term by its context, as do the functions that it
+// calls; a context of another origin, or of another key, has none.
+func TestTheFunctionOfLeadKnowsItsToken(t *testing.T) {
+	type anyKey struct{}
+	inBubble(t, func(t *testing.T, w *wire) {
+		a, b, _ := w.three()
+		for turn := range 3 {
+			mesh := []*Mesh{a, b, a}[turn]
+			err := mesh.LeadOnce(t.Context(), "e", func(ctx context.Context) error {
+				ctx, cancel := context.WithTimeout(context.WithValue(ctx, anyKey{}, "a value"), time.Minute)
+				defer cancel()
+				lease := mesh.LeaseOf(ctx, "e")
+				if lease == nil {
+					t.Fatal("the context carries no lease")
+				}
+				leader := must[Leader](t)(b.Election("e").Leader(t.Context()))
+				if leader.Token == 0 || lease.Token() != leader.Token || lease.Err() != nil {
+					t.Errorf("turn %d: the function's token is %d (%v), and others see %+v", turn, lease.Token(), lease.Err(), leader)
+				}
+				other := b
+				if mesh == b {
+					other = a
+				}
+				for _, l := range []*Lease{mesh.LeaseOf(ctx, "f"), mesh.LeaseOf(t.Context(), "e"), other.LeaseOf(ctx, "e")} {
+					if l != nil {
+						t.Errorf("turn %d: another key, context or node has the lease %v", turn, l)
+					}
+				}
+				return nil
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+		leases := must[*Leases](t)(a.LockAll(t.Context(), "k", "l"))
+		if l := a.LeaseOf(leases.Context(), "l"); l == nil || l.Key() != "l" {
+			t.Errorf("the context of several leases has %v", l)
+		}
+	})
+}
+
 // A function that fails at once costs turns, with growing pauses in between, and doesn't keep other
 // nodes from leading.
 func TestLeadCallsAgainAFunctionThatFails(t *testing.T) {

@@ -11,6 +11,20 @@ import (
 // Re-entry: a Lock or RLock with a context from a lease on the same key re-enters the lease. The
 // context is the permission; a plain context never re-enters, whatever its goroutine.
 
+// LeaseOf returns the lease of a key that ctx carries, or nil. The contexts that carry a lease are
+// those of the functions of [Mesh.Do], Lead and LeadOnce, those of [Lease.Context] and of
+// [Leases.Context], and all that are derived from them. So a function that is called while its
+// caller holds a key, as that of Lead, gets the fencing token for its writes:
+//
+//	token := mesh.LeaseOf(ctx, "scheduler").Token()
+//
+// The lease may have ended: [Lease.Err] tells. An Unlock by it ends the caller's lease.
+func (m *Mesh) LeaseOf(ctx context.Context, key string) *Lease {
+	m.checkUsable("Mesh.LeaseOf")
+	checkNotNil(ctx, "Mesh.LeaseOf")
+	return m.carriedLease(ctx, vote.Key(key))
+}
+
 // carriedLease returns the innermost lease of a key carried by ctx; nil if there is none.
 func (m *Mesh) carriedLease(ctx context.Context, key vote.Key) *Lease {
 	for {
