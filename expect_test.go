@@ -194,6 +194,9 @@ func TestAVoterWithoutADiskIsReplaced(t *testing.T) {
 		}
 		s := w.untilVoters("b", "b", "c", "d")
 		t.Logf("replaced within %v", took)
+		if took == 0 || took > 46*time.Second {
+			t.Errorf("the voter was replaced after %v; fleets.md says 43 s", took)
+		}
 		if s.Version <= 1 || held.Context().Err() != nil {
 			t.Errorf("%+v, lease %v", s, context.Cause(held.Context()))
 		}
@@ -242,6 +245,9 @@ func TestTotalLossHealsByItself(t *testing.T) {
 			t.Error(err)
 		}
 		t.Logf("healed after %v", time.Since(began))
+		if took := time.Since(began); took > 76*time.Second {
+			t.Errorf("the mesh has healed after %v; fleets.md says 72 s", took)
+		}
 		s := w.untilVoters("d", "d", "e", "f")
 		if s.Version != 1 || s.DirID == was.DirID {
 			t.Errorf("%+v", s)
@@ -333,6 +339,9 @@ func TestALeavingVoterIsReplaced(t *testing.T) {
 			t.Error(err)
 		}
 		t.Logf("left after %v", time.Since(began))
+		if took := time.Since(began); took > 24*time.Second {
+			t.Errorf("the voter has left after %v; fleets.md says 21 s", took)
+		}
 		w.untilVoters("b", "b", "c", "d")
 		// The electorate never has fewer than three voters, so without a replacement a voter stays.
 		time.Sleep(time.Minute) // time for a new process to become a standby

@@ -95,6 +95,7 @@ func (r *reader) number(name string) int {
 	n, err := strconv.Atoi(v)
 	if err != nil {
 		r.fail(name, "%q is no number", v)
+		return 3 // any usable number, so that the other settings are still checked
 	}
 	return n
 }

@@ -266,7 +266,7 @@ func (d *dialer) report(err error) {
 		d.f.cfg.Host.DialFailed(Failure{Node: d.voter, Text: err.Error(), dialer: d})
 		return
 	}
-	d.f.cfg.Log.Warn("a voter refuses this node", "voter", d.voter, "reason", refused.Reason, "text", refused.Text)
+	d.f.cfg.Log.Warn("a voter refuses this node", "voter", d.voter, "reason", refused.Reason.String(), "text", refused.Text)
 	reason := refused.Reason
 	if d.f.cfg.Terms.Birth.Expect > 0 && (refused.Foreign || reason == vote.ReasonSecret) {
 		// No voter of a mesh born by count comes back, and another process may have got the address

@@ -220,7 +220,7 @@ func (p *peerProber) warn(addr string, no *transport.RefusedError) {
 		clear(p.warned) // names with ever-changing addresses
 	}
 	p.warned[addr] = no.Error()
-	p.f.cfg.Log.Warn("a peer refuses this node", "addr", addr, "peer", no.Peer, "reason", no.Reason, "text", no.Text)
+	p.f.cfg.Log.Warn("a peer refuses this node", "addr", addr, "peer", no.Peer, "reason", no.Reason.String(), "text", no.Text)
 }
 
 // probesFirst is how many addresses a first round probes. Each further round probes twice as many,
