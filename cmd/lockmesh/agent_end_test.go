@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -87,7 +88,8 @@ func (c *timed) check(t *testing.T) {
 
 // TestKeysAtTheEndOfAnAgent : however an agent ends, no other client gets a key while the agent's
 // client counts on the key, and the key is free afterwards. A client that is notified of the end
-// has a moment to finish; a client without notifications keeps the key until its time is over.
+// has a moment to finish; a client without notifications keeps the key until its time is over. An
+// agent that hangs notifies no client: a run kills its command while the lease lasts.
 func TestKeysAtTheEndOfAnAgent(t *testing.T) {
 	needsProc(t)
 	sampled.Waits(t)
@@ -105,6 +107,7 @@ func TestKeysAtTheEndOfAnAgent(t *testing.T) {
 	worlds := []*world{
 		{name: "SIGTERM", end: func(b *openBench) { b.agent.signal(sigTerm) }},
 		{name: "SIGKILL", end: func(b *openBench) { b.agent.signal(sigKill) }},
+		{name: "SIGSTOP", end: func(b *openBench) { b.agent.signal(syscall.SIGSTOP) }},
 		{name: "stop", end: func(b *openBench) { b.command("stop").start() }},
 		{name: "leave", end: func(b *openBench) { b.command("leave").start() }},
 	}
@@ -137,6 +140,10 @@ func TestKeysAtTheEndOfAnAgent(t *testing.T) {
 		}
 		for _, k := range w.keys {
 			k.check(t)
+		}
+		if w.name == "SIGSTOP" {
+			w.agent.signal(syscall.SIGCONT)
+			w.agent.signal(sigTerm)
 		}
 		if code := w.agent.waitInTime(); code != 0 && w.name != "SIGKILL" {
 			t.Errorf("%s: the agent ends with %d: %s", w.name, code, w.agent.err.String())

@@ -158,17 +158,23 @@ type ownNode struct {
 	dir   string     // to be removed; empty if there is none
 }
 
-// join starts a node without a vote, and waits until locks can be granted, unless the verb does.
-func (g *globals) join(ctx context.Context) (*ownNode, error) {
+// joinConfig returns the configuration of a node that lives for a single call. Such a node never
+// votes: the mesh would wait for it after its end.
+func (g *globals) joinConfig() (lockmesh.Config, error) {
 	cfg, err := g.Mesh.config()
-	if err != nil {
-		return nil, err
-	}
-	cfg.Peers, cfg.NonVoting = g.Join, true
+	cfg.Peers, cfg.NonVoting, cfg.Name = g.Join, true, passingName(joined, joinedLen)
 	if g.Mesh.Register != "" {
 		cfg.Register = uncalled{}
 	}
-	cfg.Name = passingName(joined, joinedLen)
+	return cfg, err
+}
+
+// join starts a node without a vote, and waits until locks can be granted, unless the verb does.
+func (g *globals) join(ctx context.Context) (*ownNode, error) {
+	cfg, err := g.joinConfig()
+	if err != nil {
+		return nil, err
+	}
 	if cfg.Bind == "" {
 		cfg.Bind = anyPort(g.Join)
 	}

@@ -76,3 +76,18 @@ func TestALongKeyLeavesRoomForTheOtherColumns(t *testing.T) {
 		}
 	}
 }
+
+// TestAJoinedNodeNeverVotes : a node that lives for a single call takes no seat, in whatever kind of
+// mesh.
+func TestAJoinedNodeNeverVotes(t *testing.T) {
+	for _, flags := range []meshFlags{{Voters: []string{"a"}}, {Voters: []string{"a"}, Dynamic: true}, {Expect: 3}, {Expect: 3, Register: "any"}} {
+		g := globals{Join: []string{"127.0.0.1:1"}, Mesh: flags}
+		cfg, err := g.joinConfig()
+		if err != nil || !cfg.NonVoting || cfg.Bootstrap || !strings.HasPrefix(cfg.Name, joined) || len(cfg.Peers) != 1 {
+			t.Errorf("%+v: NonVoting %v, Bootstrap %v, name %s, %d peers, %v", flags, cfg.NonVoting, cfg.Bootstrap, cfg.Name, len(cfg.Peers), err)
+		}
+		if (cfg.Register != nil) != (flags.Register != "") {
+			t.Errorf("%+v: the register is %v", flags, cfg.Register)
+		}
+	}
+}

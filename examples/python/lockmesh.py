@@ -102,6 +102,8 @@ def _read(sock, answer, lock):
                 break
             lock._held(line)
             sock.settimeout(line["left_ms"] / 1000)
+    except socket.timeout:
+        why = "the node hasn't said in time that the lock is held"
     except (OSError, ValueError, http.client.HTTPException) as error:
         why = "%s: %s" % (why, error)
     lock._lose(why)
