@@ -193,12 +193,13 @@ type Config struct {
 	// is odd.
 	MinVoters int
 
-	// Register, if not nil, makes the promise of Expect hold for any number of processes: it is a
-	// small record outside of the mesh, such as a ConfigMap or a row in a database, that says which
-	// mesh may act. Founders wait for the register to name them. Voters write it three times in a
-	// RegisterTerm, and don't act if they couldn't for a whole RegisterTerm. A lock never waits for
-	// it. Either all nodes of the mesh have the same Register, or none has one; NonVoting nodes
-	// don't call it. Only with Expect from 2 on. See package register, and docs/fleets.md.
+	// Register, if not nil, is a small record outside of the mesh, such as a ConfigMap or a row in
+	// a database, that says which mesh may act. With a register no two meshes hold valid leases at
+	// one time, however many processes run; see Expect for the bound without one. Founders wait
+	// until the register names their mesh. Voters write the record three times in a RegisterTerm,
+	// and don't act if they couldn't write for a whole RegisterTerm. A call of Lock never waits for
+	// the register. Either all nodes of the mesh have the same Register, or none has one; NonVoting
+	// nodes don't call it. Only with Expect from 2 on. See package register, and docs/fleets.md.
 	Register register.Register
 
 	// RegisterTerm is for how long voters act without the register: an outage of up to two thirds

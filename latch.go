@@ -13,13 +13,13 @@ import (
 // goroutine.
 //
 // Voters store nothing permanently, so the counting nodes keep the counts alive: a count lasts
-// until TakeBack or the end of its process's mesh, and a TTL longer after a crash. The latch is
-// open when n counts exist at the same time. Once the owner of a count has seen the latch open, the
-// latch stays open for all users until the counts of all such owners have ended. A CountDownLatch
-// that has seen the latch open never closes. If a node crashes earlier, its count is gone: the
-// latch stays closed until another count replaces the lost count. So a process that counts and then
-// wants to exit should first wait with Await; a process that arrives only after all counts have
-// ended finds the latch closed.
+// until TakeBack or the end of its process's mesh, and a TTL longer after a crash. The key's latch
+// is open when n counts exist at the same time. From the moment that a node with a count has seen
+// it open, it stays open for all nodes as long as the count of one such node lasts. A value of this
+// type that has seen the latch open stays open for good. If a node crashes before the latch is
+// open, its count is gone: the latch stays closed until another count replaces the lost count. So a
+// process that counts and then wants to exit should first wait with Await; a process that arrives
+// only after all counts have ended finds the latch closed.
 type CountDownLatch struct {
 	mesh *Mesh
 	key  string

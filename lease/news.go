@@ -115,12 +115,12 @@ func (l *sessionLayer) sendNews(w *watcher, views []vote.View, seq uint64, gap b
 	m.Nonce, m.Incarnation, m.Seq, m.Gap, m.Views = w.nonce, l.cfg.Self.Incarnation, seq, gap, views
 }
 
-// watch answers with the events since the point named by the message; if there are none, the watch
-// waits for an event.
+// watch answers with the events after the one that the message names (Incarnation and Seq): the
+// last event that the watch's owner has; if there are none, the watch waits for an event.
 //
-// A watch is told of a gap if it is new, if its point is from another incarnation of the voter, or
-// if the voter no longer remembers all events since its point. The watch's owner can then query the
-// present state.
+// The owner is told of a gap if the watch is new, if another incarnation of the voter sent the
+// named event, or if the voter no longer remembers all events after the named one. The owner can
+// then query the present state.
 func (l *voteLayer) watch(conn vote.Conn, from vote.NodeID, m *vote.Message) {
 	n := &l.news
 	if old := n.watchers.waiting(conn, m.Nonce); old != nil {

@@ -139,15 +139,17 @@ func (l *sessionLayer) roundOf(newcomer *entry) (r uint32) {
 	return r
 }
 
-// won returns the largest token among the leases known to have won the key, perhaps not over yet,
-// that keep e from the key (nil: all leases); zero if there is none.
+// won returns the largest token among the leases that keep e from the key: leases that are known to
+// have been granted, and that may not be over yet. If e is nil, won returns the largest token of
+// all such leases. If there is no such lease, won returns zero.
 //
 // There may be several such leases: a lease with its release still on the way, and a lease won
 // since then without this voter's vote. A lease with a token of at most k.over counts as over:
 // k.over belongs to an exclusive lease that has ended here and was granted later than all leases
-// with smaller tokens, so only the messages about their end are still on the way. (Where tokens had
-// to start again below remembered tokens, a lease may be considered over although it isn't. A
-// TryLock then learns of the lease after its TTL rather than at once.)
+// with smaller tokens, so only the messages about their end are still on the way. (Where tokens
+// began again below remembered tokens, since those were above every clock, a lease may be
+// considered over although it isn't. A TryLock then learns of the lease after its TTL rather than
+// at once.)
 func (k *key) won(e *entry) (t vote.Token) {
 	slots, all := 0, vote.Token(0) // of permits that keep e from the key only together
 	against := func(f *entry) {

@@ -11,7 +11,7 @@ import (
 // key.
 type watchers struct {
 	number  int
-	of      map[interest]*crowd
+	of      map[interest]*audience
 	lengths map[int]int // how many prefixes of each length are in of
 	by      map[vote.Conn]map[uint64]*watcher
 }
@@ -22,8 +22,9 @@ type interest struct {
 	prefix bool
 }
 
-// crowd lists the watches with the same interest, in order of arrival. Some watches may have ended.
-type crowd struct {
+// audience lists the watches with the same interest, in order of arrival. Some watches may have
+// ended.
+type audience struct {
 	all   []*watcher
 	ended int
 }
@@ -33,13 +34,13 @@ func (w *watchers) waiting(conn vote.Conn, nonce uint64) *watcher { return w.by[
 
 func (w *watchers) add(a *watcher) {
 	if w.of == nil {
-		w.of, w.lengths = make(map[interest]*crowd), make(map[int]int)
+		w.of, w.lengths = make(map[interest]*audience), make(map[int]int)
 		w.by = make(map[vote.Conn]map[uint64]*watcher)
 	}
 	what := interest{a.key, a.prefix}
 	c := w.of[what]
 	if c == nil {
-		c = &crowd{}
+		c = &audience{}
 		w.of[what] = c
 		if a.prefix {
 			w.lengths[len(a.key)]++

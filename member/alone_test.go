@@ -169,7 +169,7 @@ func TestSilentAddressesDelayNoOther(t *testing.T) {
 				b := l.start("b", 2, addr(2), func(c *Config) { c.Peers = peers(all) })
 				l.within(time.Second, "b sees a", func() bool { return b.sees("a", "b") })
 				time.Sleep(10 * time.Second)
-				if lines := b.log.lines("in trouble"); len(lines) > 0 {
+				if lines := b.log.lines("gossip has reported a problem"); len(lines) > 0 {
 					t.Errorf("the log says %q", lines)
 				}
 			})

@@ -112,7 +112,7 @@ func (n *duplicateNames) investigate(ctx context.Context, m Member) {
 			"other_incarnation", incarnationText(m.Incarnation), "other_addr", m.Addr)
 		n.report(Event{Member: m, Kind: NameConflict})
 	case ours:
-		n.log.Debug("peers remember another incarnation of this node, which doesn't answer",
+		n.log.Debug("peers remember another incarnation of this node; that incarnation doesn't answer",
 			"incarnation", incarnationText(m.Incarnation), "addr", m.Addr)
 		n.stale()
 	case alive && !n.isAlive(ctx, m):

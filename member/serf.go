@@ -323,7 +323,7 @@ func (s *Serf) SetDir(dir vote.Dir) {
 	defer s.tagsMu.Unlock()
 	tags, err := published(s.tags, dir, s.sent)
 	if err != nil {
-		s.log.Error("gossip can't tell this node's new identity", "error", err)
+		s.log.Error("gossip can't announce this node's new identity to the other members", "error", err)
 		return
 	}
 	s.dir = dir
@@ -334,7 +334,7 @@ func (s *Serf) SetDir(dir vote.Dir) {
 func (s *Serf) publish(tags map[string]string) {
 	// An error means that the news is still on its way when the time is over.
 	if err := s.serf.SetTags(tags); err != nil {
-		s.log.Debug("members may learn later what has changed about this node", "error", err)
+		s.log.Debug("members may learn of this node's new tags late", "error", err)
 	}
 }
 

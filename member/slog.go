@@ -42,7 +42,7 @@ func (w *lineWriter) Write(line []byte) (int, error) {
 	ctx := context.Background()
 	if level >= slog.LevelWarn {
 		if more, due := w.complain(); due {
-			w.out.Info("gossip is in trouble, or has been", "complaint", text, "more_since_the_last", more)
+			w.out.Info("gossip has reported a problem; it may be over", "complaint", text, "more_since_the_last", more)
 			return len(line), nil
 		}
 	}

@@ -292,9 +292,9 @@ func TestComplaintsOfGossipAreSummedUp(t *testing.T) {
 		}
 		lines.Print("[WARN] memberlist: after")
 		for _, want := range [][]string{
-			{"level=INFO", "gossip is in trouble", `complaint="memberlist: Push/Pull failed"`, "more_since_the_last=0"},
-			{"level=INFO", "gossip is in trouble", `complaint="memberlist: Push/Pull failed"`, "more_since_the_last=59"},
-			{"level=INFO", "gossip is in trouble", `complaint="memberlist: after"`, "more_since_the_last=59"},
+			{"level=INFO", "gossip has reported a problem", `complaint="memberlist: Push/Pull failed"`, "more_since_the_last=0"},
+			{"level=INFO", "gossip has reported a problem", `complaint="memberlist: Push/Pull failed"`, "more_since_the_last=59"},
+			{"level=INFO", "gossip has reported a problem", `complaint="memberlist: after"`, "more_since_the_last=59"},
 		} {
 			if len(out.lines(want...)) != 1 {
 				t.Errorf("not said once: %q in %q", want, out.lines("trouble"))

@@ -8,8 +8,8 @@ import (
 // freed last is reused first. An object is cleared fully when freed, so no state of a request can
 // leak into another.
 //
-// So a longer-lived structure must not point to a request: lists of possibly finished requests hold
-// numbers.
+// So a structure that may outlive a request must not point to it, since the object may be another
+// request's by then: such a structure has the request's number, and looks the number up.
 
 // poolMax is the capacity of each pool: about as many locks as a node has under way at a time, held
 // locks not counted. With three voters the pools take some 400 KiB.

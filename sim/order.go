@@ -16,8 +16,8 @@ import (
 // minority knows of it). So the order is demanded only of requests made after the mesh has been
 // well for a while.
 
-// calmTTLs is for how many maximum TTLs nothing must have gone wrong: a startup quarantine, and the
-// rest of the sessions of crashed processes.
+// calmTTLs is the time without any fault after which the order of service is checked, in maximum
+// TTLs. By then the startup quarantines are over, and the sessions of crashed processes have ended.
 const calmTTLs = 3
 
 // serviceOrder checks the order of service.

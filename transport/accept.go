@@ -343,7 +343,7 @@ func (p *Port) garbage(c net.Conn, err error) {
 		err = errNotLockmesh
 	}
 	if errors.Is(err, os.ErrDeadlineExceeded) || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || broke(err) {
-		p.logger.Debug("a connection came to nothing", "addr", c.RemoteAddr(), "error", err)
+		p.logger.Debug("a connection ended before its handshake", "addr", c.RemoteAddr(), "error", err)
 		return
 	}
 	p.count.garbage.Add(1)

@@ -23,10 +23,10 @@ func checkConsensus(e *vote.Consensus) error {
 		return fmt.Errorf("%w: contact with %d nodes, more than %d", errMalformed, len(e.Contacts), vote.MaxVoters)
 	}
 	if e.MaxTTL != 0 && (e.MaxTTL < vote.MinTTL || e.MaxTTL > vote.LongestTTL) {
-		return fmt.Errorf("%w: a MaxTTL of %v", errMalformed, e.MaxTTL)
+		return fmt.Errorf("%w: MaxTTL is %v, and may be 0, or %v to %v", errMalformed, e.MaxTTL, vote.MinTTL, vote.LongestTTL)
 	}
 	if e.MaxVoters < 0 || e.MaxVoters > vote.MaxVoters {
-		return fmt.Errorf("%w: an electorate of up to %d", errMalformed, e.MaxVoters)
+		return fmt.Errorf("%w: MaxVoters is %d, and may be 0 to %d", errMalformed, e.MaxVoters, vote.MaxVoters)
 	}
 	return nil
 }

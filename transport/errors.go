@@ -21,7 +21,7 @@ var (
 	errReplaced = errors.New("the peer has opened too many connections")
 	// errIdle : the connection received nothing for so long that the peer process can't be using
 	// it: a process that uses a connection sends refreshes.
-	errIdle = errors.New("nothing came for too long")
+	errIdle = errors.New("the peer has sent nothing for too long")
 	// errStalled : the peer has stopped reading, so that a write didn't finish within writeTimeout.
 	// The connection is broken.
 	errStalled = errors.New("the peer has stopped reading")

@@ -102,8 +102,8 @@ func (v *agentVerb) Run(ctx context.Context, g *globals) error {
 	defer end()
 	alone, follows := cfg.Expect == 1, doors.mayFollow()
 	if alone && follows {
-		log.Info("an agent before may have been killed, or has left keys that rest, and clients may count on their keys: no lock is granted for max-ttl; " +
-			"an agent that is alone remembers nothing")
+		log.Info("no lock is granted for max-ttl: the previous agent may have been killed, or has left keys that rest, " +
+			"and an agent that is a mesh by itself remembers no lease")
 		cfg = quietAlone(cfg)
 	}
 	metrics := promlock.New()
@@ -170,7 +170,7 @@ type doors struct {
 	served              bool   // the agent has begun to serve
 }
 
-// close closes all listeners. Where the agent didn't come to serve, the file of an agent before
+// close closes all listeners. Where the agent didn't come to serve, the file of the previous agent
 // stays for the next start: see mayFollow.
 func (d *doors) close() {
 	for _, l := range slices.Concat(d.http, d.resp, d.metrics) {
@@ -211,7 +211,7 @@ func (v *agentVerb) open() (_ *doors, err error) {
 		}
 		socket, err := admin.Listen(path)
 		if err != nil {
-			return nil, &exit{code: exitConfig, err: fmt.Errorf("%w; --socket names another one", err)}
+			return nil, &exit{code: exitConfig, err: fmt.Errorf("%w; choose another path by --socket", err)}
 		}
 		d.http = append(d.http, socket)
 	} else if len(v.HTTP) == 0 && len(v.RESP) == 0 {

@@ -170,7 +170,7 @@ func (a *agent) tellEnd() {
 		err = f.Close()
 	}
 	if err != nil {
-		a.log.Info("the next agent will be quiet for max-ttl: there is no file of a good end", "error", err)
+		a.log.Info("the next agent will grant nothing for max-ttl: the file that tells it of an end in good order can't be written", "error", err)
 	}
 }
 

@@ -37,7 +37,7 @@ type meshFlags struct {
 	Register     string        `env:"LOCKMESH_REGISTER" placeholder:"REGISTER" help:"With --expect, on every node: a record outside of the mesh that says which mesh may act. configmap:NAME in the namespace of the pod, the URL of a ConfigMap at an API server, or the URL of an object with conditional writes; LOCKMESH_REGISTER_TOKEN or LOCKMESH_REGISTER_TOKEN_FILE has the bearer token for a URL. With --join any word will do, since such a node never calls it. A row of a database is for programs that embed lockmesh."`
 	RegisterTerm time.Duration `env:"LOCKMESH_REGISTER_TERM" placeholder:"TIME" help:"For how long voters act without the register. (10m)"`
 	MaxTTL       time.Duration `name:"max-ttl" env:"LOCKMESH_MAX_TTL" placeholder:"TIME" help:"How long a lease may outlive the last message of its node. (10s)"`
-	Bind         string        `env:"LOCKMESH_BIND" placeholder:"HOST:PORT" help:"The address on which the node listens, TCP and UDP. (:7950; for --join any free port)"`
+	Bind         string        `env:"LOCKMESH_BIND" placeholder:"HOST:PORT" help:"The address on which the node listens, TCP and UDP. (:7950; for --join any free port; for an agent with --expect 1 and no secret any free port of 127.0.0.1)"`
 	Advertise    string        `env:"LOCKMESH_ADVERTISE" placeholder:"HOST[:PORT]" help:"The address at which other nodes reach the node."`
 	Insecure     bool          `env:"LOCKMESH_INSECURE" help:"Allow a mesh without a secret on addresses other than loopback."`
 }

@@ -149,7 +149,7 @@ func (h *holder) takeOne(ctx context.Context, key string, until time.Time) (*adm
 // the wait; otherwise a node that doesn't answer is waited for, as a holder is.
 func (h *holder) ask(ctx context.Context, c *admin.Client, key string, o admin.LockOptions) (*admin.Hold, error) {
 	if limit := h.link.g.Timeout; h.Nonblock || h.Wait != nil {
-		silent := fmt.Errorf("%w: there was no word within %v, besides the wait for the lock "+
+		silent := fmt.Errorf("%w: the node sent no answer within %v, besides the wait for the lock "+
 			"(the node hangs, or waits for the voters: lockmesh status shows which; a longer --timeout waits longer)", errNoAgent, limit)
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeoutCause(ctx, o.Wait+limit, silent)

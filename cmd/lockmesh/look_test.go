@@ -70,7 +70,7 @@ func TestLooks(t *testing.T) {
 		"ls":             {"KEY", "HOLDER", "jobs/1", "a b�c", "exclusive", " 1 "},
 		"inspect jobs/1": {"jobs/1: held", "HOLDER", "WAITER", status.Name},
 		"inspect free":   {"free: free"},
-		"status":         {"locks can be granted: 1 of 1 voter count, 1 needed", "reachable", "2 leases held by this node, 1 request waiting", "jobs/1"},
+		"status":         {"locks can be granted: 1 of 1 voter counts, 1 needed", "reachable", "2 leases held by this node, 1 request waiting", "jobs/1"},
 		"electorate":     {"version 1", status.Name},
 		"members":        {status.Name, "alive"},
 	} {

@@ -200,7 +200,7 @@ func TestASilentAgentEndsTheWait(t *testing.T) {
 		{"lock", "-n", "--timeout", "100ms", "k"},
 		{"lock", "-w", "100ms", "--timeout", "100ms", "k"},
 	} {
-		if text := b.wants(69, args...).err.String(); !strings.Contains(text, "no node answers: there was no word within 100ms") {
+		if text := b.wants(69, args...).err.String(); !strings.Contains(text, "no node answers: the node sent no answer within 100ms") {
 			t.Errorf("%q complains %s", args, text)
 		}
 	}

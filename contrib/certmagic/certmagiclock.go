@@ -182,7 +182,7 @@ func (s *Storage) RenewLockLease(ctx context.Context, name string, _ time.Durati
 	}
 	again, err := s.mesh.TryLock(ctx, s.key(name))
 	if err != nil {
-		return fmt.Errorf("certmagiclock: %w, and the lock can't be had again: %w", lost, err)
+		return fmt.Errorf("certmagiclock: %w, and locking again failed: %w", lost, err)
 	}
 	s.mu.Lock()
 	if h.lease == lease { // otherwise the lock was unlocked meanwhile

@@ -124,8 +124,8 @@ func TestTheProbeFindsStorageThatCantBeFenced(t *testing.T) {
 		header  string
 		want    string
 	}{
-		{&storage{careless: true}, "", "doesn't heed conditions"},
-		{&storage{careless: true}, tokenHeader, "doesn't heed conditions"},
+		{&storage{careless: true}, "", "ignores conditions"},
+		{&storage{careless: true}, tokenHeader, "ignores conditions"},
 		{&storage{hashed: true}, tokenHeader, "the version stays the same when only the token changes"},
 		{&storage{forgetful: true}, tokenHeader, "token 4611686018427387905 comes back as 0"},
 		{&storage{weak: true}, "", "strong"},

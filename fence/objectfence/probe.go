@@ -44,7 +44,7 @@ func Probe(ctx context.Context, store Store, name string) error {
 	for what, old := range map[string]Version{"another version is there": first.Version, "the object is there": ""} {
 		err := store.Put(ctx, name, Object{Token: 1, Data: []byte("probe"), Version: old})
 		if err == nil {
-			return fmt.Errorf("objectfence: probing: the storage has written though %s: it doesn't heed conditions", what)
+			return fmt.Errorf("objectfence: probing: the storage has written though %s: it ignores conditions", what)
 		}
 		if !errors.Is(err, ErrChanged) {
 			return fmt.Errorf("objectfence: probing: a write though %s should be refused as changed: %w", what, err)

@@ -8,18 +8,21 @@ import (
 )
 
 // A birth waits while a live process may know of an electorate. A process that knows an electorate
-// without a majority gives the electorate up in time. A process that is seen by gossip, and doesn't
-// answer, may never answer: gossip shows a dead process for seconds, and where processes crash in a
-// loop there is always such a process. So the birth waits for [AbandonAfter] at most, unless as
-// many processes as a majority needs have each been silent for so long: they may be a mesh behind a
-// broken network. A process last heard of as fresh isn't waited for.
+// without a majority gives the electorate up after [AbandonAfter]. A process that is seen by
+// gossip, and doesn't answer, may never answer: gossip shows a dead process for seconds, and where
+// processes crash in a loop there is always such a process. So the birth waits for AbandonAfter at
+// most, unless as many processes as a majority needs have each been silent for so long: they may be
+// a mesh behind a broken network. A process that reported last that it knows no electorate (a
+// *fresh* process) isn't waited for.
 //
-// Of the founders only the first to pledge waits for processes that may be dead. Each founder sees
-// other dead processes at other times: if each had to wait, a pledge would be given up before the
-// others had pledged.
+// A founder *pledges* to found a mesh with a set of processes; the mesh is born when all of the set
+// have pledged. Of the founders only the first to pledge waits for processes that may be dead. Each
+// founder sees other dead processes at other times: if each had to wait, a pledge would be given up
+// before the others had pledged.
 
 // awaited returns a process for which the birth waits, by a rule; nil without such a process. If
-// the register names an ended mesh, the knowledge of others is of no use.
+// the register names an ended mesh, no process waits: an electorate that another process knows is
+// that of the ended mesh.
 func (m *Machine) awaited(by func() *other) *other {
 	if m.registers() && m.mayFound() && !m.register.record.IsZero() {
 		return nil

@@ -56,9 +56,9 @@ func identity(mesh string, list []vote.NodeID, maxTTL time.Duration, name vote.N
 // directory, with Mesh, Name and Dir set; found is whether the directory had contents. The error
 // says why the directory doesn't belong to a node converted from this list, and gives advice.
 //
-// A node of the list gets the identity of version 1 although the node may have promised anything
-// before, as a fixed node: the node's voter must be quiet for a maximum TTL, even with a new
-// directory.
+// A node of the list gets the identity that electorate 1 names for it. As a fixed node it may have
+// granted leases just before, and a new directory doesn't show this: the node's voter must be quiet
+// for a maximum TTL, even with a new directory.
 func Convert(state vote.DiskState, found bool, list []vote.NodeID, maxTTL time.Duration) (vote.DiskState, error) {
 	first := FromFixed(state.Mesh, list, maxTTL)
 	at := slices.IndexFunc(first.Voters, func(v vote.Elector) bool { return v.Name == state.Name })

@@ -128,21 +128,20 @@ func CheckSuccessor(e, next *vote.Electorate) error {
 	case next.Version != e.Version+1:
 		return fmt.Errorf("electorate %d can't follow upon %d", next.Version, e.Version)
 	case next.Lineage != e.Lineage:
-		return fmt.Errorf("electorate %d stems from another bootstrap", next.Version)
+		return fmt.Errorf("electorate %d is of another mesh than electorate %d, which it follows: it stems from another bootstrap", next.Version, e.Version)
 	case next.MinToken < e.MinToken:
-		return fmt.Errorf("the minimum token of electorate %d is below that of the one before",
-			next.Version)
+		return fmt.Errorf("electorate %d has the minimum token %d, less than the %d of electorate %d before it", next.Version, next.MinToken, e.MinToken, e.Version)
 	case e.Joint() && next.Most != e.Most:
-		return fmt.Errorf("electorate %d may have another number of voters than the joint one before, %d and not %d", next.Version, next.Most, e.Most)
+		return fmt.Errorf("electorate %d may have %d voters; the joint electorate %d before it may have %d, and an electorate that concludes it as many", next.Version, next.Most, e.Version, e.Most)
 	case e.Joint() && !isConclusion(e, next):
-		return fmt.Errorf("electorate %d isn't what the joint one before leads to", next.Version)
+		return fmt.Errorf("electorate %d has other voters, or another MaxTTL, than the joint electorate %d before it leads to", next.Version, e.Version)
 	case !e.Joint() && next.OldMaxTTL != e.MaxTTL:
-		return fmt.Errorf("electorate %d has %v for the MaxTTL of the one before, which is %v", next.Version, next.OldMaxTTL, e.MaxTTL)
+		return fmt.Errorf("electorate %d says that electorate %d before it has the MaxTTL %v, and it has %v", next.Version, e.Version, next.OldMaxTTL, e.MaxTTL)
 	case e.Most > 0 && next.Most == 0:
-		return fmt.Errorf("electorate %d has no limit, and the one before it has", next.Version)
+		return fmt.Errorf("electorate %d has no limit of its voters, and electorate %d before it has one", next.Version, e.Version)
 	case !e.Joint() && !slices.Equal(next.Old, e.Voters):
-		return fmt.Errorf("electorate %d isn't joint with the one before: its old voters are not "+
-			"the voters of that one", next.Version)
+		return fmt.Errorf("electorate %d isn't joint with electorate %d before it: its old voters "+
+			"are not the voters of electorate %d", next.Version, e.Version, e.Version)
 	}
 	return nil
 }

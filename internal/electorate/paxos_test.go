@@ -539,13 +539,13 @@ func TestWhichElectorateMayBeNext(t *testing.T) {
 		{"at once, the same", "3: a b c", "4: a b c", nil, "isn't joint"},
 		{"joint with others", "3: a b c", "4: a b c d (a b)", nil, "isn't joint"},
 		{"joint with another directory", "3: a b c", "4: a b (a b c)", func(e *vote.Electorate) { e.Old[2].Dir = 77 }, "isn't joint"},
-		{"joint upon joint", "4: a b (a b c)", "5: a d (a b)", nil, "isn't what the joint one before leads to"},
+		{"joint upon joint", "4: a b (a b c)", "5: a d (a b)", nil, "than the joint electorate 4 before it leads to"},
 		{"the old ones again", "4: a b (a b c)", "5: a b c", nil, ""},
-		{"neither", "4: a b (a b c)", "5: a", nil, "isn't what the joint one before leads to"},
+		{"neither", "4: a b (a b c)", "5: a", nil, "than the joint electorate 4 before it leads to"},
 		{"a name twice", "3: a b c", "4: a b c (a b c)", func(e *vote.Electorate) { e.Voters[2].Dir = 77 }, `two voters called "c"`},
 		{"nobody", "3: a b c", "4: (a b c)", nil, "no voters"},
 		{"no order", "3: a b c", "4: b a (a b c)", nil, "aren't in order"},
-		{"a minimum token that is no token", "3: a b c", "4: a b (a b c)", func(e *vote.Electorate) { e.MinToken = vote.MaxToken + 1 }, "is no token"},
+		{"a minimum token that is no token", "3: a b c", "4: a b (a b c)", func(e *vote.Electorate) { e.MinToken = vote.MaxToken + 1 }, "the largest token"},
 	} {
 		e, next := electorate(c.e), electorate(c.next)
 		if c.change != nil {

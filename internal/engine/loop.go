@@ -70,13 +70,13 @@ type loop struct {
 	awaiting             map[*readyWait]struct{}
 	queries              map[uint64]chan<- *quorum.Event // queries, by nonce; each channel has room
 	subscriptions        map[Topic]*subscription         // with readers
-	subscriptionsByNonce map[uint64]*subscription        // the same stories, by nonce
-	watchQueries         map[uint64]watchQuery           // queries for stories, by nonce
+	subscriptionsByNonce map[uint64]*subscription        // the same subscriptions, by nonce
+	watchQueries         map[uint64]watchQuery           // queries for subscriptions, by nonce
 	watches              int                             // the number of open watches
 
 	// when the keys in doubt are queried, on the slow clock; zero: no key is in doubt
 	doubtsDue      vote.Instant
-	lastDoubtNonce uint64 // the nonce of the story at which settle ended last
+	lastDoubtNonce uint64 // the nonce of the subscription at which settle ended last
 
 	releaseWaiters  []chan<- error    // notified when every release is confirmed or given up
 	drainWaiters    []chan<- struct{} // notified when no lease is held or being released

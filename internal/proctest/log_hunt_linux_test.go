@@ -38,14 +38,14 @@ func TestTheLogOfRealProcessesIsWorthReading(t *testing.T) {
 		for i, p := range procs {
 			for _, line := range p.said() {
 				for _, level := range []string{"level=INFO", "level=WARN", "level=ERROR"} {
-					if strings.Contains(line, level) && !strings.Contains(line, `msg="gossip is in trouble`) {
+					if strings.Contains(line, level) && !strings.Contains(line, `msg="gossip has reported a problem`) {
 						count[level]++
 					}
 				}
 				all = append(all, names[i]+": "+line)
 			}
 		}
-		gossip := strings.Count(strings.Join(all, "\n"), `msg="gossip is in trouble`)
+		gossip := strings.Count(strings.Join(all, "\n"), `msg="gossip has reported a problem`)
 		t.Logf("%s: %d INFO, %d WARN, %d ERROR, and %d complaints of gossip", what, count["level=INFO"], count["level=WARN"], count["level=ERROR"], gossip)
 		if count["level=INFO"] > infos || count["level=WARN"] > warns || count["level=ERROR"] > errors || gossip > complaints {
 			t.Errorf("%s: %v and %d complaints of gossip; at most %d INFO, %d WARN, %d ERROR and %d were expected:\n%s", what, count, gossip, infos, warns, errors, complaints, strings.Join(all, "\n"))

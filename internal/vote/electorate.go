@@ -124,9 +124,9 @@ func (e *Electorate) Check() error {
 	case (e.Version == 1 || BornByCount(e.Version) && VersionNumber(e.Version) == 1) && e.Joint():
 		return errors.New("electorate 1 is joint, but there is none before it")
 	case e.Version > MaxVersion:
-		return fmt.Errorf("there is no electorate %d", e.Version)
+		return fmt.Errorf("electorate %d has a version above %d, the largest", e.Version, uint64(MaxVersion))
 	case e.MinToken > MaxToken:
-		return fmt.Errorf("the minimum token of electorate %d is no token", e.Version)
+		return fmt.Errorf("electorate %d has the minimum token %d, above %d, the largest token", e.Version, e.MinToken, uint64(MaxToken))
 	case e.Most < 0 || e.Most > MaxVoters:
 		return fmt.Errorf("electorate %d may have %d voters; at most %d can vote", e.Version, e.Most, MaxVoters)
 	case e.MaxTTL != 0 && (e.MaxTTL < MinTTL || e.MaxTTL > LongestTTL), e.OldMaxTTL != 0 && (e.OldMaxTTL < MinTTL || e.OldMaxTTL > LongestTTL):

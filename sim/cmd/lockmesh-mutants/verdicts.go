@@ -9,8 +9,8 @@ import (
 // verdictText has the known survivors, one a line: the mutant's id, a verdict and the reason,
 // separated by tabs. The verdicts:
 //
-//	asserted   no test can tell the mutant from the genuine code, for a reason that an assertion in
-//	           the code or in an audit of its state would refute with an alarm if it were wrong
+//	asserted   no test can tell the mutant from the genuine code, for the reason given; an assertion
+//	           in the code, or in an audit of its state, fails with an alarm if the reason is wrong
 //	cost       the mutant makes locks slower or dearer, never wrong; benchmarks show it, tests don't
 //
 //go:embed verdicts.txt

@@ -38,7 +38,7 @@ func Open(log *slog.Logger) *Notifier {
 	}
 	conn, err := net.Dial("unixgram", path)
 	if err != nil {
-		log.Warn("systemd can't be told that the service is ready", "error", err)
+		log.Warn("can't tell systemd that the service is ready", "error", err)
 		return n
 	}
 	n.conn = conn
@@ -57,7 +57,7 @@ func (n *Notifier) tell(text string) {
 		return
 	}
 	if _, err := n.conn.Write([]byte(text)); err != nil {
-		n.log.Warn("systemd can't be told", "message", text, "error", err)
+		n.log.Warn("can't send systemd a message", "message", text, "error", err)
 	}
 }
 
