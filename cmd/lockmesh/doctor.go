@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"net"
 	"time"
 
 	"github.com/lockmesh/lockmesh"
@@ -60,7 +61,8 @@ type examination struct {
 	found []finding
 	tell  func(finding) error
 
-	unwritten error // of the first finding without output
+	resolver  *net.Resolver // of names; nil for the system's
+	unwritten error         // of the first finding without output
 }
 
 // peer is a node's address, as a setting names it.

@@ -66,7 +66,7 @@ func (x *examination) lookUp(setting string) ([]string, error) {
 	case "file":
 		return peersOfFile(rest)
 	case "srv":
-		_, all, err := net.DefaultResolver.LookupSRV(ctx, "", "", rest)
+		_, all, err := x.resolver.LookupSRV(ctx, "", "", rest)
 		if err != nil {
 			return nil, err
 		}
@@ -82,7 +82,7 @@ func (x *examination) lookUp(setting string) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	ips, err := net.DefaultResolver.LookupHost(ctx, host)
+	ips, err := x.resolver.LookupHost(ctx, host)
 	if err != nil {
 		return nil, err
 	}

@@ -286,6 +286,9 @@ func TestDoctorOnVoters(t *testing.T) {
 	x.voters(&s)
 	wantFinding(t, x.found, "ready", warn, "not if one more voter fails")
 	x.found = nil
+	x.voters(new(lockmesh.Status))
+	wantFinding(t, x.found, "ready", fail, "no voters are known yet")
+	x.found = nil
 	s.Electorate.Lost = "a majority is gone"
 	x.voters(&s)
 	wantFinding(t, x.found, "ready", fail, "recover")

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -128,6 +129,12 @@ func (x *examination) refusals(mesh *lockmesh.Mesh, s *lockmesh.Status) {
 		x.add("agreement", fail, "give both nodes the same value, and start the wrong one again",
 			"%s at %s has other settings: %s", r.Name, r.Addr, r.Reason)
 	}
+	mine := cmp.Or(x.cfg.MaxTTL, lockmesh.DefaultMaxTTL)
+	if decided := s.Electorate.MaxTTL; !refused && decided != 0 && decided != mine {
+		x.add("agreement", warn, "give all nodes the same --max-ttl; docs/changing-maxttl.md has the steps of a change",
+			"the voters have decided the maximum TTL %v, and this node is set to %v: the decided value counts", decided, mine)
+		return
+	}
 	if !refused && len(s.Members) > 1 {
 		x.add("agreement", ok, "", "no node has another mesh name, maximum TTL, list of voters or version")
 	}
@@ -186,6 +193,9 @@ func (x *examination) voters(s *lockmesh.Status) {
 	switch {
 	case e.Lost != "":
 		x.add("ready", fail, "lockmesh recover -h", "%s", e.Lost)
+	case len(e.Voters) == 0:
+		x.add("ready", fail, "start the other nodes, the founders with --bootstrap at their first start",
+			"no lock can be granted: no voters are known yet")
 	case !e.Ready:
 		x.add("ready", fail, "look at the findings above", "no lock can be granted: %d of %s count, and %d are needed",
 			e.Counting, count(len(e.Voters), "voter"), e.Majority)

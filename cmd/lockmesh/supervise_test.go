@@ -105,8 +105,8 @@ func TestKilled(t *testing.T) {
 	}
 }
 
-// TestSignalsArePassedOn : the command handles each signal itself. Its loop starts no process, since
-// bash loses a trapped SIGINT that comes while its first process in the foreground starts.
+// TestSignalsArePassedOn : the command handles each signal itself. Its loop starts no process,
+// since bash loses a trapped SIGINT that comes while its first process in the foreground starts.
 func TestSignalsArePassedOn(t *testing.T) {
 	b := newBench(t)
 	for name, sig := range map[string]syscall.Signal{
@@ -211,7 +211,8 @@ func TestEviction(t *testing.T) {
 	p := b.start("run", "k", "--", "bash", "-c", "trap 'echo cleaned; exit 0' TERM; echo ready; while :; do sleep 0.01; done")
 	p.prints("ready")
 	b.wants(0, "evict", "k", "--node", b.node(), "--reason", "stuck since noon")
-	if code := p.waitInTime(); code != 79 || !strings.Contains(p.out.String(), "cleaned") || !strings.Contains(p.err.String(), "stuck since noon") {
+	const why = `ended: "k": the lease was evicted: by `
+	if code := p.waitInTime(); code != 79 || !strings.Contains(p.out.String(), "cleaned") || !strings.Contains(p.err.String(), why) || !strings.Contains(p.err.String(), ": stuck since noon (") {
 		t.Errorf("the run ends with %d, prints %s and complains %s", code, p.out.String(), p.err.String())
 	}
 }

@@ -45,6 +45,8 @@ func describe(err error) string {
 	text = optionTTL.ReplaceAllString(text, "--ttl $1")
 	text = strings.ReplaceAll(text, "\nlockmesh: the configuration is wrong: ", "; ")
 	text = strings.ReplaceAll(text, "\n", "; ")
+	text = strings.ReplaceAll(text, ": lockmesh: ", ": ")
+	text = lostTwice.ReplaceAllString(text, "$1")
 	for {
 		short := strings.TrimPrefix(strings.TrimPrefix(text, "lockmesh: "), "admin: ")
 		if short == text {
@@ -53,6 +55,10 @@ func describe(err error) string {
 		text = short
 	}
 }
+
+// lostTwice finds the loss of a lease as the client tells it, around the same loss as the node
+// tells it.
+var lostTwice = regexp.MustCompile(`the lease is lost: lease "(?:[^"\\]|\\.)*": (.*?): the lease is lost`)
 
 // wrongField finds the field of lockmesh.Config in a line of the text of an error.
 var wrongField = regexp.MustCompile(`the configuration is wrong: (\w+): `)

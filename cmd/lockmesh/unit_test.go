@@ -77,8 +77,8 @@ func TestALongKeyLeavesRoomForTheOtherColumns(t *testing.T) {
 	}
 }
 
-// TestAJoinedNodeNeverVotes : a node that lives for a single call takes no seat, in whatever kind of
-// mesh.
+// TestAJoinedNodeNeverVotes : a node that lives for a single call takes no seat, in whatever kind
+// of mesh.
 func TestAJoinedNodeNeverVotes(t *testing.T) {
 	for _, flags := range []meshFlags{{Voters: []string{"a"}}, {Voters: []string{"a"}, Dynamic: true}, {Expect: 3}, {Expect: 3, Register: "any"}} {
 		g := globals{Join: []string{"127.0.0.1:1"}, Mesh: flags}
