@@ -174,7 +174,8 @@ func (v *Voter) grantFreed(k *key, by freed) {
 				// about the new vote, or be told of another lease.
 				v.forgetTaken(k)
 				v.notifyTaken(k)
-				i = 0
+				v.spend(passed / scanned)
+				i, passed = 0, 0
 			}
 			if v.spend(1); v.exhausted() {
 				v.grantLater(k)

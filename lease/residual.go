@@ -184,8 +184,9 @@ func (v *Voter) reclaim(e *entry, yielded vote.Serial) bool {
 // keeps the key from the entry, and reports whether it did. The vote has outlasted its length, but
 // the entry is still here, and its owner has reported that the lease goes on, or hasn't won. No
 // other request has had the key here since, and lock-delay and minimum hold apply when the lease
-// ends; so the entry needn't wait for its own residual vote. Nor may the residual vote stay beside
-// a new one, where there is room for both: inspections would show one lease as held and as over.
+// ends; so the entry needn't wait for its own residual vote. Nor is the residual vote to stay
+// beside a new one, where there is room for both: inspections would show one lease as held and as
+// over. (A residual vote for a permit stays while an earlier request waits for its slot.)
 //
 // The refresh by which the entry goes on may have been sent before a win whose report is lost. So if
 // the owner falls silent again, the key rests for as long as the residual vote would have kept it.

@@ -194,7 +194,7 @@ func (x *examination) voters(s *lockmesh.Status) {
 	case e.Lost != "":
 		x.add("ready", fail, "lockmesh recover -h", "%s", e.Lost)
 	case len(e.Voters) == 0:
-		x.add("ready", fail, "start the other nodes, the founders with --bootstrap at their first start",
+		x.add("ready", fail, "start the other nodes; with --state-dir and --voters the founders need --bootstrap at their first start",
 			"no lock can be granted: no voters are known yet")
 	case !e.Ready:
 		x.add("ready", fail, "look at the findings above", "no lock can be granted: %d of %s count, and %d are needed",

@@ -11,7 +11,7 @@ import (
 )
 
 // remedy is the advice to the operator.
-const remedy = "give all nodes the same Voters, or the same Expect, MinVoters and Register; and with fixed voters the same MaxTTL"
+const remedy = "give all nodes the same Voters, or the same Expect, MinVoters and Register; a StateDir to all nodes or to none; and with fixed voters the same MaxTTL"
 
 // namedMost bounds how many nodes a text names.
 const namedMost = 5
