@@ -187,7 +187,7 @@ func TestStopAndContinue(t *testing.T) {
 func TestTheLockIsLostWhileTheAgentIsSilent(t *testing.T) {
 	needsProc(t)
 	b := newBench(t, "--expect", "1", "--max-ttl", brief)
-	p, pids := b.startFamily("trap 'echo told >> told' TERM; while :; do sleep 0.01; done", "--grace", "300ms")
+	p, pids := b.startFamily("trap 'echo told >> told' TERM; while :; do sleep 0.01; done", "--grace", "2s")
 	b.agent.signal(syscall.SIGSTOP)
 	if code := p.waitInTime(); code != 79 {
 		t.Errorf("the run ends with %d", code)
