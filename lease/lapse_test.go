@@ -109,8 +109,9 @@ func TestALapsedLeaseIsOverUntilItsOwnerReportsIt(t *testing.T) {
 	l.want(word(vote.Ended, "a1@115/0"))
 }
 
-// A lease was granted, and its report was lost. A refresh that was sent before the grant revives the
-// lapsed request here, and the owner falls silent: the key rests as long as without the refresh.
+// A lease was granted, and its report was lost. A refresh that was sent before the grant revives
+// the lapsed request here, and the owner falls silent: the key rests as long as without the
+// refresh.
 func TestAnOldRefreshShortensNoRest(t *testing.T) {
 	for _, kind := range []string{"", "shared", "permits=2"} {
 		for _, rest := range []string{"delay=700ms", "minhold=700ms"} {

@@ -188,8 +188,9 @@ func (v *Voter) reclaim(e *entry, yielded vote.Serial) bool {
 // beside a new one, where there is room for both: inspections would show one lease as held and as
 // over. (A residual vote for a permit stays while an earlier request waits for its slot.)
 //
-// The refresh by which the entry goes on may have been sent before a win whose report is lost. So if
-// the owner falls silent again, the key rests for as long as the residual vote would have kept it.
+// The refresh by which the entry goes on may have been sent before a win whose report is lost. So
+// if the owner falls silent again, the key rests for as long as the residual vote would have kept
+// it.
 func (l *voteLayer) takeBack(e *entry, spokenFor *slots) bool {
 	if len(l.votes.residuals[e.s.id][e.number]) == 0 {
 		return false

@@ -111,8 +111,8 @@ func TestDoctorOnNames(t *testing.T) {
 	}
 }
 
-// TestDoctorOnADecidedMaxTTL : with dynamic membership a node with another maximum TTL isn't refused,
-// and the decided value counts; doctor says so.
+// TestDoctorOnADecidedMaxTTL : with dynamic membership a node with another maximum TTL isn't
+// refused, and the decided value counts; doctor says so.
 func TestDoctorOnADecidedMaxTTL(t *testing.T) {
 	mesh, err := lockmesh.Join(t.Context(), lockmesh.Config{Expect: 1, Bind: "127.0.0.1:0", Insecure: true})
 	if err != nil {
