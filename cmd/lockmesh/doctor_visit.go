@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/lockmesh/lockmesh"
+	"github.com/lockmesh/lockmesh/cmd/lockmesh/internal/plain"
 )
 
 const (
@@ -197,8 +198,8 @@ func (x *examination) voters(s *lockmesh.Status) {
 		x.add("ready", fail, "start the other nodes; with --state-dir and --voters the founders need --bootstrap at their first start",
 			"no lock can be granted: no voters are known yet")
 	case !e.Ready:
-		x.add("ready", fail, "look at the findings above", "no lock can be granted: %d of %s count, and %d are needed",
-			e.Counting, count(len(e.Voters), "voter"), e.Majority)
+		x.add("ready", fail, "look at the findings above", "no lock can be granted: %s, and %d are needed",
+			plain.Counting(e.Counting, len(e.Voters)), e.Majority)
 	case e.Spare == 0 && len(e.Voters) > 1:
 		x.add("ready", warn, "start the missing voters", "locks can be granted, and not if one more voter fails")
 	default:

@@ -85,11 +85,7 @@ func writeElectorate(w io.Writer, p paint, e *admin.Electorate, to string) {
 	if e.Ready {
 		verdict = p.good("locks can be granted" + to)
 	}
-	counts := "count"
-	if e.Counting == 1 {
-		counts = "counts"
-	}
-	_, _ = fmt.Fprintf(w, "%s: %d of %s %s, %d needed\n", verdict, e.Counting, count(len(e.Voters), "voter"), counts, e.Majority)
+	_, _ = fmt.Fprintf(w, "%s: %s, %d needed\n", verdict, plain.Counting(e.Counting, len(e.Voters)), e.Majority)
 	if len(e.Voters) > 0 {
 		t := newTable(w, "VOTER", "STATE", "WHY", "CLOCK")
 		for _, v := range e.Voters {

@@ -46,6 +46,15 @@ func Count(n int, noun string) string {
 	return fmt.Sprintf("%d %ss", n, noun)
 }
 
+// Counting says how many of the voters count, such as "1 of 3 voters counts".
+func Counting(counting, all int) string {
+	verb := "count"
+	if counting == 1 {
+		verb = "counts"
+	}
+	return fmt.Sprintf("%d of %s %s", counting, Count(all, "voter"), verb)
+}
+
 // Mode describes the mode of a lease of a key: with permits, the number of the lease's permit, from
 // 1, as [admin.Holder] has the number in Slot.
 func Mode(mode string, slot, permits int) string {

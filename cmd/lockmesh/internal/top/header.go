@@ -51,7 +51,7 @@ func (m *Model) connection() []line {
 func (m *Model) verdict() line {
 	e := &m.status.Electorate
 	count, all := e.Counting, len(e.Voters)
-	whole := fmt.Sprintf("%d of %s count, %d needed", count, plain.Count(all, "voter"), e.Majority)
+	whole := fmt.Sprintf("%s, %d needed", plain.Counting(count, all), e.Majority)
 	var text string
 	var p paint
 	room := m.width - len("15:04:05") - 2
