@@ -233,11 +233,11 @@ func (h *Hold) Deadline() time.Time {
 // Release has the node release the lock, ends the connection, and returns when both have happened:
 // the next request for the key finds the key free. The error is nil if the lock was held until now,
 // and otherwise how the lock was lost. An error that isn't [lockmesh.ErrLost] says that the node
-// hasn't confirmed the release, for five seconds or since its process is gone: the node releases
-// the lock when it notices the end of the connection, and at the end of the lease if the process is
-// gone. Further calls return [lockmesh.ErrReleased], or how the lock was lost. Call Release after a
-// loss, too, once the work has ended: a node that stops keeps the lock until then, or until the
-// deadline.
+// hasn't confirmed the release, since its process is gone, or until the end of the lease (but for a
+// second at least, and five at most): the node releases the lock when it notices the end of the
+// connection, and at the end of the lease if the process is gone. Further calls return
+// [lockmesh.ErrReleased], or how the lock was lost. Call Release after a loss, too, once the work
+// has ended: a node that stops keeps the lock until then, or until the deadline.
 func (h *Hold) Release() error {
 	err := h.Err()
 	if err == nil {
@@ -245,7 +245,9 @@ func (h *Hold) Release() error {
 	}
 	switch {
 	case err == nil:
-		ctx, cancel := context.WithTimeout(context.Background(), releaseTime)
+		// At the end of the lease the key is free without a release.
+		limit := min(max(time.Until(h.Deadline()), releaseLeast), releaseTime)
+		ctx, cancel := context.WithTimeout(context.Background(), limit)
 		err = h.client.Unlock(ctx, h.Last().ID)
 		cancel()
 		h.cancel()

@@ -475,6 +475,32 @@ func TestAReleaseWithoutAServerIsNotConfirmed(t *testing.T) {
 	})
 }
 
+// TestAReleaseWaitsUntilTheEndOfTheLease : for an answer of a node that hangs. Then the key is free
+// without a release.
+func TestAReleaseWaitsUntilTheEndOfTheLease(t *testing.T) {
+	for _, c := range []struct{ ttl, least, most time.Duration }{
+		{lockmesh.DefaultMaxTTL, releaseTime, releaseTime},
+		{3 * time.Second, releaseLeast + 1, 3 * time.Second},
+		{lockmesh.MinTTL, releaseLeast, releaseLeast},
+	} {
+		run(t, func(t *testing.T, m *meshtest.Mesh) {
+			s := newSite(t, m, "a")
+			h, err := s.c.Hold(t.Context(), "job", LockOptions{TTL: c.ttl})
+			must(t, err)
+			transportOf(s.c).DialContext = func(ctx context.Context, _, _ string) (net.Conn, error) {
+				<-ctx.Done()
+				return nil, ctx.Err()
+			}
+			transportOf(s.c).CloseIdleConnections()
+			began := time.Now()
+			wantError(t, h.Release(), context.DeadlineExceeded)
+			if took := time.Since(began); took < c.least || took > c.most {
+				t.Errorf("a lease of %v: the release waits for %v", c.ttl, took)
+			}
+		})
+	}
+}
+
 // TestAHoldIsReleasedOnce : of several concurrent calls, a single call reports that the key was
 // released.
 func TestAHoldIsReleasedOnce(t *testing.T) {

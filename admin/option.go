@@ -104,6 +104,10 @@ const (
 	// The release was sent before.
 	releaseTime = 5 * time.Second
 
+	// releaseLeast is how long a [Hold] waits for its unlock also beyond the end of the lease: a
+	// busy node may take as long to answer.
+	releaseLeast = time.Second
+
 	// headerTime is how long the header of a request may take to arrive.
 	headerTime = 10 * time.Second
 
