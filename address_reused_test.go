@@ -103,7 +103,7 @@ func TestALeavingVoterWaitsForNoProcessThatCantReplaceIt(t *testing.T) {
 		w.start("d", expect(3))
 		time.Sleep(2 * time.Minute)
 		began := time.Now()
-		if err := w.nodes["a"].Leave(testwait.Within(t, 5*time.Minute)); !errors.Is(err, ErrVoter) {
+		if err := w.nodes["a"].Leave(testwait.Within(t, 5*time.Minute)); !errors.Is(err, ErrStillVoter) {
 			t.Error(err)
 		}
 		if took := time.Since(began); took > 5*DefaultMaxTTL {

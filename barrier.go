@@ -13,9 +13,9 @@ import (
 	"github.com/lockmesh/lockmesh/internal/wakeup"
 )
 
-// MaxBarrier is the largest number of members of a barrier. The limit exists because the value of
-// each member's lease lists the other members of the round.
-const MaxBarrier = 500
+// MaxBarrierMembers is the largest number of members of a barrier. The limit exists because the
+// value of each member's lease lists the other members of the round.
+const MaxBarrierMembers = 500
 
 // DoubleBarrier is a barrier of n places: n members enter together and leave together, as with
 // Curator's DoubleBarrier. [Mesh.DoubleBarrier] returns a member. Each member is a DoubleBarrier of
@@ -159,8 +159,8 @@ func (b *DoubleBarrier) startCall(op string, inside bool) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	switch {
-	case b.n < 1 || b.n > MaxBarrier:
-		return &Error{Op: op, Key: b.key, Reason: ErrPermits, Text: fmt.Sprintf("%d places; there may be 1 to %d", b.n, MaxBarrier)}
+	case b.n < 1 || b.n > MaxBarrierMembers:
+		return &Error{Op: op, Key: b.key, Reason: ErrPermits, Text: fmt.Sprintf("%d places; there may be 1 to %d", b.n, MaxBarrierMembers)}
 	case b.busy, !inside && b.inside != nil:
 		return &Error{Op: op, Key: b.key, Reason: ErrClash, Text: "this member has entered, or is about to; each member needs a DoubleBarrier of its own"}
 	case inside && b.inside == nil:

@@ -212,7 +212,7 @@ func TestFromFixedRefusesDirectoriesOfOtherMeshes(t *testing.T) {
 	inLivingBubble(t, func(t *testing.T, w *living) {
 		w.foundAll()
 		w.crash("a")
-		if _, err := w.try("a", asConverting); !errors.Is(err, ErrState) || !strings.Contains(err.Error(), "leave FromFixed out") {
+		if _, err := w.try("a", asConverting); !errors.Is(err, ErrStateDir) || !strings.Contains(err.Error(), "leave FromFixed out") {
 			t.Errorf("%v", err)
 		}
 		w.start("a", nil)

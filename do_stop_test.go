@@ -194,7 +194,7 @@ func TestAFunctionMayLeave(t *testing.T) {
 		time.Sleep(2 * DefaultMaxTTL) // d is on standby
 		err := w.nodes["a"].Do(context.Background(), "k", func(ctx context.Context, _ *Lease) error { return w.nodes["a"].Leave(ctx) })
 		wantIs(t, err, ErrReleased)
-		if errors.Is(err, ErrVoter) {
+		if errors.Is(err, ErrStillVoter) {
 			t.Error(err)
 		}
 		w.untilVoters("b", "b", "c", "d")

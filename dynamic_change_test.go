@@ -226,7 +226,7 @@ func TestAVoterThatOthersCannotDoWithoutSaysSoWhenItLeaves(t *testing.T) {
 		w.founders = []string{"a", "b"}
 		w.foundAll()
 		err := w.nodes["b"].Leave(testwait.Within(t, time.Minute))
-		wantIs(t, err, ErrVoter)
+		wantIs(t, err, ErrStillVoter)
 		if !strings.Contains(err.Error(), "electorate 1 (a, b)") || !strings.Contains(err.Error(), "until it is back") {
 			t.Errorf("%v", err)
 		}
@@ -308,7 +308,7 @@ func TestASlowDiskDelaysNoLock(t *testing.T) {
 		if d := time.Since(start); d > 2*DefaultMaxTTL {
 			t.Errorf("the lock took %v", d)
 		}
-		if err := w.nodes["c"].Close(); !errors.Is(err, ErrState) {
+		if err := w.nodes["c"].Close(); !errors.Is(err, ErrStateDir) {
 			t.Errorf("closing while the disk is at work: %v", err)
 		}
 		w.meshes = slices.DeleteFunc(w.meshes, func(m *Mesh) bool { return m == w.nodes["c"] })
@@ -510,11 +510,11 @@ func TestAWatchOfAKeyLivesThroughChangesOfTheElectorate(t *testing.T) {
 			}
 			return e
 		}
-		if e := next(); e.Kind != Synced {
+		if e := next(); e.Kind != EventSynced {
 			t.Fatal(e)
 		}
 		l := w.lock("b", "k")
-		if e := next(); e.Kind != Granted {
+		if e := next(); e.Kind != EventGranted {
 			t.Fatal(e)
 		}
 		w.start("d", nil)
@@ -524,7 +524,7 @@ func TestAWatchOfAKeyLivesThroughChangesOfTheElectorate(t *testing.T) {
 		w.crash("e")
 		w.untilVoters("a", "a", "b", "d")
 		w.unlock(l)
-		if e := next(); e.Kind != Released {
+		if e := next(); e.Kind != EventReleased {
 			t.Error(e)
 		}
 	})
@@ -555,7 +555,7 @@ func TestAStateDirectoryThatIsNotThisNodesKeepsItFromStarting(t *testing.T) {
 				_ = m.Close()
 				return
 			}
-			wantIs(t, err, ErrState)
+			wantIs(t, err, ErrStateDir)
 			for _, text := range texts {
 				if !strings.Contains(err.Error(), text) {
 					t.Errorf("%s: %v doesn't say %q", what, err, text)
@@ -616,6 +616,6 @@ func TestReadyEndsWhenLeaveBegins(t *testing.T) {
 		default:
 			t.Error("Ready still waits though the node is leaving")
 		}
-		wantIs(t, <-left, ErrVoter)
+		wantIs(t, <-left, ErrStillVoter)
 	})
 }

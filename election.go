@@ -162,7 +162,7 @@ func (e *Election) Leader(ctx context.Context) (Leader, error) {
 	}
 	for _, unsure := range []bool{false, true} {
 		for _, h := range info.Holders {
-			if h.Mode == Exclusive && h.Unsure == unsure {
+			if h.Mode == ModeExclusive && h.Unsure == unsure {
 				return Leader{Node: h.Node, Token: h.Token, Value: h.Value, Since: h.Since, Unsure: unsure}, nil
 			}
 		}
@@ -195,7 +195,7 @@ func (e *Election) Observe(ctx context.Context) iter.Seq2[Leader, error] {
 		first, missed := true, false
 		for event := range v.watch.Events() {
 			v.apply(event)
-			missed = missed || event.Kind == Gap
+			missed = missed || event.Kind == EventGap
 			leader := v.leader()
 			if !v.synced || !first && !missed && leader.same(&last) {
 				continue
@@ -213,7 +213,7 @@ func (e *Election) Observe(ctx context.Context) iter.Seq2[Leader, error] {
 func (v *view) leader() Leader {
 	leader := Leader{None: true}
 	for _, e := range v.held {
-		if e.Mode == Exclusive && e.Token > leader.Token { // there is at most one
+		if e.Mode == ModeExclusive && e.Token > leader.Token { // there is at most one
 			leader = Leader{Node: e.Node, Token: e.Token, Value: e.Value, Since: e.At}
 		}
 	}

@@ -43,19 +43,19 @@ var (
 	// ErrConfig means the configuration is wrong. The text says what to change.
 	ErrConfig error = errs.Config
 
-	// ErrState means the state directory can't be used. Another process uses the directory, the
+	// ErrStateDir means the state directory can't be used. Another process uses the directory, the
 	// directory belongs to another node, its contents can't be trusted, or its disk doesn't answer.
 	// The text says what to do. After Join the node doesn't start, since it might break its
 	// promises; after Close, Stop and Leave the directory stays in use until its disk answers.
-	ErrState error = errs.State
+	ErrStateDir error = errs.StateDir
 
 	// ErrNotLost means a majority of the voters is reachable, so there is no electorate to recover.
 	// Nothing was changed.
 	ErrNotLost error = errs.NotLost
 
-	// ErrVoter means the node has left while still a voter. The node still counts towards the
+	// ErrStillVoter means the node has left while still a voter. The node still counts towards the
 	// number of voters needed for a majority, until the other voters vote the node out.
-	ErrVoter error = errs.Voter
+	ErrStillVoter error = errs.StillVoter
 
 	// ErrRefused means so many voters refuse this node that no majority is left. Retrying doesn't
 	// help before an operator fixes the problem named in the text: a value that must be the same on

@@ -47,13 +47,13 @@ func ExampleMesh_WatchPrefix() {
 	holders := make(map[string]string)
 	for e := range watch.Events() {
 		switch e.Kind {
-		case lockmesh.Gap:
+		case lockmesh.EventGap:
 			clear(holders) // the present holders follow
-		case lockmesh.Granted, lockmesh.Changed:
+		case lockmesh.EventGranted, lockmesh.EventChanged:
 			holders[e.Key] = e.Node + " " + string(e.Value)
-		case lockmesh.Released, lockmesh.Lost:
+		case lockmesh.EventReleased, lockmesh.EventLost:
 			delete(holders, e.Key)
-		case lockmesh.Synced:
+		case lockmesh.EventSynced:
 			fmt.Println(holders)
 			return
 		}

@@ -285,7 +285,7 @@ func TestAWatchOutlivesAnElectorate(t *testing.T) {
 			t.Fatal("the watch is over")
 			return Event{}
 		}
-		next(func(e Event) bool { return e.Kind == Granted && e.Token == before })
+		next(func(e Event) bool { return e.Kind == EventGranted && e.Token == before })
 		for _, name := range []string{"a", "b", "c"} {
 			w.crash(name)
 		}
@@ -306,8 +306,8 @@ func TestAWatchOutlivesAnElectorate(t *testing.T) {
 		if after <= before {
 			t.Errorf("token %d after %d", after, before)
 		}
-		next(func(e Event) bool { return e.Kind == Gap })
-		next(func(e Event) bool { return e.Kind == Granted && e.Token == after })
+		next(func(e Event) bool { return e.Kind == EventGap })
+		next(func(e Event) bool { return e.Kind == EventGranted && e.Token == after })
 	})
 }
 
@@ -347,7 +347,7 @@ func TestALeavingVoterIsReplaced(t *testing.T) {
 		time.Sleep(time.Minute) // time for a new process to become a standby
 		began = time.Now()
 		err := w.nodes["b"].Leave(testwait.Within(t, 5*time.Minute))
-		wantIs(t, err, ErrVoter)
+		wantIs(t, err, ErrStillVoter)
 		if strings.Contains(err.Error(), "directory") || !strings.Contains(err.Error(), "no other process is there to take its place") {
 			t.Error(err)
 		}
@@ -437,7 +437,7 @@ func TestAnEvenMinimumOfVoters(t *testing.T) {
 			// Of four none can go; and of five none beside a voter that is gone.
 			time.Sleep(time.Minute)
 			began := time.Now()
-			wantIs(t, w.nodes["b"].Leave(testwait.Within(t, 5*time.Minute)), ErrVoter)
+			wantIs(t, w.nodes["b"].Leave(testwait.Within(t, 5*time.Minute)), ErrStillVoter)
 			if took := time.Since(began); took > DefaultMaxTTL+2*time.Second {
 				t.Errorf("Leave of one of four took %v", took)
 			}
@@ -453,7 +453,7 @@ func TestAnEvenMinimumOfVoters(t *testing.T) {
 			time.Sleep(time.Minute)
 			began := time.Now()
 			err := w.nodes["a"].Leave(testwait.Within(t, 5*time.Minute))
-			wantIs(t, err, ErrVoter)
+			wantIs(t, err, ErrStillVoter)
 			if took := time.Since(began); took > DefaultMaxTTL+2*time.Second || !contains(err.Error(), "electorate 3 (a, b, c, d, e)", "no other process is there to take its place") {
 				t.Errorf("after %v: %v", took, err)
 			}
@@ -488,7 +488,7 @@ func TestOneOfTwoVotersIsReplaced(t *testing.T) {
 		}
 		const grace = 3 * DefaultMaxTTL
 		began := time.Now()
-		wantIs(t, w.nodes["c"].Leave(testwait.Within(t, grace)), ErrVoter)
+		wantIs(t, w.nodes["c"].Leave(testwait.Within(t, grace)), ErrStillVoter)
 		if took := time.Since(began); took < grace-5*time.Second || took > grace {
 			t.Errorf("without a replacement Leave took %v", took)
 		}
@@ -505,7 +505,7 @@ func TestAMeshScaledToZeroLeavesAtOnce(t *testing.T) {
 		var leaving sync.WaitGroup
 		for name, m := range w.nodes {
 			leaving.Go(func() {
-				if err := m.Leave(testwait.Within(t, 5*time.Minute)); !errors.Is(err, ErrVoter) {
+				if err := m.Leave(testwait.Within(t, 5*time.Minute)); !errors.Is(err, ErrStillVoter) {
 					t.Errorf("%s leaves with %v", name, err)
 				}
 			})
@@ -529,7 +529,7 @@ func TestAMeshScaledToZeroBesideACrashLeavesAtOnce(t *testing.T) {
 		var leaving sync.WaitGroup
 		for _, name := range []string{"a", "b"} {
 			leaving.Go(func() {
-				if err := w.nodes[name].Leave(testwait.Within(t, 55*time.Second)); !errors.Is(err, ErrVoter) {
+				if err := w.nodes[name].Leave(testwait.Within(t, 55*time.Second)); !errors.Is(err, ErrStillVoter) {
 					t.Errorf("%s leaves with %v", name, err)
 				}
 			})

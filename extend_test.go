@@ -219,7 +219,7 @@ func TestAnExtendedLeaseIsUpgraded(t *testing.T) {
 							t.Fatal(err)
 						}
 					}
-					if l.Mode() != Exclusive {
+					if l.Mode() != ModeExclusive {
 						t.Errorf("the lease is %v", l.Mode())
 					}
 					about(t, "what others see", leftAt(t, b, "k"), by-time.Since(start))

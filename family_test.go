@@ -64,7 +64,7 @@ func TestReadersShareAndExcludeAWriterInOrderOfArrival(t *testing.T) {
 		a, b, c := w.three()
 		r1 := must[*Lease](t)(a.RLock(t.Context(), "k"))
 		r2 := must[*Lease](t)(b.RLock(t.Context(), "k"))
-		if r1.Mode() != Shared || r1.Token() == r2.Token() {
+		if r1.Mode() != ModeShared || r1.Token() == r2.Token() {
 			t.Fatalf("mode %v, tokens %d and %d", r1.Mode(), r1.Token(), r2.Token())
 		}
 		_, err := c.TryLock(t.Context(), "k")
@@ -306,11 +306,11 @@ func TestInspectShowsHoldersAndWaitersInOrder(t *testing.T) {
 			t.Fatalf("%+v", info)
 		}
 		h := info.Holders[0]
-		if h.Node != "a" || h.Token != l.Token() || h.Mode != Exclusive || string(h.Value) != "here" || time.Since(h.Since).Round(time.Second) != 4*time.Second ||
+		if h.Node != "a" || h.Token != l.Token() || h.Mode != ModeExclusive || string(h.Value) != "here" || time.Since(h.Since).Round(time.Second) != 4*time.Second ||
 			h.Left <= 0 || h.Left > 10*time.Second {
 			t.Errorf("holder %+v", h)
 		}
-		if info.Waiters[0].Node != "b" || info.Waiters[1].Node != "c" || info.Waiters[1].Mode != Shared || string(info.Waiters[0].Value) != "me, too" {
+		if info.Waiters[0].Node != "b" || info.Waiters[1].Node != "c" || info.Waiters[1].Mode != ModeShared || string(info.Waiters[0].Value) != "me, too" {
 			t.Errorf("waiters %+v", info.Waiters)
 		}
 		if err := l.SetValue(t.Context(), []byte("there")); err != nil {
@@ -364,7 +364,7 @@ func TestUpAndDowngrade(t *testing.T) {
 		l := must[*Lease](t)(a.Lock(t.Context(), "k"))
 		reader := later(func() (*Lease, error) { return b.RLock(t.Context(), "k") })
 		stillWaits(t, reader)
-		if err := l.Downgrade(t.Context()); err != nil || l.Mode() != Shared || l.Err() != nil {
+		if err := l.Downgrade(t.Context()); err != nil || l.Mode() != ModeShared || l.Err() != nil {
 			t.Fatalf("%v, %v, %v", err, l.Mode(), l.Err())
 		}
 		r := <-reader
@@ -375,7 +375,7 @@ func TestUpAndDowngrade(t *testing.T) {
 		stillWaits(t, older)
 		time.Sleep(3 * time.Second)
 		wantIs(t, r.lease.Upgrade(t.Context()), ErrClash)
-		if r.lease.Err() != nil || r.lease.Mode() != Shared {
+		if r.lease.Err() != nil || r.lease.Mode() != ModeShared {
 			t.Fatalf("the reader that clashed: %v, %v", r.lease.Err(), r.lease.Mode())
 		}
 		writer := later(func() (*Lease, error) { return c.Lock(t.Context(), "k") })
@@ -384,7 +384,7 @@ func TestUpAndDowngrade(t *testing.T) {
 		if r := <-older; r.err != nil {
 			t.Fatal(r.err)
 		}
-		if l.Mode() != Exclusive || l.Token() <= max(token, r.lease.Token()) || l.Err() != nil {
+		if l.Mode() != ModeExclusive || l.Token() <= max(token, r.lease.Token()) || l.Err() != nil {
 			t.Errorf("upgraded: %v, token %d after %d, %v", l.Mode(), l.Token(), token, l.Err())
 		}
 		stillWaits(t, writer)

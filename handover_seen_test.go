@@ -172,13 +172,13 @@ func TestNoHandOverFollowsTheStateOfAWatch(t *testing.T) {
 		reader.Go(func() {
 			for e := range watch.Events() {
 				switch e.Kind {
-				case Synced:
+				case EventSynced:
 					mu.Lock()
 					synced = true
 					mu.Unlock()
-				case Granted:
+				case EventGranted:
 					told[e.Token] = true
-				case Gap:
+				case EventGap:
 					t.Error("a gap")
 				}
 			}

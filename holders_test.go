@@ -16,7 +16,7 @@ func TestPermitsAreInOrderOfTheirTokens(t *testing.T) {
 	want := []uint64{1, 1 + hour, 1 + 2*hour, 1 << 62, 1<<63 - 1}
 	v := &view{held: make(map[uint64]Event)}
 	for _, token := range want {
-		v.held[token] = Event{Mode: Permit, Token: token}
+		v.held[token] = Event{Mode: ModePermit, Token: token}
 	}
 	var got []uint64
 	for _, e := range v.permits() {

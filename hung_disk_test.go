@@ -30,7 +30,7 @@ func TestFault76JoinReturnsWithItsContextWhereTheDiskHangs(t *testing.T) {
 		if m != nil {
 			t.Fatal("it joins without its directory")
 		}
-		wantIs(t, err, ErrState)
+		wantIs(t, err, ErrStateDir)
 		wantIs(t, err, context.DeadlineExceeded)
 		if took := time.Since(start); took != patience {
 			t.Errorf("Join returned after %v, want %v", took, patience)
@@ -110,11 +110,11 @@ func TestFault76LeaveAndCloseDoNotWaitForADiskThatHangs(t *testing.T) {
 				if took := time.Since(start); took > row.most {
 					t.Errorf("it took %v, more than %v", took, row.most)
 				}
-				wantIs(t, err, ErrState)
+				wantIs(t, err, ErrStateDir)
 				w.meshes = slices.DeleteFunc(w.meshes, func(m *Mesh) bool { return m == w.nodes["a"] })
 				w.HangDisk(statePath("a"), false)
 				synctest.Wait()
-				if _, err := w.try("a", nil); errors.Is(err, ErrState) {
+				if _, err := w.try("a", nil); errors.Is(err, ErrStateDir) {
 					t.Errorf("%v", err)
 				}
 			})

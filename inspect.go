@@ -31,10 +31,10 @@ type Holder struct {
 	// Token is the token of the lease. After a hand-over to a later caller of the holder's node
 	// (see [Mesh.Lock]), Token is the present caller's if the node answers within a tenth of a
 	// second, otherwise the first caller's, which is smaller by 31 at most. [Mesh.List] always
-	// shows the first caller's. [Permit] and [Shared] leases, and leases with an option (but
-	// [WithWait]) or a value, aren't handed off.
+	// shows the first caller's. [ModePermit] and [ModeShared] leases, and leases with an option
+	// (but [WithWait]) or a value, aren't handed off.
 	Token   uint64
-	Mode    Mode   // Exclusive, Shared or Permit
+	Mode    Mode   // ModeExclusive, ModeShared or ModePermit
 	Slot    int    // the number of the permit; zero for other modes
 	Value   []byte // a copy, the caller's to change; nil without a value
 	Version uint64 // of the value, from 1; zero without a value
@@ -56,7 +56,7 @@ type Holder struct {
 // Waiter is a request as other nodes see it.
 type Waiter struct {
 	Node  string // the waiting node
-	Mode  Mode   // Exclusive, Shared or Permit
+	Mode  Mode   // ModeExclusive, ModeShared or ModePermit
 	Try   bool   // by a call of TryLock, TryRLock or TryAcquire, which waits for answers only
 	Value []byte // for the lease, if granted; a copy, the caller's to change
 	// Since is about when the request arrived, by this node's clock.
@@ -117,7 +117,7 @@ func (m *Mesh) info(key string, permits uint16, views []vote.View, unsure []bool
 			})
 		}
 	}
-	if len(info.Holders) > 0 && info.Holders[0].Mode != Permit {
+	if len(info.Holders) > 0 && info.Holders[0].Mode != ModePermit {
 		info.Permits = 0
 	}
 	return info
@@ -158,9 +158,9 @@ func (m *Mesh) reason(op, key string, opts []Option) (string, error) {
 	return w.Reason, nil
 }
 
-// ListMax is the largest number of keys returned by [Mesh.ListPage]. With values of the greatest
-// length, the voters' answers for so many keys are a few megabytes.
-const ListMax = 1000
+// MaxPageKeys is the largest number of keys returned by [Mesh.ListPage]. With values of the
+// greatest length, the voters' answers for so many keys are a few megabytes.
+const MaxPageKeys = 1000
 
 // Page is a part of the keys in use.
 type Page struct {
@@ -175,10 +175,10 @@ type Page struct {
 // request, and ListPage shows each node's request only. And ListPage shows a request that may be
 // held (see [Holder.Unsure]) as a waiter. The page has up to most keys: the first by name among
 // those after the name after. An empty prefix means all keys, an empty after the first page, and a
-// most of zero [ListMax]. A page may have fewer keys, or none, although there are more keys; Next
-// is then not empty. Each key is shown as of some moment, which may differ from key to key.
+// most of zero [MaxPageKeys]. A page may have fewer keys, or none, although there are more keys;
+// Next is then not empty. Each key is shown as of some moment, which may differ from key to key.
 //
-// Errors: ErrKey; ErrOption if most is negative or above ListMax; ErrNoQuorum if too few voters
+// Errors: ErrKey; ErrOption if most is negative or above MaxPageKeys; ErrNoQuorum if too few voters
 // answer within a TTL; ErrClosed; ErrBusy; or ctx's error.
 func (m *Mesh) ListPage(ctx context.Context, prefix, after string, most int) (Page, error) {
 	m.checkUsable("Mesh.ListPage")
@@ -190,15 +190,15 @@ func (m *Mesh) ListPage(ctx context.Context, prefix, after string, most int) (Pa
 			}
 		}
 	}
-	if most < 0 || most > ListMax {
+	if most < 0 || most > MaxPageKeys {
 		return Page{}, &Error{
 			Op: "list", Key: prefix, Reason: ErrOption,
 			Text: fmt.Sprintf("a page of %d keys; 1 to %d are possible, and 0 means the maximum",
-				most, ListMax),
+				most, MaxPageKeys),
 		}
 	}
 	if most == 0 {
-		most = ListMax
+		most = MaxPageKeys
 	}
 	found, err := m.eng.Page(ctx, vote.Key(prefix), vote.Key(after), most)
 	if err != nil {

@@ -79,7 +79,7 @@ func newKeptWorld(in *wire, rng *rand.Rand, sum *keptFigures) *keptWorld {
 	}
 	w.holder = pick(rng, w.meshes[0], w.meshes[3])
 	for i := range 1 + rng.IntN(3) {
-		k := &keptKey{name: fmt.Sprint("k", i), mode: pick(rng, Exclusive, Shared, Permit)}
+		k := &keptKey{name: fmt.Sprint("k", i), mode: pick(rng, ModeExclusive, ModeShared, ModePermit)}
 		l := must[*Lease](w.t)(k.take(w.t.Context(), w.holder, k.mode, w.options(k)...))
 		k.leases, w.keys = []*Lease{l}, append(w.keys, k)
 	}
@@ -89,9 +89,9 @@ func newKeptWorld(in *wire, rng *rand.Rand, sum *keptFigures) *keptWorld {
 // take acquires the key for a node, or re-enters a lease if ctx is from the lease.
 func (k *keptKey) take(ctx context.Context, m *Mesh, as Mode, opts ...Option) (*Lease, error) {
 	switch as {
-	case Shared:
+	case ModeShared:
 		return m.RLock(ctx, k.name, opts...)
-	case Permit:
+	case ModePermit:
 		return m.Semaphore(k.name, 1).Acquire(ctx, opts...)
 	}
 	return m.Lock(ctx, k.name, opts...)
@@ -144,9 +144,9 @@ func (w *keptWorld) run() {
 
 func (w *keptWorld) await(k *keptKey, wait time.Duration, other *Mesh) {
 	time.Sleep(wait)
-	as := Exclusive
-	if k.mode == Permit {
-		as = Permit
+	as := ModeExclusive
+	if k.mode == ModePermit {
+		as = ModePermit
 	}
 	if _, err := k.take(w.t.Context(), other, as); err != nil {
 		w.t.Error(err)
@@ -196,9 +196,9 @@ func (w *keptWorld) change(k *keptKey) {
 		case "value":
 			err = l.SetValue(ctx, []byte("v"))
 		case "read":
-			err = w.reenter(k, l, Shared)
+			err = w.reenter(k, l, ModeShared)
 		case "write":
-			err = w.reenter(k, l, Exclusive)
+			err = w.reenter(k, l, ModeExclusive)
 		case "unlock":
 			err = w.unlockOutermost(ctx, k)
 		}
@@ -208,7 +208,7 @@ func (w *keptWorld) change(k *keptKey) {
 }
 
 func (w *keptWorld) reenter(k *keptKey, l *Lease, as Mode) error {
-	if k.mode == Permit {
+	if k.mode == ModePermit {
 		return nil
 	}
 	inner, err := k.take(l.Context(), w.holder, as)

@@ -275,7 +275,7 @@ func (l *CountDownLatch) Count(ctx context.Context) (int, error) {
 	made := 0
 	for i := range info.Holders {
 		h := &info.Holders[i]
-		if h.Mode == Permit && !h.Unsure {
+		if h.Mode == ModePermit && !h.Unsure {
 			made++
 		}
 		if string(h.Value) == string(openValue) {

@@ -70,7 +70,7 @@ func (l *Lease) Token() uint64 {
 }
 
 // Mode returns how the lease shares its key. The mode changes with Downgrade and Upgrade, and
-// becomes Shared when Unlock leaves the key to nested readers.
+// becomes ModeShared when Unlock leaves the key to nested readers.
 func (l *Lease) Mode() Mode {
 	l.checkUsable("Lease.Mode")
 	return Mode(l.core().Mode())
@@ -232,12 +232,13 @@ func (l *Lease) beginUnlock() (over bool, err error) {
 type Mode uint8
 
 const (
-	// Exclusive is the mode of the key's only lease. [Mesh.Lock].
-	Exclusive Mode = 1
-	// Shared is the mode of a reader, beside other readers. [Mesh.RLock].
-	Shared Mode = 2
-	// Permit is the mode of a permit, beside as many others as there are permits. [Mesh.Semaphore].
-	Permit Mode = 3
+	// ModeExclusive is the mode of the key's only lease; see [Mesh.Lock].
+	ModeExclusive Mode = 1
+	// ModeShared is the mode of a reader, beside other readers; see [Mesh.RLock].
+	ModeShared Mode = 2
+	// ModePermit is the mode of a permit, beside as many others as there are permits; see
+	// [Mesh.Semaphore].
+	ModePermit Mode = 3
 )
 
 func (m Mode) String() string { return vote.Mode(m).String() }

@@ -44,7 +44,7 @@ func TestLeaveBesideProcessesOfEverNewNames(t *testing.T) {
 							t.Error(err)
 						}
 						if name == "by count" {
-							wantIs(t, err, ErrVoter)
+							wantIs(t, err, ErrStillVoter)
 						}
 						if took := time.Since(began); took > 2*DefaultMaxTTL+6*time.Second {
 							t.Errorf("it took %v", took)

@@ -74,7 +74,7 @@ func TestAListWhileKeysComeAndGo(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T, w *wire) {
 		a, b, c := w.three()
-		const keys = 2*ListMax + 10
+		const keys = 2*MaxPageKeys + 10
 		for i := range keys {
 			must[*Lease](t)([]*Mesh{a, b, c}[i%3].Lock(t.Context(), fmt.Sprintf("k%05d", i)))
 		}
@@ -181,14 +181,14 @@ func isPassedOn(t *testing.T, who string, info Info, token uint64, waiters int, 
 		return
 	}
 	h := info.Holders[0]
-	if h.Node != "a" || h.Token != token || h.Mode != Exclusive || h.Unsure || h.Left <= 0 || h.Left > DefaultMaxTTL {
+	if h.Node != "a" || h.Token != token || h.Mode != ModeExclusive || h.Unsure || h.Left <= 0 || h.Left > DefaultMaxTTL {
 		t.Errorf("%s: the holder is %+v, want node a, token %d", who, h, token)
 	}
 	if h.Since.Before(before) || !h.Since.Before(passed.Add(-DefaultMaxTTL/2)) {
 		t.Errorf("%s: held since %v; the first lease was granted after %v, and passed on at %v", who, h.Since, before, passed)
 	}
 	for _, waiter := range info.Waiters {
-		if waiter.Node != "a" || waiter.Mode != Exclusive || waiter.Try {
+		if waiter.Node != "a" || waiter.Mode != ModeExclusive || waiter.Try {
 			t.Errorf("%s: a waiter is %+v", who, waiter)
 		}
 	}
@@ -197,7 +197,7 @@ func isPassedOn(t *testing.T, who string, info Info, token uint64, waiters int, 
 func TestAListSaysWhatIsWrong(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *wire) {
 		a, _, _ := w.three()
-		for _, most := range []int{-1, ListMax + 1} {
+		for _, most := range []int{-1, MaxPageKeys + 1} {
 			_, err := a.ListPage(t.Context(), "", "", most)
 			wantIs(t, err, ErrOption)
 		}

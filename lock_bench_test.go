@@ -62,8 +62,8 @@ func BenchmarkLockAlone(b *testing.B) {
 	}{
 		{"without an observer", nil},
 		{"with an observer", &Observer{
-			LockAsked:   func(ctx context.Context, _ LockAsked) context.Context { return ctx },
-			LockGranted: func(context.Context, LockGranted) {}, LeaseEnded: func(context.Context, LeaseEnded) {}, LoopWorked: func(LoopWorked) {},
+			LockRequested: func(ctx context.Context, _ LockRequested) context.Context { return ctx },
+			LockGranted:   func(context.Context, LockGranted) {}, LeaseEnded: func(context.Context, LeaseEnded) {}, LoopWorked: func(LoopWorked) {},
 		}},
 	} {
 		b.Run(row.what, func(b *testing.B) {

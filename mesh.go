@@ -53,8 +53,8 @@ func (m *Mesh) checkUsable(method string) { checkUsable(m != nil && m.eng != nil
 // the node is waiting for.
 //
 // Errors: ErrConfig for an unusable configuration, including an address that the node can't listen
-// on; ErrState for an unusable state directory, with a text that says what to do; or the error of
-// ctx. A node refused by the others learns of the refusal later, as ErrRefused from its calls.
+// on; ErrStateDir for an unusable state directory, with a text that says what to do; or the error
+// of ctx. A node refused by the others learns of the refusal later, as ErrRefused from its calls.
 func Join(ctx context.Context, cfg Config) (*Mesh, error) {
 	return join(ctx, cfg, realworld.World)
 }
@@ -278,10 +278,10 @@ func (m *Mesh) end() { m.ends.Do(func() { close(m.ending) }) }
 // vote: the only voter, one of two voters without a node on standby, one of the least number of
 // voters of a mesh born by count ([Config.MinVoters]) without a process on standby, or a voter with
 // unreachable fellow voters. Leave ends such a node nevertheless, as soon as this is known, shortly
-// before ctx's deadline, or without a deadline after ten MaxTTL; the error is ErrVoter: the other
-// voters need the node for their majority until it is back with its directory, or until it is voted
-// out. A node that is no voter leaves at once. The only voter of a mesh with [Config.Expect] 1
-// leaves without an error if there is no node on standby: the mesh ends, and the next process
+// before ctx's deadline, or without a deadline after ten MaxTTL; the error is ErrStillVoter: the
+// other voters need the node for their majority until it is back with its directory, or until it is
+// voted out. A node that is no voter leaves at once. The only voter of a mesh with [Config.Expect]
+// 1 leaves without an error if there is no node on standby: the mesh ends, and the next process
 // founds another.
 //
 // ErrNoQuorum or ctx's error says what is unconfirmed; the mesh is closed in any case. Further
@@ -402,7 +402,7 @@ func (m *Mesh) Drain(ctx context.Context) error {
 // end here, with an error that is both ErrLost and ErrClosed, and expire at the voters within a
 // TTL; calls under way end with ErrClosed. Close returns when every goroutine of the node has
 // ended, within a few hundred milliseconds as a rule, and within about two seconds in a process of
-// more than 32 nodes. A hung disk delays Close for up to 5 s, and the error is then ErrState.
+// more than 32 nodes. A hung disk delays Close for up to 5 s, and the error is then ErrStateDir.
 // Further calls wait for the first.
 func (m *Mesh) Close() error {
 	m.checkUsable("Mesh.Close")

@@ -27,7 +27,7 @@ func left(t *testing.T, a *Mesh, n int) []*Lease {
 func isShared(t *testing.T, other *Mesh, leases ...*Lease) {
 	t.Helper()
 	for _, l := range leases {
-		if l.Err() != nil || l.Mode() != Shared {
+		if l.Err() != nil || l.Mode() != ModeShared {
 			t.Errorf("%v, %v", l.Mode(), l.Err())
 		}
 	}
@@ -51,7 +51,7 @@ func TestAReaderIsNotUpgradedBesideAnotherOfTheSameLease(t *testing.T) {
 		}
 		isShared(t, b, readers...)
 		unlock(t, readers[1])
-		if err := readers[0].Upgrade(t.Context()); err != nil || readers[0].Mode() != Exclusive {
+		if err := readers[0].Upgrade(t.Context()); err != nil || readers[0].Mode() != ModeExclusive {
 			t.Errorf("%v, %v", readers[0].Mode(), err)
 		}
 		unlock(t, readers[0])
@@ -121,7 +121,7 @@ func TestTheKeyIsSharedAgainAfterAnUpgradedReader(t *testing.T) {
 			t.Fatal(err)
 		}
 		unlock(t, upgraded)
-		if writer.Mode() != Exclusive {
+		if writer.Mode() != ModeExclusive {
 			t.Error(writer.Mode())
 		}
 		wantIs(t, second(b.TryRLock(t.Context(), "k")), ErrHeld)
@@ -202,7 +202,7 @@ func TestAReaderUpgradesBesideTheUnlockOfItsWriter(t *testing.T) {
 			}()
 			runtime.Gosched()
 			unlock(t, outer)
-			if err := <-upgraded; err != nil || reader.Err() != nil || reader.Mode() != Exclusive {
+			if err := <-upgraded; err != nil || reader.Err() != nil || reader.Mode() != ModeExclusive {
 				t.Fatalf("round %d: Upgrade returns %v; the lease is %v, %v", round, err, reader.Mode(), reader.Err())
 			}
 			unlock(t, reader)
@@ -265,7 +265,7 @@ func TestTheLeaseAroundAnUpgradedReaderStaysExclusive(t *testing.T) {
 		reader := must[*Lease](t)(a.RLock(outer.Context(), "k"))
 		check(t, reader.Upgrade(t.Context()))
 		unlock(t, reader)
-		if outer.Mode() != Exclusive {
+		if outer.Mode() != ModeExclusive {
 			t.Errorf("the outer lease is %v", outer.Mode())
 		}
 		wantIs(t, second(b.TryRLock(t.Context(), "k")), ErrHeld)

@@ -13,34 +13,34 @@ import (
 // nil function isn't called, so an observer has the functions that it needs, and later versions can
 // add functions. [Mesh.Stats] has what can be counted without events.
 //
-// LockAsked runs in the goroutine that calls Lock, before the request is made: a slow LockAsked
-// delays its own caller, whatever the caller's context says, and no other. It may run several times
-// at once. All other functions run in a single goroutine of the node, one after the other. They may
-// be slow, block or panic, and no lease suffers: the node never waits for them. 4,096 events wait
-// for a slow observer; further events are dropped, and counted in [Stats].Dropped. So an event may
-// come late, and events tell when they happened. A panic is logged once and counted, and the call
-// goes on as if the function had returned.
+// LockRequested runs in the goroutine that calls Lock, before the request is made: a slow
+// LockRequested delays its own caller, whatever the caller's context says, and no other. It may run
+// several times at once. All other functions run in a single goroutine of the node, one after the
+// other. They may be slow, block or panic, and no lease suffers: the node never waits for them.
+// 4,096 events wait for a slow observer; further events are dropped, and counted in
+// [Stats].Dropped. So an event may come late, and events tell when they happened. A panic is logged
+// once and counted, and the call goes on as if the function had returned.
 //
-// The functions other than LockAsked are called in the order in which the events happened. Of one
-// request, LockAsked has returned before LockGranted or LockRefused is called, and LockGranted
-// before LeaseEnded. Exactly one of LockGranted and LockRefused follows each LockAsked, unless the
-// event is dropped, or the node ends meanwhile.
+// The functions other than LockRequested are called in the order in which the events happened. Of
+// one request, LockRequested has returned before LockGranted or LockRefused is called, and
+// LockGranted before LeaseEnded. Exactly one of LockGranted and LockRefused follows each
+// LockRequested, unless the event is dropped, or the node ends meanwhile.
 //
 // The functions may call the mesh and its leases, Lock included, of which the observer is told as
 // well. Close passes on the events that wait, for a second at most, and after Close no function is
 // called any more; a function that is still running then keeps its goroutine until it returns.
 //
-// The context of LockGranted, LockRefused and LeaseEnded is the one that LockAsked returned, or
+// The context of LockGranted, LockRefused and LeaseEnded is the one that LockRequested returned, or
 // else the caller's: a trace can keep its span there. It may have ended.
 type Observer struct {
-	// LockAsked is called when the application requests a lock of any kind, with the caller's
+	// LockRequested is called when the application requests a lock of any kind, with the caller's
 	// context. The result is passed on with the later events of the request. It is no parent of the
 	// context of the lease, and its end doesn't end the call. Nil stands for the caller's context.
 	//
-	// LockAsked isn't called for arguments that can't be used, with which no request is made: for
-	// ErrKey, ErrOption, and a number of permits that is out of range. Nor is it called after the
-	// end of the node.
-	LockAsked func(context.Context, LockAsked) context.Context
+	// LockRequested isn't called for arguments that can't be used, with which no request is made:
+	// for ErrKey, ErrOption, and a number of permits that is out of range. Nor is it called after
+	// the end of the node.
+	LockRequested func(context.Context, LockRequested) context.Context
 	// LockGranted is called when a request was granted.
 	LockGranted func(context.Context, LockGranted)
 	// LockRefused is called when a request has failed, or was given up by its caller.
@@ -49,9 +49,9 @@ type Observer struct {
 	// another: the key stays held then. If Unlock has left the key to readers, LeaseEnded is called
 	// when the readers no longer hold the key, with the reason and the error of that end.
 	LeaseEnded func(context.Context, LeaseEnded)
-	// LeasesRenewed is called when a voter has answered a refresh: five times per TTL for each
+	// RefreshAnswered is called when a voter has answered a refresh: five times per TTL for each
 	// voter, and as often for each lease with a TTL of its own.
-	LeasesRenewed func(LeasesRenewed)
+	RefreshAnswered func(RefreshAnswered)
 	// VoterChanged is called when this node sees a voter in another state, within half a second. A
 	// state that lasts for less may go unreported.
 	VoterChanged func(VoterChanged)
@@ -62,8 +62,8 @@ type Observer struct {
 	LoopWorked func(LoopWorked)
 }
 
-// LockAsked says that the application requests a lock: one key of one call.
-type LockAsked struct {
+// LockRequested says that the application requests a lock: one key of one call.
+type LockRequested struct {
 	// Op is the call, as in [Error].Op: "lock" (also for Do, Lead and LeadOnce), "trylock",
 	// "rlock", "tryrlock", "acquire", "tryacquire", "lockall" for each key, "campaign", "upgrade",
 	// "enter" and "countdown".
@@ -81,8 +81,8 @@ type LockAsked struct {
 
 // LockGranted says that a request was granted.
 type LockGranted struct {
-	// Asked is the request, as reported when the call began.
-	Asked LockAsked
+	// Request is the request, as reported when the call began.
+	Request LockRequested
 	// At is the time of the grant, by the wall clock.
 	At time.Time
 	// Waited is the time from the call to the grant, by a clock that isn't set.
@@ -99,8 +99,8 @@ type LockGranted struct {
 
 // LockRefused says that a request wasn't granted.
 type LockRefused struct {
-	// Asked is the request, as reported when the call began.
-	Asked LockAsked
+	// Request is the request, as reported when the call began.
+	Request LockRequested
 	// At is the time of the failure, by the wall clock.
 	At time.Time
 	// Waited is the time from the call to the failure, by a clock that isn't set.
@@ -131,8 +131,8 @@ const (
 
 // LeaseEnded says that a lease has ended at its node.
 type LeaseEnded struct {
-	// Asked is the request by which the lease was granted.
-	Asked LockAsked
+	// Request is the request by which the lease was granted.
+	Request LockRequested
 	// At is the time of the end, by the wall clock.
 	At time.Time
 	// Held is the time from the grant to the end, by a clock that isn't set.
@@ -174,8 +174,8 @@ var endReasons = [engine.EndReasons]EndReason{
 	engine.EndReleased: EndReleased, engine.EndClosed: EndClosed, engine.EndAbandoned: EndAbandoned,
 }
 
-// LeasesRenewed says that a voter has answered a refresh, by which the node renews its leases.
-type LeasesRenewed struct {
+// RefreshAnswered says that a voter has answered a refresh, by which the node renews its leases.
+type RefreshAnswered struct {
 	// Voter is the name of the voter, possibly of this node itself.
 	Voter string
 	// At is the time of the answer, by the wall clock.
@@ -234,8 +234,8 @@ type LoopWorked struct {
 }
 
 // JoinObservers returns an observer that passes each event to all the given observers, in their
-// order; nil observers are left out. The context that one LockAsked returns is passed to the next.
-// If an observer panics, the others are called nevertheless.
+// order; nil observers are left out. The context that one LockRequested returns is passed to the
+// next. If an observer panics, the others are called nevertheless.
 func JoinObservers(observers ...*Observer) *Observer {
 	var joined *Observer
 	for _, o := range observers {
@@ -254,22 +254,22 @@ func JoinObservers(observers ...*Observer) *Observer {
 // and returns an observer that passes each event to o and then to next.
 func (o *Observer) and(next *Observer) *Observer {
 	return &Observer{
-		LockAsked:         bothAsked(o.LockAsked, next.LockAsked),
+		LockRequested:     bothAsked(o.LockRequested, next.LockRequested),
 		LockGranted:       bothWithContext(o.LockGranted, next.LockGranted),
 		LockRefused:       bothWithContext(o.LockRefused, next.LockRefused),
 		LeaseEnded:        bothWithContext(o.LeaseEnded, next.LeaseEnded),
-		LeasesRenewed:     both(o.LeasesRenewed, next.LeasesRenewed),
+		RefreshAnswered:   both(o.RefreshAnswered, next.RefreshAnswered),
 		VoterChanged:      both(o.VoterChanged, next.VoterChanged),
 		ElectorateChanged: both(o.ElectorateChanged, next.ElectorateChanged),
 		LoopWorked:        both(o.LoopWorked, next.LoopWorked),
 	}
 }
 
-func bothAsked(a, b func(context.Context, LockAsked) context.Context) func(context.Context, LockAsked) context.Context {
+func bothAsked(a, b func(context.Context, LockRequested) context.Context) func(context.Context, LockRequested) context.Context {
 	if a == nil || b == nil {
 		return either(a, b, a == nil)
 	}
-	return func(ctx context.Context, e LockAsked) (told context.Context) {
+	return func(ctx context.Context, e LockRequested) (told context.Context) {
 		told = ctx
 		defer func() { // also after a panic of a
 			if last := b(told, e); last != nil {
@@ -322,8 +322,8 @@ func observeReentry(o *engine.Observation, lease *Lease, err error) {
 	}
 }
 
-func asked(e *engine.Asked) LockAsked {
-	return LockAsked{Op: e.Op, Key: string(e.Key), Mode: Mode(e.Mode), Permits: int(e.Permits), At: wallTime(e.At)}
+func asked(e *engine.Asked) LockRequested {
+	return LockRequested{Op: e.Op, Key: string(e.Key), Mode: Mode(e.Mode), Permits: int(e.Permits), At: wallTime(e.At)}
 }
 
 func voterChanged(e *engine.VoterChanged) VoterChanged {
@@ -371,27 +371,27 @@ func (o *Observer) forEngine(status func(engine.ElectorateView) ElectorateStatus
 	}
 	own, to := *o, new(engine.Observer) // the caller may change its observer
 	o = &own
-	if o.LockAsked != nil {
-		to.Asked = func(ctx context.Context, e engine.Asked) context.Context { return o.LockAsked(ctx, asked(&e)) }
+	if o.LockRequested != nil {
+		to.Asked = func(ctx context.Context, e engine.Asked) context.Context { return o.LockRequested(ctx, asked(&e)) }
 	}
 	if o.LockGranted != nil {
 		to.Granted = func(ctx context.Context, e engine.Granted) {
-			o.LockGranted(ctx, LockGranted{Asked: asked(&e.Asked), At: wallTime(e.At), Waited: e.Waited, Token: e.Token, Slot: int(e.Slot), Reentry: e.Reentry})
+			o.LockGranted(ctx, LockGranted{Request: asked(&e.Asked), At: wallTime(e.At), Waited: e.Waited, Token: e.Token, Slot: int(e.Slot), Reentry: e.Reentry})
 		}
 	}
 	if o.LockRefused != nil {
 		to.Refused = func(ctx context.Context, e engine.Refused) {
-			o.LockRefused(ctx, LockRefused{Asked: asked(&e.Asked), At: wallTime(e.At), Waited: e.Waited, Outcome: outcomeOf(e.Err), Err: e.Err})
+			o.LockRefused(ctx, LockRefused{Request: asked(&e.Asked), At: wallTime(e.At), Waited: e.Waited, Outcome: outcomeOf(e.Err), Err: e.Err})
 		}
 	}
 	if o.LeaseEnded != nil {
 		to.Ended = func(ctx context.Context, e engine.Ended) {
-			o.LeaseEnded(ctx, LeaseEnded{Asked: asked(&e.Asked), At: wallTime(e.At), Held: e.Held, Token: e.Token, Reason: endReasons[e.Reason], Err: e.Err})
+			o.LeaseEnded(ctx, LeaseEnded{Request: asked(&e.Asked), At: wallTime(e.At), Held: e.Held, Token: e.Token, Reason: endReasons[e.Reason], Err: e.Err})
 		}
 	}
-	if o.LeasesRenewed != nil {
+	if o.RefreshAnswered != nil {
 		to.Renewed = func(e engine.Renewed) {
-			o.LeasesRenewed(LeasesRenewed{Voter: string(e.Voter), At: wallTime(e.At), RoundTrip: e.RoundTrip, Leases: e.Leases, Left: e.Left, TTL: e.TTL})
+			o.RefreshAnswered(RefreshAnswered{Voter: string(e.Voter), At: wallTime(e.At), RoundTrip: e.RoundTrip, Leases: e.Leases, Left: e.Left, TTL: e.TTL})
 		}
 	}
 	if o.VoterChanged != nil {

@@ -18,7 +18,7 @@ func blocked() (*Observer, func()) {
 	block := func(context.Context, LockGranted) { <-free }
 	return &Observer{
 		LockGranted: block, LeaseEnded: func(context.Context, LeaseEnded) { <-free },
-		LeasesRenewed: func(LeasesRenewed) { <-free }, VoterChanged: func(VoterChanged) { <-free }, LoopWorked: func(LoopWorked) { <-free },
+		RefreshAnswered: func(RefreshAnswered) { <-free }, VoterChanged: func(VoterChanged) { <-free }, LoopWorked: func(LoopWorked) { <-free },
 	}, func() { close(free) }
 }
 
@@ -63,12 +63,12 @@ func TestABlockedObserverHarmsNoLease(t *testing.T) {
 	})
 }
 
-// A LockAsked that never returns blocks its own caller, and no other caller.
+// A LockRequested that never returns blocks its own caller, and no other caller.
 func TestABlockedLockAskedDelaysItsCallerOnly(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *wire) {
 		free := make(chan struct{})
 		m := w.join("a", []string{"a"}, func(c *Config) {
-			c.Observer = &Observer{LockAsked: func(ctx context.Context, e LockAsked) context.Context {
+			c.Observer = &Observer{LockRequested: func(ctx context.Context, e LockRequested) context.Context {
 				if e.Key == "slow" {
 					<-free
 				}
@@ -107,11 +107,11 @@ func TestAPanickingObserverHarmsNoLease(t *testing.T) {
 			c.Voters, c.Peers = []string{"a"}, nil
 			c.Logger = slog.New(slog.NewTextHandler(&log, nil))
 			c.Observer = &Observer{
-				LockAsked:         func(context.Context, LockAsked) context.Context { fail("asked"); return nil },
+				LockRequested:     func(context.Context, LockRequested) context.Context { fail("asked"); return nil },
 				LockGranted:       func(context.Context, LockGranted) { fail("granted") },
 				LockRefused:       func(context.Context, LockRefused) { fail("refused") },
 				LeaseEnded:        func(context.Context, LeaseEnded) { fail("ended") },
-				LeasesRenewed:     func(LeasesRenewed) { fail("renewed") },
+				RefreshAnswered:   func(RefreshAnswered) { fail("renewed") },
 				VoterChanged:      func(VoterChanged) { fail("voter") },
 				ElectorateChanged: func(ElectorateChanged) { fail("electorate") },
 				LoopWorked:        func(LoopWorked) { fail("worked") },
@@ -151,14 +151,14 @@ func TestAnObserverMayCallTheMesh(t *testing.T) {
 		inner := 0
 		m = w.join("a", []string{"a"}, func(c *Config) {
 			c.Observer = &Observer{
-				LockAsked: func(ctx context.Context, e LockAsked) context.Context {
+				LockRequested: func(ctx context.Context, e LockRequested) context.Context {
 					if e.Key == "k" {
-						unlock(t, must[*Lease](t)(m.Lock(ctx, "from LockAsked")))
+						unlock(t, must[*Lease](t)(m.Lock(ctx, "from LockRequested")))
 					}
 					return ctx
 				},
 				LockGranted: func(ctx context.Context, e LockGranted) {
-					if e.Asked.Key == "k" {
+					if e.Request.Key == "k" {
 						unlock(t, must[*Lease](t)(m.Lock(ctx, "from LockGranted")))
 						inner = m.Stats().Leases
 					}
@@ -231,9 +231,9 @@ func TestAPanicOfOneObserverDoesNotKeepTheOtherFromBeingTold(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *wire) {
 		var s told
 		broken := &Observer{
-			LockAsked:     func(context.Context, LockAsked) context.Context { panic("asked") },
-			LockGranted:   func(context.Context, LockGranted) { panic("granted") },
-			LeasesRenewed: func(LeasesRenewed) { panic("renewed") },
+			LockRequested:   func(context.Context, LockRequested) context.Context { panic("asked") },
+			LockGranted:     func(context.Context, LockGranted) { panic("granted") },
+			RefreshAnswered: func(RefreshAnswered) { panic("renewed") },
 		}
 		m := w.join("a", []string{"a"}, func(c *Config) { c.Observer = JoinObservers(broken, s.observer()) })
 		if err := m.Ready(t.Context()); err != nil {
@@ -242,7 +242,7 @@ func TestAPanicOfOneObserverDoesNotKeepTheOtherFromBeingTold(t *testing.T) {
 		unlock(t, must[*Lease](t)(m.Lock(t.Context(), "k")))
 		wantWords(t, &s, "lock k asked", "lock k granted", "lock k unlocked")
 		time.Sleep(time.Minute)
-		if got := take[LeasesRenewed](&s); len(got) == 0 {
+		if got := take[RefreshAnswered](&s); len(got) == 0 {
 			t.Error("the other isn't told of renewals")
 		}
 		if m.Stats().ObserverPanics < 3 {

@@ -40,27 +40,27 @@ func take[E any](s *told) (of []E) {
 	return of
 }
 
-// words describes the events about locks so far, and forgets all events. The events LockAsked come
-// first, since other goroutines deliver LockAsked.
+// words describes the events about locks so far, and forgets all events. The events LockRequested
+// come first, since other goroutines deliver LockRequested.
 func (s *told) words() (all []string) {
 	events := take[any](s)
 	for _, e := range events {
-		if e, ok := e.(LockAsked); ok {
+		if e, ok := e.(LockRequested); ok {
 			all = append(all, fmt.Sprintf("%s %s asked", e.Op, e.Key))
 		}
 	}
 	for _, e := range events {
 		switch e := e.(type) {
 		case LockGranted:
-			text := fmt.Sprintf("%s %s granted", e.Asked.Op, e.Asked.Key)
+			text := fmt.Sprintf("%s %s granted", e.Request.Op, e.Request.Key)
 			if e.Reentry {
 				text += " again"
 			}
 			all = append(all, text)
 		case LockRefused:
-			all = append(all, fmt.Sprintf("%s %s %s", e.Asked.Op, e.Asked.Key, e.Outcome))
+			all = append(all, fmt.Sprintf("%s %s %s", e.Request.Op, e.Request.Key, e.Outcome))
 		case LeaseEnded:
-			all = append(all, fmt.Sprintf("%s %s %s", e.Asked.Op, e.Asked.Key, e.Reason))
+			all = append(all, fmt.Sprintf("%s %s %s", e.Request.Op, e.Request.Key, e.Reason))
 		}
 	}
 	return all
@@ -69,14 +69,14 @@ func (s *told) words() (all []string) {
 // observer returns an observer that keeps all events.
 func (s *told) observer() *Observer {
 	return &Observer{
-		LockAsked: func(ctx context.Context, e LockAsked) context.Context {
+		LockRequested: func(ctx context.Context, e LockRequested) context.Context {
 			s.add(e)
 			return ctx
 		},
 		LockGranted:       func(_ context.Context, e LockGranted) { s.add(e) },
 		LockRefused:       func(_ context.Context, e LockRefused) { s.add(e) },
 		LeaseEnded:        func(_ context.Context, e LeaseEnded) { s.add(e) },
-		LeasesRenewed:     func(e LeasesRenewed) { s.add(e) },
+		RefreshAnswered:   func(e RefreshAnswered) { s.add(e) },
 		VoterChanged:      func(e VoterChanged) { s.add(e) },
 		ElectorateChanged: func(e ElectorateChanged) { s.add(e) },
 		LoopWorked:        func(e LoopWorked) { s.add(e) },
@@ -125,16 +125,16 @@ func TestAnObserverIsToldOfALockAndItsEnd(t *testing.T) {
 		ended := time.Now()
 		unlock(t, l)
 
-		ask := LockAsked{Op: "lock", Key: "k", Mode: Exclusive, At: asked}
+		ask := LockRequested{Op: "lock", Key: "k", Mode: ModeExclusive, At: asked}
 		want := []any{
 			ask,
-			LockGranted{Asked: ask, At: granted, Waited: 3 * time.Second, Token: token},
-			LeaseEnded{Asked: ask, At: ended, Held: 40 * time.Second, Token: token, Reason: EndUnlocked, Err: ErrReleased},
+			LockGranted{Request: ask, At: granted, Waited: 3 * time.Second, Token: token},
+			LeaseEnded{Request: ask, At: ended, Held: 40 * time.Second, Token: token, Reason: EndUnlocked, Err: ErrReleased},
 		}
 		var got []any
 		for _, e := range take[any](&s) {
 			switch e.(type) {
-			case LockAsked, LockGranted, LockRefused, LeaseEnded:
+			case LockRequested, LockGranted, LockRefused, LeaseEnded:
 				got = append(got, e)
 			}
 		}
@@ -198,7 +198,7 @@ func TestAnObserverSeesTheOrderOfAKey(t *testing.T) {
 		asked, granted, ended, last := 0, 0, 0, uint64(0)
 		for _, e := range take[any](&s) {
 			switch e := e.(type) {
-			case LockAsked:
+			case LockRequested:
 				asked++
 			case LockGranted:
 				if granted++; granted != ended+1 || granted > asked || e.Token <= last {
@@ -229,7 +229,7 @@ func TestTheContextIsCarriedToAnObserver(t *testing.T) {
 		}
 		m := w.join("a", []string{"a"}, func(c *Config) {
 			c.Observer = &Observer{
-				LockAsked: func(ctx context.Context, e LockAsked) context.Context {
+				LockRequested: func(ctx context.Context, e LockRequested) context.Context {
 					note(ctx, "asked")
 					if e.Op == "rlock" {
 						return nil
@@ -283,12 +283,12 @@ func TestJoinedObservers(t *testing.T) {
 				type key string
 				var s, other told
 				first := s.observer()
-				first.LockAsked = func(ctx context.Context, e LockAsked) context.Context {
+				first.LockRequested = func(ctx context.Context, e LockRequested) context.Context {
 					s.add(e)
 					return context.WithValue(ctx, key("first"), true)
 				}
 				second := other.observer()
-				second.LockAsked = func(ctx context.Context, e LockAsked) context.Context {
+				second.LockRequested = func(ctx context.Context, e LockRequested) context.Context {
 					if ctx.Value(key("first")) == nil {
 						t.Error("the second isn't passed the first one's context")
 					}
@@ -309,9 +309,9 @@ func TestJoinedObservers(t *testing.T) {
 				_, _ = m.TryLock(testwait.Within(t, -1), "k")
 				time.Sleep(time.Minute)
 				synctest.Wait()
-				byAsking := func(a, b any) int { // LockAsked is called by other goroutines
+				byAsking := func(a, b any) int { // LockRequested is called by other goroutines
 					rank := func(e any) int {
-						if _, is := e.(LockAsked); is {
+						if _, is := e.(LockRequested); is {
 							return 0
 						}
 						return 1

@@ -130,7 +130,7 @@ func TestAnObserverIsToldOfAPermit(t *testing.T) {
 		must[*Lease](t)(a.Semaphore("k", 2).Acquire(t.Context()))
 		must[*Lease](t)(a.Semaphore("k", 2).Acquire(t.Context()))
 		got := take[LockGranted](&s)
-		if len(got) != 2 || got[1].Asked.Mode != Permit || got[1].Asked.Permits != 2 || got[0].Slot+got[1].Slot != 3 {
+		if len(got) != 2 || got[1].Request.Mode != ModePermit || got[1].Request.Permits != 2 || got[0].Slot+got[1].Slot != 3 {
 			t.Errorf("%+v", got)
 		}
 	})
@@ -149,11 +149,11 @@ func TestAnObserverIsToldOfTheTokenOfAnUpgrade(t *testing.T) {
 			t.Fatal(err)
 		}
 		got := take[LockGranted](&s)
-		if len(got) != 2 || got[0].Token != first || got[1].Token != l.Token() || got[1].Asked.Op != "upgrade" {
+		if len(got) != 2 || got[0].Token != first || got[1].Token != l.Token() || got[1].Request.Op != "upgrade" {
 			t.Errorf("%+v", got)
 		}
 		unlock(t, l)
-		if got := take[LeaseEnded](&s); len(got) != 1 || got[0].Token != l.Token() || got[0].Asked.Op != "rlock" {
+		if got := take[LeaseEnded](&s); len(got) != 1 || got[0].Token != l.Token() || got[0].Request.Op != "rlock" {
 			t.Errorf("%+v", got)
 		}
 	})
@@ -333,7 +333,7 @@ func TestAnObserverIsToldOfTheMarginOfRenewals(t *testing.T) {
 		time.Sleep(time.Minute)
 		take[any](&s)
 		time.Sleep(DefaultMaxTTL / 5)
-		got := take[LeasesRenewed](&s)
+		got := take[RefreshAnswered](&s)
 		extended := 0
 		for _, e := range got {
 			trip := 2 * latency
@@ -365,7 +365,7 @@ func TestAnObserverIsToldOfTheMarginOfRenewals(t *testing.T) {
 		w.stall("a", false)
 		time.Sleep(time.Second)
 		least := 1.0
-		for _, e := range take[LeasesRenewed](&s) {
+		for _, e := range take[RefreshAnswered](&s) {
 			if e.Leases > 0 {
 				least = min(least, e.Left.Seconds()/e.TTL.Seconds())
 			}

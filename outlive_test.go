@@ -18,7 +18,7 @@ func TestAReaderOutlivesTheWriterThatItHasReentered(t *testing.T) {
 		writer := must[*Lease](t)(a.Lock(t.Context(), "k"))
 		within := must[*Lease](t)(a.Lock(writer.Context(), "k"))
 		reader := must[*Lease](t)(a.RLock(within.Context(), "k"))
-		if writer.Mode() != Exclusive {
+		if writer.Mode() != ModeExclusive {
 			t.Error(writer.Mode())
 		}
 		_, err := b.TryRLock(t.Context(), "k")
@@ -32,7 +32,7 @@ func TestAReaderOutlivesTheWriterThatItHasReentered(t *testing.T) {
 		if err := reader.Err(); err != nil {
 			t.Fatal(err)
 		}
-		if reader.Mode() != Shared || reader.Token() != writer.Token() || reader.Depth() != 1 {
+		if reader.Mode() != ModeShared || reader.Token() != writer.Token() || reader.Depth() != 1 {
 			t.Errorf("mode %v, token %d after %d, depth %d", reader.Mode(), reader.Token(), writer.Token(), reader.Depth())
 		}
 		other := (<-waiting).lease // granted as soon as the writer has gone
@@ -53,10 +53,10 @@ func TestAReaderOutlivesTheWriterThatItHasReentered(t *testing.T) {
 		if err := again.SetValue(t.Context(), []byte("v")); err != nil {
 			t.Error(err)
 		}
-		if err := again.Upgrade(t.Context()); err != nil || again.Mode() != Exclusive {
+		if err := again.Upgrade(t.Context()); err != nil || again.Mode() != ModeExclusive {
 			t.Errorf("%v, %v", err, again.Mode())
 		}
-		if err := again.Downgrade(t.Context()); err != nil || again.Mode() != Shared {
+		if err := again.Downgrade(t.Context()); err != nil || again.Mode() != ModeShared {
 			t.Errorf("%v, %v", err, again.Mode())
 		}
 		unlock(t, again)
@@ -228,7 +228,7 @@ func TestAReaderOutlivesTheOthersAfterAFailedUpgrade(t *testing.T) {
 		}
 		unlock(t, other)
 		unlock(t, outer)
-		if err := errors.Join(reader.Err(), reader.Context().Err()); err != nil || reader.Mode() != Shared {
+		if err := errors.Join(reader.Err(), reader.Context().Err()); err != nil || reader.Mode() != ModeShared {
 			t.Fatalf("%v, mode %v", err, reader.Mode())
 		}
 		_, err := b.TryLock(t.Context(), "k")
@@ -260,7 +260,7 @@ func TestAReaderOutlivesTheOthersAfterADowngrade(t *testing.T) {
 				}
 			}
 			unlock(t, outer)
-			if err := reader.Err(); err != nil || reader.Mode() != Shared || reader.Depth() != 1 {
+			if err := reader.Err(); err != nil || reader.Mode() != ModeShared || reader.Depth() != 1 {
 				t.Errorf("%s: %v, mode %v, depth %d", name, err, reader.Mode(), reader.Depth())
 			}
 			wantIs(t, upgraded.Err(), ErrReleased)

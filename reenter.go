@@ -68,12 +68,12 @@ func (m *Mesh) reenter(ctx context.Context, op string, w *acquireOptions) (*Leas
 		return nil, nil // each Acquire takes another permit
 	}
 	outer := m.carriedLease(ctx, w.Key)
-	if outer == nil || outer.Mode() == Permit || !outer.held() {
+	if outer == nil || outer.Mode() == ModePermit || !outer.held() {
 		return nil, nil
 	}
 	clash := &Error{Op: op, Key: string(w.Key), Reason: ErrClash,
 		Text: "this context holds the key as a reader, so the call would wait for itself; use Upgrade"}
-	if w.Mode == vote.Exclusive && outer.Mode() == Shared {
+	if w.Mode == vote.Exclusive && outer.Mode() == ModeShared {
 		return nil, clash
 	}
 	inner := &Lease{nested: &nested{root: outer.root(), outer: outer, reader: w.Mode == vote.Shared, ctx: &engine.BaseContext{}}}
@@ -214,9 +214,9 @@ func (r *reentries) add(l *Lease) reenterResult {
 	// The lease may have ended before r was made.
 	case r.state == heldByNone, r.state == heldByOutermost && l.nested.root.own.HasEnded():
 		return enteredTooLate
-	case !l.nested.reader && l.Mode() != Exclusive:
+	case !l.nested.reader && l.Mode() != ModeExclusive:
 		return enteredShared
-	case l.nested.reader && r.upgrading > 0 && l.Mode() == Shared:
+	case l.nested.reader && r.upgrading > 0 && l.Mode() == ModeShared:
 		return enteredUpgrading
 	}
 	outer := l.nested.outer
@@ -387,7 +387,7 @@ func (r *reentries) beginUpgrade(l *Lease) (start upgradeStart, finish func(err 
 	if _, ok := r.open[l]; l.nested != nil && !ok {
 		return upgradeEnded, nil
 	}
-	exclusive := l.Mode() == Exclusive
+	exclusive := l.Mode() == ModeExclusive
 	if !exclusive && r.isBeside(l) {
 		return upgradeClash, nil
 	}

@@ -174,7 +174,7 @@ func TestAHundredThousandReentries(t *testing.T) {
 		if n := last.Depth(); n != most+1 {
 			t.Errorf("the depth is %d", n)
 		}
-		if last.Err() != nil || last.Token() != all[0].Token() || last.Deadline().IsZero() || last.Mode() != Exclusive {
+		if last.Err() != nil || last.Token() != all[0].Token() || last.Deadline().IsZero() || last.Mode() != ModeExclusive {
 			t.Error(last.Err())
 		}
 		for i := most; i > most/2; i-- {

@@ -76,9 +76,9 @@ func (l *Lease) Upgrade(ctx context.Context) error {
 	}
 	root := l.root()
 	switch mode := root.Mode(); {
-	case mode == Permit:
+	case mode == ModePermit:
 		return &Error{Op: "upgrade", Key: l.Key(), Reason: ErrOption, Text: "a permit has no modes"}
-	case mode == Exclusive && l.nested == nil:
+	case mode == ModeExclusive && l.nested == nil:
 		return nil
 	}
 	r := root.reentries()

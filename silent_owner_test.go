@@ -61,7 +61,7 @@ func TestAKeyOfASilentOwnerIsFreeOneLengthLater(t *testing.T) {
 								more = false
 							}
 						}
-						if after == time.Second && !slices.Equal(told, []EventKind{Granted, Synced, Lost}) {
+						if after == time.Second && !slices.Equal(told, []EventKind{EventGranted, EventSynced, EventLost}) {
 							t.Errorf("%v later the watch has told %v", time.Since(began), told)
 						}
 						for range 200 { // no instant with a waiting request at each voter

@@ -55,7 +55,7 @@ func TestWhatIsNoPlainFileInTheStateDirectoryIsAnError(t *testing.T) {
 					check(t, m.Close())
 					t.Fatal("it joins")
 				}
-				wantIs(t, err, ErrState)
+				wantIs(t, err, ErrStateDir)
 				kind, _, _ := strings.Cut(kind, " (")
 				for _, words := range []string{filepath.Join(dir, name), "it is no plain file but " + kind, "remove"} {
 					if !strings.Contains(err.Error(), words) {
@@ -71,7 +71,7 @@ func TestALoopInTheStateDirectorysOwnPathIsAnError(t *testing.T) {
 	loop := filepath.Join(private(t), "loop")
 	check(t, os.Symlink("loop", loop))
 	_, err := Join(testwait.Within(t, time.Minute), onDisk(filepath.Join(loop, "state"), slog.DiscardHandler))
-	wantIs(t, err, ErrState)
+	wantIs(t, err, ErrStateDir)
 }
 
 func TestModesWiderThanTheOwnersAreWarnedOf(t *testing.T) {

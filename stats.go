@@ -68,7 +68,8 @@ type DroppedStats struct {
 	ObserverEvents uint64
 	// LogLines counts lines that [Config].Logger hasn't taken, since it was too slow or panicked.
 	LogLines uint64
-	// WatchEvents counts events that watches left out for slow readers, who got a [Gap] instead.
+	// WatchEvents counts events that watches left out for slow readers, who got an [EventGap]
+	// instead.
 	WatchEvents uint64
 	// GossipPackets and GossipStreams count incoming packets and streams of gossip that the node
 	// couldn't take.

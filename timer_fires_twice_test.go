@@ -47,7 +47,7 @@ func TestLeaveWaitsForItsTimeThoughItsTimerFiresTwice(t *testing.T) {
 		go func() { left <- w.nodes["a"].eng.LeaveElectorate(context.Background()) }()
 		time.Sleep(engine.LeaveTTLs*DefaultMaxTTL + time.Second)
 		close(hold)
-		wantIs(t, <-left, ErrVoter)
+		wantIs(t, <-left, ErrStillVoter)
 	})
 }
 

@@ -160,7 +160,7 @@ func TestALeaseThatWasPassedOnWithinItsNodeIsUpgraded(t *testing.T) {
 			case <-time.After(time.Minute):
 				t.Fatal("the upgrade hangs")
 			}
-			if l.Mode() != Exclusive || l.Token() <= before {
+			if l.Mode() != ModeExclusive || l.Token() <= before {
 				t.Errorf("mode %v, token %d after %d", l.Mode(), l.Token(), before)
 			}
 			unlock(t, l)
@@ -208,7 +208,7 @@ func TestAnUpgradeOfALeaseThatEndsMeanwhileSaysWhichEnd(t *testing.T) {
 				voters := []string{"a", "b", "c"}
 				var end func()
 				a := w.join("a", voters, func(c *Config) {
-					c.Observer = &Observer{LockAsked: func(ctx context.Context, e LockAsked) context.Context {
+					c.Observer = &Observer{LockRequested: func(ctx context.Context, e LockRequested) context.Context {
 						if e.Op == "upgrade" {
 							end()
 						}

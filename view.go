@@ -41,18 +41,18 @@ func (m *Mesh) view(ctx context.Context, op, key string) (*view, error) {
 // apply applies an event.
 func (v *view) apply(e Event) {
 	switch e.Kind {
-	case Gap:
+	case EventGap:
 		clear(v.held)
 		clear(v.confirmed)
 		v.synced = false
-	case Synced:
+	case EventSynced:
 		v.synced = true
-	case Granted, Changed:
+	case EventGranted, EventChanged:
 		delete(v.held, e.Previous)
 		v.held[e.Token] = e
 	case eventConfirmed:
 		v.confirmed[e.Token] = true
-	case Released, Lost:
+	case EventReleased, EventLost:
 		delete(v.held, e.Token)
 		delete(v.confirmed, e.Token)
 	}
@@ -69,7 +69,7 @@ func (v *view) wait(ctx context.Context, lease *Lease, d time.Duration) error {
 func (v *view) permits() []Event {
 	var all []Event
 	for _, e := range v.held {
-		if e.Mode == Permit {
+		if e.Mode == ModePermit {
 			all = append(all, e)
 		}
 	}

@@ -36,50 +36,51 @@ const (
 type EventKind uint8
 
 const (
-	// Granted means that a lease was granted.
-	Granted EventKind = 1
-	// Released means that a lease was unlocked.
-	Released EventKind = 2
-	// Lost means that a lease ended without having been unlocked, as far as voters have reported:
-	// its node has crashed or was cut off, the lease was evicted, or its set length is over.
-	Lost EventKind = 3
-	// Waiting means that a request waits: so many voters say so that, for now, there is no majority
-	// left to grant the request. Requests that don't want to wait cause no event.
-	Waiting EventKind = 4
-	// Changed means that a lease has another value, or another mode. After an upgrade the lease
-	// also has another token; Previous is the token before.
-	Changed EventKind = 5
-	// Gap means that events may be missing here. Discard all known state; the present state
-	// follows, as events with Current set, and then Synced.
-	Gap EventKind = 6
-	// Synced means that the state at the beginning, or after a gap, is complete. Later events are
-	// reported as they happen.
-	Synced EventKind = 8
+	// EventGranted means that a lease was granted.
+	EventGranted EventKind = 1
+	// EventReleased means that a lease was unlocked.
+	EventReleased EventKind = 2
+	// EventLost means that a lease ended without having been unlocked, as far as voters have
+	// reported: its node has crashed or was cut off, the lease was evicted, or its set length is
+	// over.
+	EventLost EventKind = 3
+	// EventWaiting means that a request waits: so many voters say so that, for now, there is no
+	// majority left to grant the request. Requests that don't want to wait cause no event.
+	EventWaiting EventKind = 4
+	// EventChanged means that a lease has another value, or another mode. After an upgrade the
+	// lease also has another token; Previous is the token before.
+	EventChanged EventKind = 5
+	// EventGap means that events may be missing here. Discard all known state; the present state
+	// follows, as events with Current set, and then EventSynced.
+	EventGap EventKind = 6
+	// EventSynced means that the state at the beginning, or after a gap, is complete. Later events
+	// are reported as they happen.
+	EventSynced EventKind = 8
 
 	eventConfirmed = EventKind(watchmerge.Confirmed) // confirmed; for DoubleBarrier, not passed to applications
 )
 
 func (k EventKind) String() string {
 	switch k {
-	case Granted:
+	case EventGranted:
 		return "granted"
-	case Released:
+	case EventReleased:
 		return "released"
-	case Lost:
+	case EventLost:
 		return "lost"
-	case Waiting:
+	case EventWaiting:
 		return "waiting"
-	case Changed:
+	case EventChanged:
 		return "changed"
-	case Gap:
+	case EventGap:
 		return "gap"
-	case Synced:
+	case EventSynced:
 		return "synced"
 	}
 	return "unknown event"
 }
 
-// Event is an event of a watched key. Gap and Synced have no fields but Kind and At.
+// Event is an event of a watched key. EventGap and EventSynced have no fields but Kind and At.
 type Event struct {
 	Kind EventKind // what happened
 	Key  string    // the key of the lease, or of the waiting request
@@ -104,9 +105,9 @@ type Event struct {
 // String describes the event in a few words.
 func (e Event) String() string {
 	switch e.Kind {
-	case Gap, Synced:
+	case EventGap, EventSynced:
 		return e.Kind.String()
-	case Waiting:
+	case EventWaiting:
 		return fmt.Sprintf("%q: %s waits", e.Key, e.Node)
 	}
 	return fmt.Sprintf("%q: %s by %s, token %d", e.Key, e.Kind, e.Node, e.Token)
@@ -149,15 +150,16 @@ const (
 // once; the caller receives the events from [Watch.Events] until ctx ends.
 //
 // The state at the beginning includes everything completed before the call of Watch, on any node,
-// as the answer of [Mesh.Inspect] does: a lease that Lock has returned comes before [Synced], and a
-// lease that Unlock has given back doesn't come. For this, Synced takes longer in two cases:
+// as the answer of [Mesh.Inspect] does: a lease that Lock has returned comes before [EventSynced],
+// and a lease that Unlock has given back doesn't come. For this, EventSynced takes longer in two
+// cases:
 //
 //   - If the node of a request has ended, or was cut off, in the moment between the votes for the
-//     request and its own report of the grant to the voters, Synced waits until the request's lease
-//     would be over: up to the lease's TTL. (If the request only waits, at a node that can't
-//     reach a majority, Synced waits for MaxTTL and half a TTL at most.)
-//   - If a voter can be reached from this node and not from the node of a lease, Synced takes up to
-//     half a TTL.
+//     request and its own report of the grant to the voters, EventSynced waits until the request's
+//     lease would be over: up to the lease's TTL. (If the request only waits, at a node that can't
+//     reach a majority, EventSynced waits for MaxTTL and half a TTL at most.)
+//   - If a voter can be reached from this node and not from the node of a lease, EventSynced takes
+//     up to half a TTL.
 //
 // If the node of a lease is in touch with a majority of the voters, the lease's grant and the
 // lease's end are each reported once, in the order of the tokens as far as leases exclude each
@@ -165,11 +167,12 @@ const (
 // not handed off among the callers of one node without the voters, so each of their leases is
 // reported, too. A lease that was held when the watch began may have been handed off before; its
 // events then have the token of its first caller. While WatchPrefix goes on, such a lease may be
-// handed off unreported, at most 31 times in all, or until another node waits. When a node
-// crashes, its leases are reported as [Lost] when their TTL ends; when a single voter crashes or
+// handed off unreported, at most 31 times in all, or until another node waits. When a node crashes,
+// its leases are reported as [EventLost] when their TTL ends; when a single voter crashes or
 // restarts, nothing is missed.
 //
-// A [Gap] says that events may be missing, and the state follows. A Gap has four causes:
+// An [EventGap] says that events may be missing, and the state follows. An EventGap has four
+// causes:
 //
 //   - Fewer than a majority of the voters have reported without interruption: their nodes ended, or
 //     a voter has forgotten events before the watching node received them. (After an interruption a
@@ -184,8 +187,8 @@ const (
 //     has confirmed the event yet.
 //   - A lease is reported only after a later lease on its key. This happens after a partition.
 //
-// On a healthy mesh a reader that only reads gets no Gap, also when the many leases of a node begin
-// or end at once, as long as these events are no more than the voters remember.
+// On a healthy mesh a reader that only reads gets no EventGap, also when the many leases of a node
+// begin or end at once, as long as these events are no more than the voters remember.
 //
 // A reported state has existed, and may have changed since: for decisions, hold a lock. Errors:
 // ErrKey, ErrBusy with [MaxWatches] watches open, ErrClosed, or ctx's.
@@ -202,7 +205,7 @@ func (m *Mesh) Watch(ctx context.Context, key string) (*Watch, error) {
 // Events of one key come in order; events of different keys needn't. If there are more than 65,536
 // leases and waiting requests at the beginning, or after a gap, the state has only the first keys
 // by name; later events are reported for all keys. A node queries four prefixes at a time, so a
-// node with many prefixes waits longer for Synced than Watch says.
+// node with many prefixes waits longer for EventSynced than Watch says.
 func (m *Mesh) WatchPrefix(ctx context.Context, prefix string) (*Watch, error) {
 	m.checkUsable("Mesh.WatchPrefix")
 	ctx = guardContext(ctx, "Mesh.WatchPrefix")
@@ -363,7 +366,7 @@ func event(e *watchmerge.Event) Event {
 		Kind: EventKind(e.Kind), Key: string(s.Key), Node: string(s.Owner.Node), Token: uint64(s.Token), Previous: uint64(e.Previous), Mode: Mode(s.Mode), Slot: int(s.Slot),
 		Value: s.Value, Version: s.Version, Current: e.Current, At: time.UnixMicro(int64(e.At)),
 	}
-	if ev.Kind == Waiting {
+	if ev.Kind == EventWaiting {
 		ev.Token = 0
 	}
 	return ev

@@ -64,9 +64,9 @@ func TestGapsDontPileUpBeforeASlowReader(t *testing.T) {
 			select {
 			case e := <-watch.Events():
 				switch e.Kind {
-				case Gap:
+				case EventGap:
 					clear(known)
-				case Granted:
+				case EventGranted:
 					known[e.Token] = true
 				}
 				continue

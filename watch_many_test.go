@@ -24,7 +24,7 @@ func readFast(w *Watch) *fastReader {
 	first, synced := sync.Once{}, make(chan struct{})
 	go func() {
 		for e := range w.Events() {
-			if e.Kind == Synced {
+			if e.Kind == EventSynced {
 				first.Do(func() { close(synced) })
 			}
 			r.mu.Lock()
@@ -51,7 +51,7 @@ func (r *fastReader) want(t *testing.T, granted, released, lost int) {
 	for _, of := range []struct {
 		kind EventKind
 		want int
-	}{{Granted, granted}, {Released, released}, {Lost, lost}, {Gap, 0}} {
+	}{{EventGranted, granted}, {EventReleased, released}, {EventLost, lost}, {EventGap, 0}} {
 		if got := r.told[of.kind]; got != of.want {
 			t.Errorf("%d times %v was told, want %d", got, of.kind, of.want)
 		}

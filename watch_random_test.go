@@ -70,7 +70,7 @@ func turbulent(t *testing.T, w *wire, seed uint64) {
 			time.Sleep(time.Duration(random.IntN(300)) * time.Millisecond)
 			if key[0] == 'r' && random.IntN(2) == 0 {
 				limited, free := context.WithTimeout(ctx, time.Second)
-				if l.Mode() == Shared {
+				if l.Mode() == ModeShared {
 					_ = l.Upgrade(limited)
 				} else {
 					_ = l.Downgrade(limited)
@@ -111,11 +111,11 @@ func turbulent(t *testing.T, w *wire, seed uint64) {
 		for e := range watch.Events() {
 			seenMu.Lock()
 			told++
-			if e.Kind == Gap || e.Kind == Synced {
+			if e.Kind == EventGap || e.Kind == EventSynced {
 				for _, v := range views {
 					v.apply(e)
 				}
-				if synced = e.Kind == Synced; !synced {
+				if synced = e.Kind == EventSynced; !synced {
 					gaps++
 				} else if since.IsZero() {
 					since = time.Now()
@@ -131,22 +131,22 @@ func turbulent(t *testing.T, w *wire, seed uint64) {
 			}
 			heard[e.Key][e.Token] = true
 			switch e.Kind {
-			case Granted:
+			case EventGranted:
 				if _, twice := v.held[e.Token]; twice {
 					t.Errorf("told twice: %v", e)
 				}
 				for _, h := range v.held {
-					if h.Mode != e.Mode || h.Mode == Exclusive || h.Mode == Permit && h.Slot == e.Slot {
+					if h.Mode != e.Mode || h.Mode == ModeExclusive || h.Mode == ModePermit && h.Slot == e.Slot {
 						t.Errorf("%v, while %v", e, h)
 					}
 				}
-				if e.Mode == Exclusive && e.Token <= last[e.Key] && !e.Current {
+				if e.Mode == ModeExclusive && e.Token <= last[e.Key] && !e.Current {
 					t.Errorf("%v, after token %d", e, last[e.Key])
 				}
-				if e.Mode == Exclusive {
+				if e.Mode == ModeExclusive {
 					last[e.Key] = e.Token
 				}
-			case Released, Lost, Changed:
+			case EventReleased, EventLost, EventChanged:
 				token := e.Token
 				if e.Previous != 0 {
 					token = e.Previous

@@ -37,10 +37,10 @@ func inWords(e Event) string {
 	if e.Node != "" {
 		fmt.Fprintf(&b, " %s %s", e.Key, e.Node)
 	}
-	if e.Kind == Granted && e.Mode != Exclusive || e.Kind == Changed {
+	if e.Kind == EventGranted && e.Mode != ModeExclusive || e.Kind == EventChanged {
 		fmt.Fprintf(&b, " %v", e.Mode)
 	}
-	if len(e.Value) > 0 && e.Kind != Waiting {
+	if len(e.Value) > 0 && e.Kind != EventWaiting {
 		fmt.Fprintf(&b, " %s", e.Value)
 	}
 	return b.String()
@@ -100,25 +100,25 @@ func TestAWatchsEventsHaveTheLeasesTokensAndTimes(t *testing.T) {
 		time.Sleep(time.Second)
 		watch := must[*Watch](t)(a.Watch(t.Context(), "k"))
 		e := <-watch.Events()
-		if e.Token != l.Token() || e.Mode != Shared || !e.Current || e.At.Sub(since).Abs() > 10*time.Millisecond {
+		if e.Token != l.Token() || e.Mode != ModeShared || !e.Current || e.At.Sub(since).Abs() > 10*time.Millisecond {
 			t.Errorf("%+v", e)
 		}
-		if e = <-watch.Events(); e.Kind != Synced || time.Since(e.At) > 10*time.Millisecond {
+		if e = <-watch.Events(); e.Kind != EventSynced || time.Since(e.At) > 10*time.Millisecond {
 			t.Errorf("%+v", e)
 		}
 		token := l.Token()
 		if err := l.Upgrade(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		if e = <-watch.Events(); e.Kind != Changed || e.Previous != token || e.Token != l.Token() || e.Mode != Exclusive || time.Since(e.At) > 10*time.Millisecond {
+		if e = <-watch.Events(); e.Kind != EventChanged || e.Previous != token || e.Token != l.Token() || e.Mode != ModeExclusive || time.Since(e.At) > 10*time.Millisecond {
 			t.Errorf("%+v", e)
 		}
 		unlock(t, l)
 		p := must[*Lease](t)(c.Semaphore("k", 3).Acquire(t.Context()))
-		if e = <-watch.Events(); e.Kind != Released || e.Token != l.Token() {
+		if e = <-watch.Events(); e.Kind != EventReleased || e.Token != l.Token() {
 			t.Errorf("%+v", e)
 		}
-		if e = <-watch.Events(); e.Kind != Granted || e.Token != p.Token() || e.Slot != p.Slot() || e.Node != "c" {
+		if e = <-watch.Events(); e.Kind != EventGranted || e.Token != p.Token() || e.Slot != p.Slot() || e.Node != "c" {
 			t.Errorf("%+v", e)
 		}
 	})
@@ -140,10 +140,10 @@ func TestAWatchOfAPrefix(t *testing.T) {
 			watch := must[*Watch](t)(b.WatchPrefix(t.Context(), prefix))
 			got := 0
 			for e := range watch.Events() {
-				if e.Kind == Synced {
+				if e.Kind == EventSynced {
 					break
 				}
-				if e.Kind != Granted || !e.Current || !strings.HasPrefix(e.Key, prefix) {
+				if e.Kind != EventGranted || !e.Current || !strings.HasPrefix(e.Key, prefix) {
 					t.Fatalf("prefix %q: %+v", prefix, e)
 				}
 				got++
@@ -152,7 +152,7 @@ func TestAWatchOfAPrefix(t *testing.T) {
 				t.Errorf("prefix %q: %d, want %d", prefix, got, many)
 			}
 			l := must[*Lease](t)(c.Lock(t.Context(), prefix+"new"))
-			if e := <-watch.Events(); e.Kind != Granted || e.Node != "c" || e.Current {
+			if e := <-watch.Events(); e.Kind != EventGranted || e.Node != "c" || e.Current {
 				t.Errorf("prefix %q: %+v", prefix, e)
 			}
 			unlock(t, l)

@@ -25,7 +25,7 @@ import (
 // of the answers to requests that read, act, recover, lock, and lock by GET.
 func TestThePermissionsOfEachClient(t *testing.T) {
 	run(t, func(t *testing.T, m *meshtest.Mesh) {
-		tok, lock := Token(testToken), AllowLocks(time.Second)
+		tok, lock := WithToken(testToken), AllowLocks(time.Second)
 		const good, bad = "Bearer " + testToken, "Bearer " + testToken + "!"
 		requests := []struct{ method, path string }{
 			{"GET", "/v1/members"}, {"POST", "/v1/locks/k/revoke"}, {"POST", "/v1/recover"}, {"GET", "/v1/leases/x"}, {"PUT", "/v1/locks/k?wait=x"}, {"GET", "/v1/hold/k?wait=x"},
@@ -59,7 +59,7 @@ func TestThePermissionsOfEachClient(t *testing.T) {
 			{"read-only for the owner", []Option{lock, ReadOnly()}, true, "", "200 403 403 404 400 403"},
 			{"read-only with a token", []Option{tok, ReadOnly()}, false, good, "200 403 403 403 403 403"},
 		} {
-			h := New(m.Node("a"), append(row.opts, Logger(slog.New(slog.DiscardHandler)))...)
+			h := New(m.Node("a"), append(row.opts, WithLogger(slog.New(slog.DiscardHandler)))...)
 			var got []string
 			for _, r := range requests {
 				req := httptest.NewRequestWithContext(t.Context(), r.method, r.path, nil)
@@ -88,7 +88,7 @@ func serveOnce(h http.Handler, r *http.Request, owner bool) *httptest.ResponseRe
 // TestPagesOfOtherSites : a page of any site can have a browser send requests.
 func TestPagesOfOtherSites(t *testing.T) {
 	run(t, func(t *testing.T, m *meshtest.Mesh) {
-		h := New(m.Node("a"), AllowActions(), AllowHosts("status.example"), Logger(slog.New(slog.DiscardHandler)))
+		h := New(m.Node("a"), AllowActions(), AllowHosts("status.example"), WithLogger(slog.New(slog.DiscardHandler)))
 		for _, row := range []struct {
 			host, header, value string
 			want                int
@@ -127,7 +127,7 @@ func TestPagesOfOtherSites(t *testing.T) {
 // and a site with a name that resolves to the port gets no access.
 func TestPagesOfOtherSitesAtTheOwnersSocket(t *testing.T) {
 	run(t, func(t *testing.T, m *meshtest.Mesh) {
-		h := New(m.Node("a"), Token(testToken), AllowHosts("status.example"), Logger(slog.New(slog.DiscardHandler)))
+		h := New(m.Node("a"), WithToken(testToken), AllowHosts("status.example"), WithLogger(slog.New(slog.DiscardHandler)))
 		for _, row := range []struct {
 			host, auth string
 			read, act  int
@@ -159,7 +159,7 @@ func TestPagesOfOtherSitesAtTheOwnersSocket(t *testing.T) {
 // sender.
 func TestAccess(t *testing.T) {
 	run(t, func(t *testing.T, m *meshtest.Mesh) {
-		tok, lock := Token(testToken), AllowLocks(time.Second)
+		tok, lock := WithToken(testToken), AllowLocks(time.Second)
 		for _, row := range []struct {
 			name   string
 			opts   []Option
@@ -182,7 +182,7 @@ func TestAccess(t *testing.T) {
 			{"a foreign name, and the token", []Option{tok}, false, "evil.example", testToken, Access{Read: true, Act: true}, ""},
 			{"a foreign name at the owner's socket", nil, true, "evil.example", "", Access{}, "evil.example"},
 		} {
-			h := New(m.Node("a"), append(row.opts, Logger(slog.New(slog.DiscardHandler)))...)
+			h := New(m.Node("a"), append(row.opts, WithLogger(slog.New(slog.DiscardHandler)))...)
 			r := httptest.NewRequestWithContext(t.Context(), "GET", "/v1/access", nil)
 			r.Host = row.host
 			if row.auth != "" {
@@ -214,10 +214,10 @@ func TestTokensThatCantBeUsed(t *testing.T) {
 		func() {
 			defer func() {
 				if recover() == nil {
-					t.Errorf("Token(%q) doesn't panic", token)
+					t.Errorf("WithToken(%q) doesn't panic", token)
 				}
 			}()
-			Token(token)
+			WithToken(token)
 		}()
 	}
 	must(t, CheckToken(strings.Repeat("x", MinTokenLen)))
@@ -237,7 +237,7 @@ func TestServeRefusesToBeOpen(t *testing.T) {
 func TestNoSecretIsTold(t *testing.T) {
 	run(t, func(t *testing.T, m *meshtest.Mesh) {
 		var log, answers bytes.Buffer
-		s := newOwnerSite(t, m, "a", Logger(slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug}))))
+		s := newOwnerSite(t, m, "a", WithLogger(slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug}))))
 		must(t, m.Node("a").SetSecrets(lockmesh.Secret(testSecret), lockmesh.Secret("another-"+testSecret)))
 		must(t, second(m.Node("b").Lock(t.Context(), "held")))
 		for _, rt := range routes {
@@ -287,7 +287,7 @@ func tell(t *testing.T, s *site, method, path string, answers *bytes.Buffer) {
 // the server or a wrapper gives every request a Body, as HTTP/2 and http.MaxBytesHandler do.
 func TestAnAnswerKeepsTheConnection(t *testing.T) {
 	meshtest.Run(t, 1, func(t *testing.T, m *meshtest.Mesh) {
-		h := New(m.Node("a"), Token("kQ7vXw2-first-hB9zLm4TgY8s"), Logger(slog.New(slog.DiscardHandler)))
+		h := New(m.Node("a"), WithToken("kQ7vXw2-first-hB9zLm4TgY8s"), WithLogger(slog.New(slog.DiscardHandler)))
 		for _, row := range []struct {
 			name  string
 			h     http.Handler

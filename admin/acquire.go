@@ -58,21 +58,21 @@ func (x *exchange) lockMode() (func(context.Context, ...lockmesh.Option) (*lockm
 	}
 	mode := x.query.Get("mode")
 	if mode == "" && permits > 0 {
-		mode = lockmesh.Permit.String()
+		mode = lockmesh.ModePermit.String()
 	}
 	key, mesh := x.param, x.h.mesh
 	switch {
-	case mode == lockmesh.Permit.String() && permits > 0:
+	case mode == lockmesh.ModePermit.String() && permits > 0:
 		return mesh.Semaphore(key, permits).Acquire, nil
-	case mode == lockmesh.Permit.String():
+	case mode == lockmesh.ModePermit.String():
 		return nil, failure(ErrRequest, "mode=permit needs permits, the number on which all users of the key agree")
 	case permits > 0:
 		return nil, failure(ErrRequest, "permits=%d can't be combined with mode=%s; leave one of the two out", permits, mode)
-	case mode == "" || mode == lockmesh.Exclusive.String():
+	case mode == "" || mode == lockmesh.ModeExclusive.String():
 		return func(ctx context.Context, opts ...lockmesh.Option) (*lockmesh.Lease, error) {
 			return mesh.Lock(ctx, key, opts...)
 		}, nil
-	case mode == lockmesh.Shared.String():
+	case mode == lockmesh.ModeShared.String():
 		return func(ctx context.Context, opts ...lockmesh.Option) (*lockmesh.Lease, error) {
 			return mesh.RLock(ctx, key, opts...)
 		}, nil

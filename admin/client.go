@@ -16,7 +16,7 @@ import (
 
 const (
 	// maxAnswer is the length of the longest answer read by a client, in bytes: several times a
-	// page of [lockmesh.ListMax] keys with the longest values.
+	// page of [lockmesh.MaxPageKeys] keys with the longest values.
 	maxAnswer = 64 << 20
 
 	// maxLine is the length of the longest event or line that a client reads, in bytes: an

@@ -91,7 +91,7 @@ func lockOf(i *lockmesh.Info) Lock {
 }
 
 func eventOf(e *lockmesh.Event) Event {
-	if e.Kind == lockmesh.Gap || e.Kind == lockmesh.Synced {
+	if e.Kind == lockmesh.EventGap || e.Kind == lockmesh.EventSynced {
 		return Event{Kind: e.Kind.String(), At: e.At.UTC()}
 	}
 	return Event{

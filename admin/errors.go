@@ -58,13 +58,13 @@ var (
 //	409 permits       lockmesh.ErrPermits
 //	409 clash         lockmesh.ErrClash
 //	409 not_lost      lockmesh.ErrNotLost
-//	409 voter         lockmesh.ErrVoter
+//	409 voter         lockmesh.ErrStillVoter
 //	410 lost          lockmesh.ErrLost
 //	410 evicted       lockmesh.ErrEvicted
 //	410 released      lockmesh.ErrReleased
 //	429 limit         ErrLimit
 //	429 busy          lockmesh.ErrBusy
-//	500 state         lockmesh.ErrState
+//	500 state         lockmesh.ErrStateDir
 //	500 internal      an error of none of these kinds
 //	503 no_quorum     lockmesh.ErrNoQuorum
 //	503 refused       lockmesh.ErrRefused
@@ -136,7 +136,7 @@ var codes = []code{
 	{"lost", lockmesh.ErrLost, http.StatusGone, "stop the protected work at once, and take the lock again if there is more to do"},
 	{"released", lockmesh.ErrReleased, http.StatusGone, "the lease is over; stop the protected work if it goes on"},
 	{"not_lost", lockmesh.ErrNotLost, http.StatusConflict, "there is no electorate to recover"},
-	{"voter", lockmesh.ErrVoter, http.StatusConflict, "bring the node back, or have the other voters vote the node out"},
+	{"voter", lockmesh.ErrStillVoter, http.StatusConflict, "bring the node back, or have the other voters vote the node out"},
 	{"closed", lockmesh.ErrClosed, http.StatusServiceUnavailable, "start the node's process again"},
 	{"held", lockmesh.ErrHeld, http.StatusConflict, "wait longer, with wait=30s for example; GET /v1/locks/{key} shows the holders"},
 	{"refused", lockmesh.ErrRefused, http.StatusServiceUnavailable, "correct the value that the message names; trying again doesn't help before"},
@@ -146,7 +146,7 @@ var codes = []code{
 	{"clash", lockmesh.ErrClash, http.StatusConflict, "unlock, then lock again"},
 	{"option", lockmesh.ErrOption, http.StatusBadRequest, "correct the parameter that the message names"},
 	{"config", lockmesh.ErrConfig, http.StatusBadRequest, "correct what the message names"},
-	{"state", lockmesh.ErrState, http.StatusInternalServerError, "do as the message says"},
+	{"state", lockmesh.ErrStateDir, http.StatusInternalServerError, "do as the message says"},
 	{"no_leader", lockmesh.ErrNoLeader, http.StatusNotFound, "wait for a leader, or campaign"},
 	{"busy", lockmesh.ErrBusy, http.StatusTooManyRequests, "slow down, then try again"},
 	{"timeout", context.DeadlineExceeded, http.StatusGatewayTimeout, "wait longer, with wait=30s for example"},

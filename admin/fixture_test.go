@@ -56,7 +56,7 @@ func startSite(t *testing.T, m *meshtest.Mesh, node string, owner bool, opts ...
 	t.Helper()
 	s := &site{t: t, m: m, owner: owner, mesh: m.Node(node), l: pipes.New(), stopped: make(chan struct{})}
 	quiet := slog.New(slog.DiscardHandler)
-	s.h = New(s.mesh, append([]Option{Token(testToken), AllowLocks(lockmesh.DefaultMaxTTL), Logger(quiet)}, opts...)...)
+	s.h = New(s.mesh, append([]Option{WithToken(testToken), AllowLocks(lockmesh.DefaultMaxTTL), WithLogger(quiet)}, opts...)...)
 	ctx, cancel := context.WithCancel(context.Background())
 	go func() {
 		defer close(s.stopped)
@@ -104,7 +104,7 @@ func request(line string) string {
 // run runs a test in simulated time with a mesh of three nodes that have testSecret.
 func run(t *testing.T, f func(t *testing.T, m *meshtest.Mesh), opts ...meshtest.Option) {
 	t.Helper()
-	secret := meshtest.Configure(func(c *lockmesh.Config) { c.Secret = lockmesh.Secret(testSecret) })
+	secret := meshtest.WithConfig(func(c *lockmesh.Config) { c.Secret = lockmesh.Secret(testSecret) })
 	meshtest.Run(t, 3, f, append([]meshtest.Option{secret}, opts...)...)
 }
 

@@ -27,7 +27,7 @@ var hostile = []string{
 // requests.
 func fuzzed(f *testing.F) *Handler {
 	m := meshtest.New(f, 1)
-	return New(m.Node("a"), AllowActions(), AllowLocks(lockmesh.DefaultMaxTTL), Logger(slog.New(slog.DiscardHandler)))
+	return New(m.Node("a"), AllowActions(), AllowLocks(lockmesh.DefaultMaxTTL), WithLogger(slog.New(slog.DiscardHandler)))
 }
 
 // check sends a request and checks the form of the answer, whatever the content.
@@ -147,8 +147,8 @@ func FuzzHeaders(f *testing.F) {
 		f.Add("localhost", "", "", part)
 	}
 	m := meshtest.New(f, 1)
-	closed := New(m.Node("a"), Token(testToken), Logger(slog.New(slog.DiscardHandler)))
-	open := New(m.Node("a"), Token(testToken), AllowReads(), Logger(slog.New(slog.DiscardHandler)))
+	closed := New(m.Node("a"), WithToken(testToken), WithLogger(slog.New(slog.DiscardHandler)))
+	open := New(m.Node("a"), WithToken(testToken), AllowReads(), WithLogger(slog.New(slog.DiscardHandler)))
 	f.Fuzz(func(t *testing.T, host, authorization, origin, site string) {
 		for _, h := range []*Handler{closed, open} {
 			for _, target := range []string{"GET /v1/members", "POST /v1/locks/k/revoke"} {

@@ -66,7 +66,7 @@ func TestAHoldTellsTheLengthOfItsLease(t *testing.T) {
 		if status.TTLMS != own.Milliseconds() {
 			t.Errorf("the node's own leases are said to last %d ms", status.TTLMS)
 		}
-	}, meshtest.Configure(func(c *lockmesh.Config) { c.TTL = own }))
+	}, meshtest.WithConfig(func(c *lockmesh.Config) { c.TTL = own }))
 }
 
 func TestAHoldEndsWhenItsClientVanishes(t *testing.T) {

@@ -109,7 +109,7 @@ func TestALockOutlivesItsNodeByItsTTL(t *testing.T) {
 	for _, node := range []string{"a", "d"} {
 		for _, latency := range []time.Duration{0, 5 * time.Millisecond} {
 			for _, crash := range []time.Duration{50 * time.Millisecond, 300 * time.Millisecond, 2 * time.Second} {
-				secret := meshtest.Configure(func(c *lockmesh.Config) { c.Secret = lockmesh.Secret(testSecret) })
+				secret := meshtest.WithConfig(func(c *lockmesh.Config) { c.Secret = lockmesh.Secret(testSecret) })
 				meshtest.Run(t, 4, func(t *testing.T, m *meshtest.Mesh) {
 					l, err := newSite(t, m, node).c.Lock(t.Context(), "job", LockOptions{TTL: 3 * time.Second})
 					must(t, err)
@@ -121,7 +121,7 @@ func TestALockOutlivesItsNodeByItsTTL(t *testing.T) {
 						t.Errorf("%s, %v, %v: b has the key %v after the deadline", node, latency, crash, -early)
 					}
 					must(t, next.Unlock(t.Context()))
-				}, meshtest.Latency(latency), meshtest.Voters(3), secret)
+				}, meshtest.WithLatency(latency), meshtest.WithVoters(3), secret)
 			}
 		}
 	}
@@ -148,7 +148,7 @@ func TestALeaseWithALongHoldOutlivesItsNode(t *testing.T) {
 					t.Errorf("%v, %v: b has the key %v before the deadline told to a's client", latency, off, early)
 				}
 				must(t, next.Unlock(t.Context()))
-			}, meshtest.Latency(latency))
+			}, meshtest.WithLatency(latency))
 		}
 	}
 }
@@ -164,7 +164,7 @@ func TestAShortLockWithALongHoldIsGrantedOverASlowNetwork(t *testing.T) {
 		if l.LeftMS > 150 {
 			t.Errorf("%d ms are left", l.LeftMS)
 		}
-	}, meshtest.Latency(30*time.Millisecond))
+	}, meshtest.WithLatency(30*time.Millisecond))
 }
 
 // TestAnExtensionAfterMaxTTLWasLowered : an extension without a ttl is no longer than the voters
@@ -206,7 +206,7 @@ func TestAMaxTTLLoweredJustNowCounts(t *testing.T) {
 			t.Errorf("b has the key %v before the deadline told to a's client", early)
 		}
 		must(t, next.Unlock(t.Context()))
-	}, meshtest.MaxTTL(3*time.Second), meshtest.DynamicMembership())
+	}, meshtest.WithMaxTTL(3*time.Second), meshtest.WithDynamicMembership())
 }
 
 // TestAnExtensionIsAsLongAsTheLease : an extension may be as long as the lease was at its grant,
@@ -314,7 +314,7 @@ func TestModes(t *testing.T) {
 		s := newSite(t, m, "a")
 		ctx := t.Context()
 		for range 2 {
-			l, err := s.c.Lock(ctx, "read", LockOptions{Mode: lockmesh.Shared})
+			l, err := s.c.Lock(ctx, "read", LockOptions{Mode: lockmesh.ModeShared})
 			must(t, err)
 			if l.Mode != "shared" {
 				t.Errorf("mode %q", l.Mode)
@@ -335,7 +335,7 @@ func TestModes(t *testing.T) {
 		wantError(t, err, lockmesh.ErrHeld)
 		_, err = s.c.Lock(ctx, "permits", LockOptions{Permits: 3})
 		wantError(t, err, lockmesh.ErrPermits)
-		for _, o := range []LockOptions{{Mode: lockmesh.Permit}, {Mode: lockmesh.Shared, Permits: 2}, {Permits: -1}, {Permits: 1025}, {Wait: 25 * time.Hour}, {Wait: -1}} {
+		for _, o := range []LockOptions{{Mode: lockmesh.ModePermit}, {Mode: lockmesh.ModeShared, Permits: 2}, {Permits: -1}, {Permits: 1025}, {Wait: 25 * time.Hour}, {Wait: -1}} {
 			_, err = s.c.Lock(ctx, "bad", o)
 			wantError(t, err, ErrRequest)
 		}
@@ -473,7 +473,7 @@ func TestAClientThatDoesntReadItsLease(t *testing.T) {
 		s.becomes("job", 1, 0)
 		time.Sleep(writeTime + time.Second)
 		s.becomes("job", 0, 0)
-	}, meshtest.MaxTTL(10*time.Minute))
+	}, meshtest.WithMaxTTL(10*time.Minute))
 }
 
 func TestTheNumberOfLeasesIsBounded(t *testing.T) {

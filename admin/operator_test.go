@@ -109,7 +109,7 @@ func TestKeysInPages(t *testing.T) {
 		if len(page.Locks) != 2 || page.Locks[0].Key != want[3] || page.Next == "" {
 			t.Errorf("the page is %+v", page)
 		}
-		for _, limit := range []int{-1, lockmesh.ListMax + 1} {
+		for _, limit := range []int{-1, lockmesh.MaxPageKeys + 1} {
 			_, err := s.c.LocksPage(ctx, "", "", limit)
 			wantError(t, err, ErrRequest)
 		}
@@ -192,7 +192,7 @@ func TestAnOperatorDrainsAndStops(t *testing.T) {
 func TestAStopWaitsForClients(t *testing.T) {
 	run(t, func(t *testing.T, m *meshtest.Mesh) {
 		asked := 0
-		s := newSite(t, m, "a", BeforeEnd(func(context.Context) error { asked++; return nil }))
+		s := newSite(t, m, "a", WithBeforeEnd(func(context.Context) error { asked++; return nil }))
 		ctx := t.Context()
 		must(t, second(m.Node("a").Lock(ctx, "own")))
 		timed, err := s.c.Lock(ctx, "timed", LockOptions{TTL: 8 * time.Second})
@@ -227,7 +227,7 @@ func TestAStopWaitsForClients(t *testing.T) {
 func TestAStopThatIsTooShort(t *testing.T) {
 	for name, opt := range map[string]Option{
 		"lease": func(*Handler) {},
-		"hook":  BeforeEnd(func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() }),
+		"hook":  WithBeforeEnd(func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() }),
 	} {
 		run(t, func(t *testing.T, m *meshtest.Mesh) {
 			s := newSite(t, m, "a", opt)
@@ -266,7 +266,7 @@ func TestALeaveGoesOnWithoutItsClient(t *testing.T) {
 		if !s.mesh.Status().Closed {
 			t.Error("the node hasn't ended")
 		}
-	}, meshtest.DynamicMembership())
+	}, meshtest.WithDynamicMembership())
 }
 
 func TestOnlyTheOwnerRecovers(t *testing.T) {
@@ -285,7 +285,7 @@ func TestOnlyTheOwnerRecovers(t *testing.T) {
 		must(t, owner.c.Recover(ctx, 0, "a"))
 		m.Ready("a")
 		must(t, second(owner.c.Lock(ctx, "job", LockOptions{})))
-	}, meshtest.DynamicMembership())
+	}, meshtest.WithDynamicMembership())
 }
 
 func TestActionsAreBounded(t *testing.T) {
@@ -334,7 +334,7 @@ func TestAStopEndsWhatWaits(t *testing.T) {
 func TestEveryErrorOfLockmeshHasACode(t *testing.T) {
 	for _, err := range []error{
 		lockmesh.ErrHeld, lockmesh.ErrNoQuorum, lockmesh.ErrLost, lockmesh.ErrEvicted, lockmesh.ErrReleased, lockmesh.ErrClosed, lockmesh.ErrConfig,
-		lockmesh.ErrState, lockmesh.ErrNotLost, lockmesh.ErrVoter, lockmesh.ErrRefused, lockmesh.ErrKey, lockmesh.ErrPermits, lockmesh.ErrClash,
+		lockmesh.ErrStateDir, lockmesh.ErrNotLost, lockmesh.ErrStillVoter, lockmesh.ErrRefused, lockmesh.ErrKey, lockmesh.ErrPermits, lockmesh.ErrClash,
 		lockmesh.ErrOption, lockmesh.ErrNoLeader, lockmesh.ErrBusy,
 		ErrRequest, ErrUnauthorized, ErrForbidden, ErrUnknownLease, ErrLimit, ErrStopping, context.Canceled, context.DeadlineExceeded,
 	} {

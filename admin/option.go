@@ -35,8 +35,8 @@ const (
 	// connections doesn't bound them.
 	MaxActions = 64
 
-	// MaxConns is how many connections [Serve] keeps open at a time, unless [LimitConns] says less.
-	// Further connections are answered 503. It exceeds MaxHolds, MaxStreams, MaxAnswers and
+	// MaxConns is how many connections [Serve] keeps open at a time, unless [WithMaxConns] says
+	// less. Further connections are answered 503. It exceeds MaxHolds, MaxStreams, MaxAnswers and
 	// MaxActions together. Each call of Serve has its own limit: clients over TCP can't keep an
 	// operator from the socket.
 	MaxConns = 8192
@@ -127,9 +127,9 @@ const (
 	stopTime = 20 * time.Second
 
 	// maxRefusals is how many clients without a place are refused at a time after their requests
-	// were read (fewer where LimitConns leaves few file descriptors), and refuseTime how long such
-	// a client may take to send the request, and to read the answer. A client beyond is refused at
-	// once.
+	// were read (fewer where WithMaxConns leaves few file descriptors), and refuseTime how long
+	// such a client may take to send the request, and to read the answer. A client beyond is
+	// refused at once.
 	maxRefusals = 64
 	refuseTime  = time.Second
 
@@ -152,11 +152,11 @@ const (
 // Option changes a handler made by [New].
 type Option func(*Handler)
 
-// Token sets the token of requests ("Authorization: Bearer TOKEN"). Requests over a socket made by
-// [Listen] need no token. With the token a request may read and act, except recover; a request
+// WithToken sets the token of requests ("Authorization: Bearer TOKEN"). Requests over a socket made
+// by [Listen] need no token. With the token a request may read and act, except recover; a request
 // without the token and not over such a socket gets no answer, unless other options allow the
-// request. Token panics with the text of [CheckToken] if the token can't be used.
-func Token(token string) Option {
+// request. WithToken panics with the text of [CheckToken] if the token can't be used.
+func WithToken(token string) Option {
 	if err := CheckToken(token); err != nil {
 		panic(err.Error())
 	}
@@ -165,7 +165,7 @@ func Token(token string) Option {
 
 // CheckToken returns why a token can't be used, or nil: a token has at least [MinTokenLen] bytes,
 // all of them printable ASCII other than blanks. Check a token from a configuration before passing
-// the token to [Token]. The error doesn't contain the token.
+// the token to [WithToken]. The error doesn't contain the token.
 func CheckToken(token string) error {
 	if len(token) < MinTokenLen {
 		return fmt.Errorf("admin: the token has %d bytes, fewer than %d; use random ones", len(token), MinTokenLen)
@@ -176,14 +176,14 @@ func CheckToken(token string) error {
 	return nil
 }
 
-// AllowReads allows reads without the [Token]: a status page for all, while only requests with the
-// token act. Readers see the names of keys and nodes, addresses, and the values of leases.
+// AllowReads allows reads without the [WithToken]: a status page for all, while only requests with
+// the token act. Readers see the names of keys and nodes, addresses, and the values of leases.
 func AllowReads() Option { return func(h *Handler) { h.openReads = true } }
 
 // AllowActions lets every request that reaches the handler read, act, and take locks with
 // [AllowLocks], without a token: for an application that checks each request before the handler
-// gets the request. The option changes nothing where a [Token] is set. [Serve] refuses the option
-// on TCP without a token, since nothing checks requests there.
+// gets the request. The option changes nothing where a [WithToken] is set. [Serve] refuses the
+// option on TCP without a token, since nothing checks requests there.
 func AllowActions() Option { return func(h *Handler) { h.openActs = true } }
 
 // ReadOnly refuses every action, over the owner's socket, too. [AllowLocks] alone allows locks.
@@ -212,30 +212,30 @@ func AllowHosts(names ...string) Option {
 	return func(h *Handler) { h.hosts = append(h.hosts, names...) }
 }
 
-// LimitConns sets how many connections each call of [Serve] keeps open at a time, instead of
+// WithMaxConns sets how many connections each call of [Serve] keeps open at a time, instead of
 // [MaxConns]. Each connection takes a file descriptor: a process whose descriptors are all taken by
-// clients can't accept or open connections to other nodes. LimitConns panics if n isn't from 1 to
+// clients can't accept or open connections to other nodes. WithMaxConns panics if n isn't from 1 to
 // MaxConns.
-func LimitConns(n int) Option {
+func WithMaxConns(n int) Option {
 	if n < 1 || n > MaxConns {
-		panic(fmt.Sprintf("admin: LimitConns(%d): a number from 1 to MaxConns, %d, is needed", n, MaxConns))
+		panic(fmt.Sprintf("admin: WithMaxConns(%d): a number from 1 to MaxConns, %d, is needed", n, MaxConns))
 	}
 	return func(h *Handler) { h.maxConns = n }
 }
 
-// BeforeEnd has the requests stop and leave call f before the end of the node, when no client of
-// the handler has a lease any more. The end releases all leases of the node, so f waits for the
+// WithBeforeEnd has the requests stop and leave call f before the end of the node, when no client
+// of the handler has a lease any more. The end releases all leases of the node, so f waits for the
 // leases of other users, if these users can't be told about the end. f gets a context with the wait
 // of the request. If f returns an error, the mesh is closed instead, without releasing anything:
 // the keys are free when their times are over. The calls may come from several goroutines.
-func BeforeEnd(f func(ctx context.Context) error) Option {
+func WithBeforeEnd(f func(ctx context.Context) error) Option {
 	return func(h *Handler) { h.beforeEnd = f }
 }
 
-// Logger sets the destination of log lines: each acting request, complaints of listeners (once a
-// minute), and complaints of the HTTP server at Debug. Default: [slog.Default]. The lines have no
+// WithLogger sets the destination of log lines: each acting request, complaints of listeners (once
+// a minute), and complaints of the HTTP server at Debug. Default: [slog.Default]. The lines have no
 // tokens. A nil logger stands for the default.
-func Logger(l *slog.Logger) Option {
+func WithLogger(l *slog.Logger) Option {
 	return func(h *Handler) {
 		if l != nil {
 			h.log = l

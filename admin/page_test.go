@@ -65,7 +65,7 @@ func TestThePageIsSmall(t *testing.T) {
 // allowed, for a foreign host name, and for a link on another site.
 func TestEveryClientGetsThePage(t *testing.T) {
 	run(t, func(t *testing.T, m *meshtest.Mesh) {
-		h := New(m.Node("a"), Logger(slog.New(slog.DiscardHandler)))
+		h := New(m.Node("a"), WithLogger(slog.New(slog.DiscardHandler)))
 		for path, f := range page(t) {
 			w := load(t, h, "GET", path, "Sec-Fetch-Site", "cross-site")
 			if w.Code != 200 || !bytes.Equal(w.Body.Bytes(), f.plain) ||
@@ -114,7 +114,7 @@ func TestThePagesPolicy(t *testing.T) {
 
 func TestThePageIsCachedAndCompressed(t *testing.T) {
 	run(t, func(t *testing.T, m *meshtest.Mesh) {
-		h := New(m.Node("a"), Logger(slog.New(slog.DiscardHandler)))
+		h := New(m.Node("a"), WithLogger(slog.New(slog.DiscardHandler)))
 		tags := map[string]bool{}
 		for path, f := range page(t) {
 			for accepted, zipped := range map[string]bool{

@@ -63,7 +63,7 @@ func (x *exchange) electorate() error {
 }
 
 func (x *exchange) list() error {
-	limit, err := x.number("limit", lockmesh.ListMax)
+	limit, err := x.number("limit", lockmesh.MaxPageKeys)
 	if err != nil {
 		return err
 	}

@@ -13,7 +13,7 @@ import (
 // Serve answers requests on a listener until ctx ends, and then returns nil; or until the listener
 // fails, and then returns the error. In any case Serve closes the listener, and returns only when
 // all connections of the listener are closed. On a [Socket] every request may act; elsewhere the
-// handler needs a [Token], or [AllowReads]: without either, Serve returns an error at once.
+// handler needs a [WithToken], or [AllowReads]: without either, Serve returns an error at once.
 //
 // When ctx ends, streams end, clients with keys are told (see [Handler.Close]) and keep their keys
 // until they close their connections, or until the leases' deadlines; waiting requests fail with
@@ -24,7 +24,7 @@ import (
 // or Close.
 //
 // Headers, bodies, idle connections, slow readers and the number of connections are bounded: see
-// [MaxConns], [LimitConns] and the other limits. For TLS pass a listener of package crypto/tls.
+// [MaxConns], [WithMaxConns] and the other limits. For TLS pass a listener of package crypto/tls.
 func Serve(ctx context.Context, l net.Listener, h *Handler) error {
 	_, ownerOnly := l.(*Socket)
 	return serve(ctx, l, h, ownerOnly)

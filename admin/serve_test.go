@@ -212,7 +212,7 @@ func TestAListenerThatFailsForAMoment(t *testing.T) {
 		log := new(bytes.Buffer)
 		ctx, cancel := context.WithCancel(t.Context())
 		served := make(chan error)
-		h := New(m.Node("a"), Token(testToken), Logger(slog.New(slog.NewTextHandler(log, nil))))
+		h := New(m.Node("a"), WithToken(testToken), WithLogger(slog.New(slog.NewTextHandler(log, nil))))
 		go func() { served <- serve(ctx, l, h, false) }()
 		c, err := l.Dial(t.Context())
 		must(t, err)
@@ -264,7 +264,7 @@ func TestTheStopIsntDelayed(t *testing.T) {
 
 func TestRequestsThatCantBeUsed(t *testing.T) {
 	run(t, func(t *testing.T, m *meshtest.Mesh) {
-		h := New(m.Node("a"), AllowLocks(10*time.Second), Logger(slog.New(slog.DiscardHandler)))
+		h := New(m.Node("a"), AllowLocks(10*time.Second), WithLogger(slog.New(slog.DiscardHandler)))
 		for _, row := range []struct {
 			request, body string
 			status        int
@@ -360,7 +360,7 @@ func TestKeysInPaths(t *testing.T) {
 func TestInAnApplicationsServer(t *testing.T) {
 	run(t, func(t *testing.T, m *meshtest.Mesh) {
 		l := pipes.New()
-		h := New(m.Node("a"), Token(testToken), AllowLocks(10*time.Second))
+		h := New(m.Node("a"), WithToken(testToken), AllowLocks(10*time.Second))
 		mux := http.NewServeMux()
 		mux.Handle("/lockmesh/", http.StripPrefix("/lockmesh", h))
 		server := &http.Server{Handler: mux, ReadTimeout: 5 * time.Second, WriteTimeout: 5 * time.Second}

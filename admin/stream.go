@@ -129,7 +129,7 @@ func (x *exchange) watch() error {
 	var first []Event
 	if x.r.Header.Get("Last-Event-ID") != "" {
 		// A browser connects again by itself. The events in between are missing.
-		first = []Event{{Kind: lockmesh.Gap.String(), At: time.Now().UTC()}}
+		first = []Event{{Kind: lockmesh.EventGap.String(), At: time.Now().UTC()}}
 	}
 	return events(x, w.Events(), w.Err, func(e lockmesh.Event) Event { return eventOf(&e) }, first...)
 }

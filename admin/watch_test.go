@@ -56,32 +56,32 @@ func TestWatch(t *testing.T) {
 		ctx := t.Context()
 		must(t, second(m.Node("b").Lock(ctx, "jobs/<b>", lockmesh.WithValue([]byte("<script>")))))
 		next := read(s.c.WatchPrefix(ctx, "jobs/"))
-		e := await(t, next, lockmesh.Granted)
+		e := await(t, next, lockmesh.EventGranted)
 		if e.Key != "jobs/<b>" || e.Node != "b" || !e.Current || string(e.Value) != "<script>" || e.Mode != "exclusive" {
 			t.Errorf("the present state is %+v", e)
 		}
-		if e = await(t, next, lockmesh.Synced); time.Since(e.At).Abs() > time.Second {
+		if e = await(t, next, lockmesh.EventSynced); time.Since(e.At).Abs() > time.Second {
 			t.Errorf("synced is dated %v", e.At)
 		}
 		time.Sleep(time.Hour) // with heartbeats in between
 		lease, err := m.Node("c").Lock(ctx, "jobs/2")
 		must(t, err)
-		if e = await(t, next, lockmesh.Granted); e.Token != lease.Token() || e.Current || e.Node != "c" {
+		if e = await(t, next, lockmesh.EventGranted); e.Token != lease.Token() || e.Current || e.Node != "c" {
 			t.Errorf("the event is %+v", e)
 		}
 		must(t, lease.Unlock(ctx))
-		await(t, next, lockmesh.Released)
+		await(t, next, lockmesh.EventReleased)
 		time.Sleep(time.Hour)
 		late := read(s.c.WatchPrefix(ctx, "jobs/")) // another watch of the same keys
-		if e = await(t, late, lockmesh.Synced); time.Since(e.At).Abs() > time.Second {
+		if e = await(t, late, lockmesh.EventSynced); time.Since(e.At).Abs() > time.Second {
 			t.Errorf("synced of a later watch is dated %v", e.At)
 		}
 
 		one := read(s.c.Watch(ctx, "jobs/3"))
-		await(t, one, lockmesh.Synced)
+		await(t, one, lockmesh.EventSynced)
 		must(t, second(m.Node("c").Lock(ctx, "jobs/2")))
 		must(t, second(m.Node("c").Lock(ctx, "jobs/3")))
-		if e := await(t, one, lockmesh.Granted); e.Key != "jobs/3" {
+		if e := await(t, one, lockmesh.EventGranted); e.Key != "jobs/3" {
 			t.Errorf("the watch of one key tells of %+v", e)
 		}
 

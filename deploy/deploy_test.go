@@ -41,7 +41,7 @@ func graceOf(t *testing.T, env map[string]string) time.Duration {
 }
 
 // readyLimit returns the time after which the gate of a rollout opens in any case: the default of
-// lockmeshhttp.ReadyLimit.
+// lockmeshhttp.WithReadyLimit.
 func readyLimit(t *testing.T) time.Duration {
 	t.Helper()
 	const name = "DefaultReadyLimit = 5 * time.Minute"

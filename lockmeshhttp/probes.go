@@ -15,7 +15,7 @@ import (
 )
 
 const (
-	// DefaultReadyLimit is the default of [ReadyLimit]: several times the length of a start.
+	// DefaultReadyLimit is the default of [WithReadyLimit]: several times the length of a start.
 	DefaultReadyLimit = 5 * time.Minute
 
 	// DefaultDrainTime is how long /drain waits unless the request says otherwise. The default
@@ -32,9 +32,9 @@ const (
 // Option changes a handler.
 type Option func(*Probes)
 
-// ReadyLimit has /readyz answer 200 after d, ready or not. Without a limit a mesh without a
+// WithReadyLimit has /readyz answer 200 after d, ready or not. Without a limit a mesh without a
 // majority would stall a rollout, though the rollout may mend the mesh. Zero or less is no limit.
-func ReadyLimit(d time.Duration) Option { return func(p *Probes) { p.limit = d } }
+func WithReadyLimit(d time.Duration) Option { return func(p *Probes) { p.limit = d } }
 
 // AllowDrain has the handler serve /drain. Any client within reach of the handler may then take
 // this node out of service for locks, so don't allow /drain on a port open to others.
@@ -60,7 +60,7 @@ type latch struct{ atomic.Bool }
 //	                   the mesh, if the node doesn't answer, or if it takes no part until it is
 //	                   restarted, since another process had its name ([lockmesh.Mesh.Alive])
 //	/readyz            200 once the node has been ready (see [lockmesh.Mesh.Ready]), and from then
-//	                   on, until it drains or ends; also after the [ReadyLimit]. 503 in any case
+//	                   on, until it drains or ends; also after the [WithReadyLimit]. 503 in any case
 //	                   while the other nodes refuse the node ([lockmesh.ErrRefused]), or while the
 //	                   node doesn't answer
 //	/readyz?settled=1  the same with [lockmesh.Mesh.Settled]: the gate of a rolling restart

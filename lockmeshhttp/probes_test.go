@@ -47,7 +47,7 @@ func want(t *testing.T, h http.Handler, path, answer string) {
 func TestProbesOfANodeThatStartsAndEnds(t *testing.T) {
 	meshtest.Run(t, 3, func(t *testing.T, m *meshtest.Mesh) {
 		m.Crash("c")
-		h := New(m.Restart("c"), ReadyLimit(time.Hour))
+		h := New(m.Restart("c"), WithReadyLimit(time.Hour))
 		want(t, h, "/livez", "200 ")
 		// the voter of c is quiet
 		want(t, h, "/readyz?settled=1", "503 lockmesh: settled: too few voters")
@@ -62,12 +62,12 @@ func TestProbesOfANodeThatStartsAndEnds(t *testing.T) {
 		for _, path := range []string{"/livez", "/readyz", "/readyz?settled=1"} {
 			want(t, h, path, "200 ")
 		}
-		fresh := New(m.Node("c"), ReadyLimit(time.Minute))
+		fresh := New(m.Node("c"), WithReadyLimit(time.Minute))
 		want(t, fresh, "/readyz", "503 lockmesh: ready: too few voters answer or count: 1 of 3 voters counts: ")
 		time.Sleep(time.Minute)
 		want(t, fresh, "/readyz", "200 the node isn't ready after 1m")
 		want(t, fresh, "/livez", "200 ")
-		never := New(m.Node("c"), ReadyLimit(0))
+		never := New(m.Node("c"), WithReadyLimit(0))
 		time.Sleep(time.Hour)
 		want(t, never, "/readyz", "503 ")
 
@@ -130,7 +130,7 @@ func TestAnswersComeInTime(t *testing.T) {
 			}
 		}
 		// The limit doesn't apply to a node that doesn't answer.
-		want(t, New(m.Node("a"), ReadyLimit(time.Nanosecond)), "/readyz", "503 lockmesh: alive: the node's loop has not answered")
+		want(t, New(m.Node("a"), WithReadyLimit(time.Nanosecond)), "/readyz", "503 lockmesh: alive: the node's loop has not answered")
 		m.Resume("a")
 		want(t, h, "/readyz", "200 ")
 		ctx, cancel := context.WithCancel(t.Context())
@@ -179,7 +179,7 @@ func TestARefusedNodeIsNeverLetThrough(t *testing.T) {
 			}
 		}
 	}
-	h := New(nodes[2], ReadyLimit(time.Nanosecond))
+	h := New(nodes[2], WithReadyLimit(time.Nanosecond))
 	wantSoon(t, h, "/readyz", "503 lockmesh: ready: ")
 	wantSoon(t, h, "/readyz?settled=1", "503 lockmesh: settled: ")
 	want(t, h, "/livez", "200 ")
@@ -228,7 +228,7 @@ func TestAProcessWithoutItsRegisterIsNotSettled(t *testing.T) {
 	if err := m.Ready(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	h := New(m, ReadyLimit(time.Nanosecond))
+	h := New(m, WithReadyLimit(time.Nanosecond))
 	wantSoon(t, h, "/readyz?settled=1", "503 lockmesh: settled: ")
 	if got := get(t, h, http.MethodGet, "/readyz?settled=1"); !strings.Contains(got, "the register can't be used: 403 Forbidden") {
 		t.Error(got)
@@ -270,7 +270,7 @@ func TestAProcessOfAnotherSecretOrMeshIsNeverLetThrough(t *testing.T) {
 	}{{"secret", lockmesh.NewSecret(), "locks"}, {"mesh", secret, "another"}} {
 		t.Run(test.name, func(t *testing.T) {
 			stranger := join(test.secret, test.mesh)
-			h := New(stranger, ReadyLimit(time.Nanosecond))
+			h := New(stranger, WithReadyLimit(time.Nanosecond))
 			wantSoon(t, h, "/readyz", "503 lockmesh: ready: the voters refuse this node: ")
 			wantSoon(t, h, "/readyz?settled=1", "503 lockmesh: settled: the voters refuse this node: ")
 			ended, cancel := context.WithCancel(t.Context())

@@ -53,5 +53,5 @@ func TestMembershipIsDynamic(t *testing.T) {
 		if err := lease.Unlock(t.Context()); err != nil {
 			t.Error(err)
 		}
-	}, meshtest.DynamicMembership(), meshtest.Voters(3), meshtest.MaxTTL(time.Second))
+	}, meshtest.WithDynamicMembership(), meshtest.WithVoters(3), meshtest.WithMaxTTL(time.Second))
 }

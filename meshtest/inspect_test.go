@@ -31,7 +31,7 @@ func TestALeaseOfACrashedNodeThatNoVoterHeardOfIsSeen(t *testing.T) {
 				if err != nil || len(info.Holders) != 1 || len(info.Waiters) != 0 {
 					t.Fatalf("%+v, %v", info, err)
 				}
-				if h := info.Holders[0]; !h.Unsure || h.Node != "a" || string(h.Value) != "v" || h.Mode != lockmesh.Exclusive || h.Left <= 0 || h.Token > held.Token() {
+				if h := info.Holders[0]; !h.Unsure || h.Node != "a" || string(h.Value) != "v" || h.Mode != lockmesh.ModeExclusive || h.Left <= 0 || h.Token > held.Token() {
 					t.Errorf("%+v", h)
 				}
 				mustBeHeld(t, lock(t, m.Node(name))) // released at the end of the test
@@ -41,7 +41,7 @@ func TestALeaseOfACrashedNodeThatNoVoterHeardOfIsSeen(t *testing.T) {
 				if info, err = m.Node(name).Inspect(t.Context(), "k"); err != nil || len(info.Holders) != 1 || info.Holders[0].Node != name {
 					t.Errorf("%+v, %v", info, err)
 				}
-			}, meshtest.Latency(10*time.Millisecond))
+			}, meshtest.WithLatency(10*time.Millisecond))
 		})
 	}
 }
@@ -58,9 +58,9 @@ func TestAWatchIsNotSyncedWithoutALeaseThatNoVoterHeardOf(t *testing.T) {
 		}
 		for e := range watch.Events() {
 			switch e.Kind {
-			case lockmesh.Granted:
+			case lockmesh.EventGranted:
 				t.Fatalf("a grant of which no voter can know: %v", e)
-			case lockmesh.Synced:
+			case lockmesh.EventSynced:
 				return
 			}
 		}
@@ -93,7 +93,7 @@ func TestAWatchIsNotSyncedWithoutALeaseThatNoVoterHeardOf(t *testing.T) {
 						if late := time.Since(deadline); late < 0 || late > ttl/2 {
 							t.Errorf("%s says that the key is free %v after the lease's deadline", call, late)
 						}
-					}, meshtest.Latency(10*time.Millisecond))
+					}, meshtest.WithLatency(10*time.Millisecond))
 				})
 			}
 		}
@@ -119,16 +119,16 @@ func TestAWatchIsSyncedBesideARequestThatWaitsOn(t *testing.T) {
 			select {
 			case e := <-watch.Events():
 				switch e.Kind {
-				case lockmesh.Granted:
+				case lockmesh.EventGranted:
 					t.Fatalf("d can't hold the key: %v", e)
-				case lockmesh.Synced:
+				case lockmesh.EventSynced:
 					return
 				}
 			case <-tooLate:
 				t.Fatal("not Synced after five minutes")
 			}
 		}
-	}, meshtest.Voters(3), meshtest.Latency(10*time.Millisecond))
+	}, meshtest.WithVoters(3), meshtest.WithLatency(10*time.Millisecond))
 }
 
 // A request that has been open for too long to be a lease doesn't speak for another request: a
@@ -146,7 +146,7 @@ func TestAWatchIsNotSyncedWithoutALeaseThoughAnEarlierRequestWasNone(t *testing.
 		synced := func(w *lockmesh.Watch) {
 			t.Helper()
 			for e := range w.Events() {
-				if e.Kind == lockmesh.Synced {
+				if e.Kind == lockmesh.EventSynced {
 					return
 				}
 			}
@@ -176,7 +176,7 @@ func TestAWatchIsNotSyncedWithoutALeaseThoughAnEarlierRequestWasNone(t *testing.
 		if err := l.Err(); err == nil {
 			t.Errorf("synced %v before the end of a lease that isn't told", time.Until(l.Deadline()))
 		}
-	}, meshtest.Voters(3), meshtest.Latency(10*time.Millisecond))
+	}, meshtest.WithVoters(3), meshtest.WithLatency(10*time.Millisecond))
 }
 
 // The vote of b, the only answer about a, leaves open whether a leads: in one case a leads and its
@@ -215,7 +215,7 @@ func TestLeaderMarksALeaderOfWhichNoVoterHasHeard(t *testing.T) {
 				if err != nil || got.Node != "a" || !got.Unsure || string(got.Value) != "v" || !strings.HasPrefix(got.String(), "a may lead") {
 					t.Errorf("%+v (%v), %v", got, got, err)
 				}
-			}, meshtest.Latency(10*time.Millisecond))
+			}, meshtest.WithLatency(10*time.Millisecond))
 		})
 	}
 }

@@ -71,10 +71,10 @@ func TestTheLogIsWorthReading(t *testing.T) {
 	for _, kind := range []string{"fixed", "dynamic"} {
 		t.Run(kind, func(t *testing.T) {
 			var book logRecorder
-			opts := []meshtest.Option{meshtest.Configure(func(c *lockmesh.Config) { c.Logger, c.Secret = book.of(c.Name), []byte("sixteen bytes or more") })}
+			opts := []meshtest.Option{meshtest.WithConfig(func(c *lockmesh.Config) { c.Logger, c.Secret = book.of(c.Name), []byte("sixteen bytes or more") })}
 			start := map[string]int{"INFO node started": nodes}
 			if kind == "dynamic" {
-				opts = append(opts, meshtest.DynamicMembership())
+				opts = append(opts, meshtest.WithDynamicMembership())
 				start["INFO this node bootstraps the electorate as soon as all founders reach each other"] = nodes
 				start["INFO the electorate has changed"] = nodes
 				start["WARN BOOTSTRAP IS STILL SET"] = nodes

@@ -136,7 +136,7 @@ func TestNodesThatDontVoteTakeLocksAndAreNotMissed(t *testing.T) {
 		mustBeHeld(t, first)
 		m.Crash("worker-1")
 		mustHaveLargerToken(t, lock(t, m.Node("v2")), first)
-	}, meshtest.Names("v1", "v2", "v3", "worker-1", "worker-2"), meshtest.Voters(3))
+	}, meshtest.WithNames("v1", "v2", "v3", "worker-1", "worker-2"), meshtest.WithVoters(3))
 }
 
 func TestAMessageTravelsForTheLatency(t *testing.T) {
@@ -155,7 +155,7 @@ func TestAMessageTravelsForTheLatency(t *testing.T) {
 		lease := lock(t, m.Node("a"))
 		time.Sleep(time.Minute)
 		mustBeHeld(t, lease)
-	}, meshtest.Latency(latency))
+	}, meshtest.WithLatency(latency))
 }
 
 func TestConfigureIsAskedBeforeEachStart(t *testing.T) {
@@ -173,7 +173,7 @@ func TestConfigureIsAskedBeforeEachStart(t *testing.T) {
 		if took := time.Since(began); took > 2*time.Second {
 			t.Errorf("it took %v, and a's TTL is a second", took)
 		}
-	}, meshtest.MaxTTL(5*time.Second), meshtest.Configure(func(c *lockmesh.Config) {
+	}, meshtest.WithMaxTTL(5*time.Second), meshtest.WithConfig(func(c *lockmesh.Config) {
 		started = append(started, c.Name)
 		c.TTL = time.Second
 		c.Secret = []byte("sixteen or more bytes")
@@ -233,7 +233,7 @@ func TestABubbleMayBeMadeByHand(t *testing.T) {
 
 func TestOutsideOfABubbleTimeIsReal(t *testing.T) {
 	sampled.Waits(t)
-	m := meshtest.New(t, 3, meshtest.MaxTTL(300*time.Millisecond))
+	m := meshtest.New(t, 3, meshtest.WithMaxTTL(300*time.Millisecond))
 	m.Ready()
 	first := lock(t, m.Node("a"))
 	m.Pause("a")
@@ -258,5 +258,5 @@ func TestManyNodesHaveNamesAndAddresses(t *testing.T) {
 			t.Errorf("%s at %d addresses", got, len(addrs))
 		}
 		mustBeHeld(t, lock(t, m.Node("ad")))
-	}, meshtest.Voters(3))
+	}, meshtest.WithVoters(3))
 }

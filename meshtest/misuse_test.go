@@ -62,7 +62,7 @@ func runFailing(t *testing.T, f func(v *fakeTB)) (said string, fatal bool) {
 
 func TestMisuseEndsTheTestAndSaysWhatToDo(t *testing.T) {
 	configure := func(edit func(*lockmesh.Config)) func(v *fakeTB) {
-		return func(v *fakeTB) { meshtest.New(v, 3, meshtest.Configure(edit)) }
+		return func(v *fakeTB) { meshtest.New(v, 3, meshtest.WithConfig(edit)) }
 	}
 	onThree := func(f func(m *meshtest.Mesh)) func(v *fakeTB) {
 		return func(v *fakeTB) { f(meshtest.New(v, 3)) }
@@ -75,14 +75,14 @@ func TestMisuseEndsTheTestAndSaysWhatToDo(t *testing.T) {
 		{"no nodes", func(v *fakeTB) { meshtest.New(v, 0) }, "a mesh of 0 nodes; ask for 1 to 1000"},
 		{"too many nodes", func(v *fakeTB) { meshtest.New(v, 1001) }, "a mesh of 1001 nodes"},
 		{"too many voters", func(v *fakeTB) { meshtest.New(v, 64) }, "at most 63 can vote"},
-		{"names missing", func(v *fakeTB) { meshtest.New(v, 3, meshtest.Names("x", "y")) }, "Names has 2 names for 3 nodes"},
-		{"one name twice", func(v *fakeTB) { meshtest.New(v, 2, meshtest.Names("x", "x")) }, `two nodes are called "x"`},
-		{"a bad name", func(v *fakeTB) { meshtest.New(v, 1, meshtest.Names("x y")) }, `"x y" has spaces`},
-		{"no voters", func(v *fakeTB) { meshtest.New(v, 3, meshtest.Voters(0)) }, "Voters(0) of 3 nodes; 1 to 3 can vote"},
-		{"more voters than nodes", func(v *fakeTB) { meshtest.New(v, 3, meshtest.Voters(4)) }, "Voters(4) of 3 nodes"},
-		{"a MaxTTL that is too short", func(v *fakeTB) { meshtest.New(v, 3, meshtest.MaxTTL(time.Millisecond)) }, "starting a: lockmesh: the configuration is wrong: MaxTTL: 1ms is less than 200ms"},
-		{"a negative latency", func(v *fakeTB) { meshtest.New(v, 3, meshtest.Latency(-1)) }, "Latency(-1ns) is negative"},
-		{"no function to configure with", configure(nil), "Configure was given no function"},
+		{"names missing", func(v *fakeTB) { meshtest.New(v, 3, meshtest.WithNames("x", "y")) }, "Names has 2 names for 3 nodes"},
+		{"one name twice", func(v *fakeTB) { meshtest.New(v, 2, meshtest.WithNames("x", "x")) }, `two nodes are called "x"`},
+		{"a bad name", func(v *fakeTB) { meshtest.New(v, 1, meshtest.WithNames("x y")) }, `"x y" has spaces`},
+		{"no voters", func(v *fakeTB) { meshtest.New(v, 3, meshtest.WithVoters(0)) }, "Voters(0) of 3 nodes; 1 to 3 can vote"},
+		{"more voters than nodes", func(v *fakeTB) { meshtest.New(v, 3, meshtest.WithVoters(4)) }, "Voters(4) of 3 nodes"},
+		{"a MaxTTL that is too short", func(v *fakeTB) { meshtest.New(v, 3, meshtest.WithMaxTTL(time.Millisecond)) }, "starting a: lockmesh: the configuration is wrong: MaxTTL: 1ms is less than 200ms"},
+		{"a negative latency", func(v *fakeTB) { meshtest.New(v, 3, meshtest.WithLatency(-1)) }, "WithLatency(-1ns) is negative"},
+		{"no function to configure with", configure(nil), "WithConfig was given no function"},
 		{"another address", configure(func(c *lockmesh.Config) { c.Bind = "127.0.0.1:0" }), "Configure has changed Name, Bind"},
 		{"another clock", configure(func(c *lockmesh.Config) { c.Clock = nil }), "Clock of a; use Names"},
 		{"other voters", configure(func(c *lockmesh.Config) { c.Voters[0] = "x" }), "Voters, StateDir"},

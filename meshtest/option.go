@@ -20,35 +20,35 @@ type options struct {
 	dynamic   bool
 }
 
-// Names sets the nodes' names, one for each. The default is "a", "b", "c" and so on.
-func Names(names ...string) Option {
+// WithNames sets the nodes' names, one for each. The default is "a", "b", "c" and so on.
+func WithNames(names ...string) Option {
 	names = slices.Clone(names)
 	return func(o *options) { o.names = names }
 }
 
-// Voters makes the first n nodes voters. The default is all nodes.
-func Voters(n int) Option { return func(o *options) { o.voters = n } }
+// WithVoters makes the first n nodes voters. The default is all nodes.
+func WithVoters(n int) Option { return func(o *options) { o.voters = n } }
 
-// MaxTTL sets the MaxTTL of all nodes. The default is [lockmesh.DefaultMaxTTL]. In simulated time a
-// longer MaxTTL costs nothing; in real time a new mesh waits for MaxTTL, and [lockmesh.MinTTL] is
-// too short for a busy machine: take a second.
-func MaxTTL(d time.Duration) Option { return func(o *options) { o.maxTTL = d } }
+// WithMaxTTL sets the MaxTTL of all nodes. The default is [lockmesh.DefaultMaxTTL]. In simulated
+// time a longer MaxTTL costs nothing; in real time a new mesh waits for MaxTTL, and
+// [lockmesh.MinTTL] is too short for a busy machine: take a second.
+func WithMaxTTL(d time.Duration) Option { return func(o *options) { o.maxTTL = d } }
 
-// Latency is how long each message travels, one way. The default is 0: in simulated time messages
-// then take no time at all.
-func Latency(d time.Duration) Option { return func(o *options) { o.latency = d } }
+// WithLatency sets how long each message travels, one way. The default is 0: in simulated time
+// messages then take no time at all.
+func WithLatency(d time.Duration) Option { return func(o *options) { o.latency = d } }
 
-// DynamicMembership gives the electorate dynamic membership: crashed nodes are voted out after
-// three MaxTTL, and others are voted in. The first nodes, as many as set by Voters, bootstrap the
-// electorate. Each node has a state directory in memory, which survives its incarnations; see
+// WithDynamicMembership gives the electorate dynamic membership: crashed nodes are voted out after
+// three MaxTTL, and others are voted in. The first nodes, as many as set by WithVoters, bootstrap
+// the electorate. Each node has a state directory in memory, which survives its incarnations; see
 // [Mesh.Wipe].
-func DynamicMembership() Option { return func(o *options) { o.dynamic = true } }
+func WithDynamicMembership() Option { return func(o *options) { o.dynamic = true } }
 
-// Configure sets a function to edit each node's configuration before each start: its TTL, say, or
+// WithConfig sets a function to edit each node's configuration before each start: its TTL, say, or
 // its Logger, which by default discards all records. Name, Bind, Advertise, Peers, Voters,
 // StateDir, Bootstrap, MaxTTL and Clock must stay unchanged, since the mesh in memory depends on
 // them.
-func Configure(edit func(*lockmesh.Config)) Option { return func(o *options) { o.configure = edit } }
+func WithConfig(edit func(*lockmesh.Config)) Option { return func(o *options) { o.configure = edit } }
 
 // newOptions applies and validates the options.
 func newOptions(t testing.TB, n int, opts []Option) options {
@@ -62,13 +62,13 @@ func newOptions(t testing.TB, n int, opts []Option) options {
 	}
 	switch {
 	case len(o.names) != n:
-		t.Fatalf("meshtest: Names has %d names for %d nodes; give each node one", len(o.names), n)
+		t.Fatalf("meshtest: WithNames has %d names for %d nodes; give each node one", len(o.names), n)
 	case o.voters < 1 || o.voters > n:
-		t.Fatalf("meshtest: Voters(%d) of %d nodes; 1 to %d can vote", o.voters, n, n)
+		t.Fatalf("meshtest: WithVoters(%d) of %d nodes; 1 to %d can vote", o.voters, n, n)
 	case o.latency < 0:
-		t.Fatalf("meshtest: Latency(%v) is negative; messages don't arrive before they are sent", o.latency)
+		t.Fatalf("meshtest: WithLatency(%v) is negative; messages don't arrive before they are sent", o.latency)
 	case o.configure == nil:
-		t.Fatal("meshtest: Configure was given no function; leave it out")
+		t.Fatal("meshtest: WithConfig was given no function; leave it out")
 	}
 	for i, name := range o.names {
 		if slices.Contains(o.names[:i], name) {

@@ -147,7 +147,7 @@ func TestNothingThatHappensMakesTwoHolders(t *testing.T) {
 				}
 				stop()
 				work.Wait()
-			}, meshtest.Voters(3), meshtest.Latency(5*time.Millisecond))
+			}, meshtest.WithVoters(3), meshtest.WithLatency(5*time.Millisecond))
 		})
 	}
 }

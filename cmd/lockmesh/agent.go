@@ -119,8 +119,8 @@ func (v *agentVerb) Run(ctx context.Context, g *globals) error {
 	a.tells = alone && doors.outlived()
 	conns := placesPerDoor(len(doors.http) + len(doors.resp) + len(doors.metrics))
 	handler := admin.New(mesh, append(v.options(doors.token, cfg, log),
-		admin.LimitConns(min(conns, admin.MaxConns)), admin.BeforeEnd(a.drain))...)
-	clients := resp.New(mesh, append(v.respOptions(doors.password, cfg, log), resp.MaxConns(min(conns, resp.DefaultMaxConns)))...)
+		admin.WithMaxConns(min(conns, admin.MaxConns)), admin.WithBeforeEnd(a.drain))...)
+	clients := resp.New(mesh, append(v.respOptions(doors.password, cfg, log), resp.WithMaxConns(min(conns, resp.DefaultMaxConns)))...)
 	doors.served = true
 	return a.serve(ctx, doors, handler, clients, newScrapes(metrics, conns, log))
 }
@@ -268,9 +268,9 @@ func (v *agentVerb) options(token string, cfg lockmesh.Config, log *slog.Logger)
 	if longest == 0 {
 		longest = lockmesh.DefaultMaxTTL
 	}
-	opts := []admin.Option{admin.AllowLocks(longest), admin.AllowHosts(v.HTTPHosts...), admin.Logger(log)}
+	opts := []admin.Option{admin.AllowLocks(longest), admin.AllowHosts(v.HTTPHosts...), admin.WithLogger(log)}
 	if token != "" {
-		opts = append(opts, admin.Token(token))
+		opts = append(opts, admin.WithToken(token))
 	}
 	if v.OpenReads {
 		opts = append(opts, admin.AllowReads())
@@ -283,12 +283,12 @@ func (v *agentVerb) options(token string, cfg lockmesh.Config, log *slog.Logger)
 
 // respOptions returns the options of the server for Redis lock clients.
 func (v *agentVerb) respOptions(password string, cfg lockmesh.Config, log *slog.Logger) []resp.Option {
-	opts := []resp.Option{resp.Logger(log)}
+	opts := []resp.Option{resp.WithLogger(log)}
 	if cfg.MaxTTL > 0 {
-		opts = append(opts, resp.MaxTTL(cfg.MaxTTL))
+		opts = append(opts, resp.WithMaxTTL(cfg.MaxTTL))
 	}
 	if password != "" {
-		opts = append(opts, resp.Password(password))
+		opts = append(opts, resp.WithPassword(password))
 	}
 	if v.RESPOpen {
 		opts = append(opts, resp.WithoutPassword())

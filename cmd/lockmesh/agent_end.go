@@ -33,7 +33,7 @@ func (a *agent) end(ctx context.Context) error {
 	}
 	err := end(ctx)
 	switch {
-	case errors.Is(err, lockmesh.ErrVoter), errors.Is(err, lockmesh.ErrClosed):
+	case errors.Is(err, lockmesh.ErrStillVoter), errors.Is(err, lockmesh.ErrClosed):
 		return nil // the others need this voter until its replacement; or the node had ended before
 	case errors.Is(err, context.DeadlineExceeded):
 		a.log.Warn("the end wasn't confirmed in time", "error", err)

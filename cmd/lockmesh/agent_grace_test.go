@@ -43,7 +43,7 @@ func TestTheGraceBeginsWithTheSignal(t *testing.T) {
 	meshtest.Run(t, 3, func(t *testing.T, m *meshtest.Mesh) {
 		const grace = 5 * time.Second
 		log, l := slog.New(slog.DiscardHandler), pipes.New()
-		h := admin.New(m.Node("a"), admin.Token(openToken), admin.AllowLocks(lockmesh.DefaultMaxTTL), admin.Logger(log))
+		h := admin.New(m.Node("a"), admin.WithToken(openToken), admin.AllowLocks(lockmesh.DefaultMaxTTL), admin.WithLogger(log))
 		a := &agent{mesh: m.Node("a"), log: log, grace: grace, socket: noSocket}
 		ctx, signal := context.WithCancel(t.Context())
 		defer signal()
@@ -73,7 +73,7 @@ func TestAnAgentWithOthersWaitsForItsClients(t *testing.T) {
 	meshtest.Run(t, 3, func(t *testing.T, m *meshtest.Mesh) {
 		const ttl = 3 * time.Second
 		log, l := slog.New(slog.DiscardHandler), pipes.New()
-		h := admin.New(m.Node("a"), admin.Token(openToken), admin.AllowLocks(lockmesh.DefaultMaxTTL), admin.Logger(log))
+		h := admin.New(m.Node("a"), admin.WithToken(openToken), admin.AllowLocks(lockmesh.DefaultMaxTTL), admin.WithLogger(log))
 		a := &agent{mesh: m.Node("a"), log: log, grace: time.Minute, socket: noSocket, follows: true}
 		ctx, signal := context.WithCancel(t.Context())
 		defer signal()

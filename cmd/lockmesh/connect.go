@@ -198,7 +198,7 @@ func (g *globals) join(ctx context.Context) (*ownNode, error) {
 	if longest == 0 {
 		longest = lockmesh.DefaultMaxTTL
 	}
-	h := admin.New(n.mesh, admin.Token(n.token), admin.AllowLocks(longest), admin.Logger(cfg.Logger))
+	h := admin.New(n.mesh, admin.WithToken(n.token), admin.AllowLocks(longest), admin.WithLogger(cfg.Logger))
 	serving, stop := context.WithCancel(context.Background())
 	n.stop = stop
 	go func() { n.ended <- admin.Serve(serving, n.pipes, h) }()

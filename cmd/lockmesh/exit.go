@@ -75,7 +75,7 @@ func codeOf(err error) int {
 		return exitLost
 	case is(lockmesh.ErrHeld):
 		return exitHeld
-	case is(lockmesh.ErrConfig, lockmesh.ErrRefused, lockmesh.ErrState, admin.ErrUnauthorized, admin.ErrForbidden):
+	case is(lockmesh.ErrConfig, lockmesh.ErrRefused, lockmesh.ErrStateDir, admin.ErrUnauthorized, admin.ErrForbidden):
 		return exitConfig
 	case refutes(err): // the flags are usable, and the mesh is in another state
 		return exitFailure

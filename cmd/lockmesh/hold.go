@@ -164,7 +164,7 @@ func (h *holder) options() admin.LockOptions {
 		o.Permits = *h.Permits
 	}
 	if h.Shared {
-		o.Mode = lockmesh.Shared
+		o.Mode = lockmesh.ModeShared
 	}
 	if h.Value == "" {
 		o.Value = []byte(introduction(h.name))

@@ -21,7 +21,7 @@ func linkTo(t *testing.T, node *lockmesh.Mesh) *link {
 	t.Helper()
 	const token = "kQ7vXw2-token-hB9zLm4TgY8s"
 	in := pipes.New()
-	h := admin.New(node, admin.Token(token), admin.AllowLocks(lockmesh.DefaultMaxTTL), admin.Logger(slog.New(slog.DiscardHandler)))
+	h := admin.New(node, admin.WithToken(token), admin.AllowLocks(lockmesh.DefaultMaxTTL), admin.WithLogger(slog.New(slog.DiscardHandler)))
 	serving, stop := context.WithCancel(context.Background())
 	ended := make(chan error)
 	go func() { ended <- admin.Serve(serving, in, h) }()

@@ -187,7 +187,7 @@ func TestAServerThatDiesIsFollowedByAnother(t *testing.T) {
 
 func TestALostLockIsRenewedOnceItIsFree(t *testing.T) {
 	const name = "issue_cert_site.example.com"
-	m := meshtest.New(t, 3, meshtest.MaxTTL(adaptertest.TTL))
+	m := meshtest.New(t, 3, meshtest.WithMaxTTL(adaptertest.TTL))
 	m.Ready()
 	lost := make(chan string, 10)
 	s := newServer(t, m.Node("a"), t.TempDir(), newIssuer(t), certmagiclock.WithLost(func(name string, _ error) { lost <- name })).storage

@@ -13,13 +13,13 @@ import (
 	"github.com/lockmesh/lockmesh/meshtest"
 )
 
-// BenchmarkObservers measures the cost of the observers for one lock: the calls of LockAsked,
+// BenchmarkObservers measures the cost of the observers for one lock: the calls of LockRequested,
 // LockGranted and LeaseEnded, of which only the first runs in the goroutine that calls Lock. The
 // first row is for comparison: a lock and its unlock on a node that is the only voter, in memory,
 // without an observer. No exporter runs.
 func BenchmarkObservers(b *testing.B) {
 	b.Run("a lock alone", func(b *testing.B) {
-		m := meshtest.New(b, 1, meshtest.MaxTTL(time.Second))
+		m := meshtest.New(b, 1, meshtest.WithMaxTTL(time.Second))
 		m.Ready()
 		b.ReportAllocs()
 		for b.Loop() {
@@ -43,9 +43,9 @@ func BenchmarkObservers(b *testing.B) {
 		}
 		return s.Observer()
 	}
-	asked := lockmesh.LockAsked{Op: "lock", Key: "orders/17", Mode: lockmesh.Exclusive, At: time.Now()}
-	granted := lockmesh.LockGranted{Asked: asked, At: time.Now(), Waited: time.Millisecond, Token: 1}
-	ended := lockmesh.LeaseEnded{Asked: asked, At: time.Now(), Held: time.Second, Token: 1, Reason: lockmesh.EndUnlocked}
+	asked := lockmesh.LockRequested{Op: "lock", Key: "orders/17", Mode: lockmesh.ModeExclusive, At: time.Now()}
+	granted := lockmesh.LockGranted{Request: asked, At: time.Now(), Waited: time.Millisecond, Token: 1}
+	ended := lockmesh.LeaseEnded{Request: asked, At: time.Now(), Held: time.Second, Token: 1, Reason: lockmesh.EndUnlocked}
 	for _, row := range []struct {
 		what     string
 		observer *lockmesh.Observer
@@ -59,8 +59,8 @@ func BenchmarkObservers(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
 				ctx := b.Context()
-				if row.observer.LockAsked != nil {
-					ctx = row.observer.LockAsked(ctx, asked)
+				if row.observer.LockRequested != nil {
+					ctx = row.observer.LockRequested(ctx, asked)
 				}
 				row.observer.LockGranted(ctx, granted)
 				if row.observer.LeaseEnded != nil {

@@ -107,12 +107,12 @@ func misuse(call string, err error) error {
 func (m *Metrics) Observer() *lockmesh.Observer {
 	return &lockmesh.Observer{
 		LockGranted: func(ctx context.Context, e lockmesh.LockGranted) {
-			m.acquired(ctx, &e.Asked, lockmesh.OutcomeGranted, e.Waited)
+			m.acquired(ctx, &e.Request, lockmesh.OutcomeGranted, e.Waited)
 		},
 		LockRefused: func(ctx context.Context, e lockmesh.LockRefused) {
-			m.acquired(ctx, &e.Asked, e.Outcome, e.Waited)
+			m.acquired(ctx, &e.Request, e.Outcome, e.Waited)
 		},
-		LeasesRenewed: func(e lockmesh.LeasesRenewed) {
+		RefreshAnswered: func(e lockmesh.RefreshAnswered) {
 			m.roundTrip.Record(context.Background(), e.RoundTrip.Seconds(), m.ofVoter(e.Voter))
 			if e.Leases > 0 && e.TTL > 0 {
 				m.margin.Record(context.Background(), e.Left.Seconds()/e.TTL.Seconds(), m.with())
@@ -170,7 +170,7 @@ func (m *Metrics) Close() error {
 // acquired measures an attempt. The context has the span for the exemplar; the end of the context
 // doesn't matter to the SDK.
 func (m *Metrics) acquired(
-	ctx context.Context, asked *lockmesh.LockAsked, result lockmesh.Outcome, waited time.Duration,
+	ctx context.Context, asked *lockmesh.LockRequested, result lockmesh.Outcome, waited time.Duration,
 ) {
 	o := outcome{op: asked.Op, outcome: result}
 	if m.hasPrefixes {

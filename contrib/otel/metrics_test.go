@@ -156,7 +156,7 @@ func TestClocksAreMeasured(t *testing.T) {
 
 // A voter without a seat is no longer reported, and the change of the electorate is measured.
 func TestTheElectorateIsMeasured(t *testing.T) {
-	setUp{nodes: 4, mesh: []meshtest.Option{meshtest.DynamicMembership()}}.run(t, func(t *testing.T, m *meshtest.Mesh, o *telemetry) {
+	setUp{nodes: 4, mesh: []meshtest.Option{meshtest.WithDynamicMembership()}}.run(t, func(t *testing.T, m *meshtest.Mesh, o *telemetry) {
 		l := lock(t.Context(), t, m.Node("a"), "k")
 		time.Sleep(time.Minute)
 		before := o.series()
@@ -190,11 +190,11 @@ func TestTheElectorateIsMeasured(t *testing.T) {
 // of their own.
 func TestTheNamesOfVotersAreBounded(t *testing.T) {
 	o := setUp{}.telemetry(t)
-	renewed := o.metrics.Observer().LeasesRenewed
+	renewed := o.metrics.Observer().RefreshAnswered
 	const names = 4*lockmesh.MaxVoters + 50
 	for i := range names {
-		renewed(lockmesh.LeasesRenewed{Voter: "pod-" + strconv.Itoa(i), RoundTrip: time.Millisecond})
-		renewed(lockmesh.LeasesRenewed{Voter: "pod-0", RoundTrip: time.Millisecond})
+		renewed(lockmesh.RefreshAnswered{Voter: "pod-" + strconv.Itoa(i), RoundTrip: time.Millisecond})
+		renewed(lockmesh.RefreshAnswered{Voter: "pod-0", RoundTrip: time.Millisecond})
 	}
 	got := series(collect(t, o.reader))
 	for name, want := range map[string]float64{

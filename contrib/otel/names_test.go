@@ -26,7 +26,7 @@ func named(t *testing.T) (own, exported map[string]string) {
 		t.Fatal(err)
 	}
 	own, exported = make(map[string]string), make(map[string]string)
-	setUp{readers: []metric.Reader{reader}, mesh: []meshtest.Option{meshtest.DynamicMembership()}}.run(t, func(t *testing.T, m *meshtest.Mesh, o *telemetry) {
+	setUp{readers: []metric.Reader{reader}, mesh: []meshtest.Option{meshtest.WithDynamicMembership()}}.run(t, func(t *testing.T, m *meshtest.Mesh, o *telemetry) {
 		l := lock(t.Context(), t, m.Node("a"), "k")
 		time.Sleep(time.Minute)
 		for _, p := range points(o.collect()) {

@@ -39,8 +39,8 @@ type Spans struct {
 // Observer in the node's configuration.
 //
 // The attempt to take a lock is a span from the call to its outcome, named by the call, such as
-// "lockmesh lock" or "lockmesh trylock" ([lockmesh.LockAsked].Op). The parent is the span of the
-// caller's context. LockAll makes a span for each key. The attributes:
+// "lockmesh lock" or "lockmesh trylock" ([lockmesh.LockRequested].Op). The parent is the span of
+// the caller's context. LockAll makes a span for each key. The attributes:
 //
 //	lockmesh.op          the call
 //	lockmesh.mode        the requested mode: exclusive, shared or permit
@@ -93,10 +93,10 @@ func NewSpans(provider trace.TracerProvider, options ...SpansOption) (*Spans, er
 // missing.
 func (s *Spans) Observer() *lockmesh.Observer {
 	return &lockmesh.Observer{
-		LockAsked:   s.asked,
-		LockGranted: s.granted,
-		LockRefused: s.refused,
-		LeaseEnded:  s.ended,
+		LockRequested: s.asked,
+		LockGranted:   s.granted,
+		LockRefused:   s.refused,
+		LeaseEnded:    s.ended,
 	}
 }
 
@@ -116,7 +116,7 @@ func (s *Spans) attemptOf(ctx context.Context) *attempt {
 }
 
 // asked begins the span of an attempt, in the caller's goroutine.
-func (s *Spans) asked(ctx context.Context, e lockmesh.LockAsked) context.Context {
+func (s *Spans) asked(ctx context.Context, e lockmesh.LockRequested) context.Context {
 	// The time of the event is rounded to microseconds, so the span would begin before its parent.
 	began := time.Now()
 	with, span := s.tracer.Start(ctx, "lockmesh "+e.Op,
@@ -155,7 +155,7 @@ func (s *Spans) refused(ctx context.Context, e lockmesh.LockRefused) {
 // ordinary reports whether a refusal is the ordinary answer of a call that doesn't wait.
 func ordinary(e *lockmesh.LockRefused) bool {
 	tried := []string{"trylock", "tryrlock", "tryacquire"}
-	return e.Outcome == lockmesh.OutcomeHeld && slices.Contains(tried, e.Asked.Op)
+	return e.Outcome == lockmesh.OutcomeHeld && slices.Contains(tried, e.Request.Op)
 }
 
 // end ends the span of an attempt. The length comes from a clock that isn't set.
@@ -173,13 +173,13 @@ func (s *Spans) ended(ctx context.Context, e lockmesh.LeaseEnded) {
 	granted := e.At.Add(-e.Held)
 	if a.span.IsRecording() { // LockGranted was dropped
 		a.span.SetAttributes(token(e.Token))
-		a.end(lockmesh.OutcomeGranted, granted.Sub(e.Asked.At))
+		a.end(lockmesh.OutcomeGranted, granted.Sub(e.Request.At))
 	}
 	parent := a.caller
 	if !trace.SpanContextFromContext(parent).IsValid() {
 		parent = ctx // with the attempt's span
 	}
-	attributes := append(s.describe(&e.Asked), token(e.Token),
+	attributes := append(s.describe(&e.Request), token(e.Token),
 		keyReason.String(string(e.Reason)), keyHeld.Float64(e.Held.Seconds()))
 	_, span := s.tracer.Start(parent, "lockmesh lease",
 		trace.WithTimestamp(granted), trace.WithAttributes(attributes...),
@@ -191,7 +191,7 @@ func (s *Spans) ended(ctx context.Context, e lockmesh.LeaseEnded) {
 }
 
 // describe returns the attributes of a request.
-func (s *Spans) describe(asked *lockmesh.LockAsked) []attribute.KeyValue {
+func (s *Spans) describe(asked *lockmesh.LockRequested) []attribute.KeyValue {
 	const most = 8 // with those of the outcome
 	attributes := make([]attribute.KeyValue, 0, most+len(s.attributes))
 	attributes = append(attributes, s.attributes...)

@@ -75,12 +75,12 @@ func near(a, b time.Time) bool { return a.Sub(b).Abs() < 10*time.Millisecond }
 func TestTheLengthsOfWaitAndLease(t *testing.T) {
 	setUp{}.run(t, func(t *testing.T, m *meshtest.Mesh, o *telemetry) {
 		start := time.Now()
-		asked := lockmesh.LockAsked{Op: "lock", Key: "k", Mode: lockmesh.Exclusive, At: start}
+		asked := lockmesh.LockRequested{Op: "lock", Key: "k", Mode: lockmesh.ModeExclusive, At: start}
 		tell := o.spans.Observer()
-		ctx := tell.LockAsked(t.Context(), asked)
+		ctx := tell.LockRequested(t.Context(), asked)
 		m.SetClock("a", -time.Hour) // the wall clock is set meanwhile
-		tell.LockGranted(ctx, lockmesh.LockGranted{Asked: asked, At: start.Add(-time.Hour), Waited: 1500 * time.Millisecond, Token: 7})
-		tell.LeaseEnded(ctx, lockmesh.LeaseEnded{Asked: asked, At: start.Add(-50 * time.Minute), Held: 10 * time.Minute, Token: 7, Reason: lockmesh.EndUnlocked})
+		tell.LockGranted(ctx, lockmesh.LockGranted{Request: asked, At: start.Add(-time.Hour), Waited: 1500 * time.Millisecond, Token: 7})
+		tell.LeaseEnded(ctx, lockmesh.LeaseEnded{Request: asked, At: start.Add(-50 * time.Minute), Held: 10 * time.Minute, Token: 7, Reason: lockmesh.EndUnlocked})
 		attempt, lease := o.one("lockmesh lock"), o.one("lockmesh lease")
 		if d := attempt.EndTime().Sub(attempt.StartTime()); d != 1500*time.Millisecond || attributes(attempt)["lockmesh.waited"] != "1.5" {
 			t.Errorf("the attempt took %v, with the attributes %v", d, attributes(attempt))
@@ -218,8 +218,8 @@ func TestAnAttemptInTheContextIsLeftAlone(t *testing.T) {
 	})
 	o := setUp{provider: []sdktrace.TracerProviderOption{sdktrace.WithSampler(sampler)}}.telemetry(t)
 	tell := o.spans.Observer()
-	first := tell.LockAsked(t.Context(), lockmesh.LockAsked{Op: "lock", Key: "k", Mode: lockmesh.Exclusive})
-	second := tell.LockAsked(first, lockmesh.LockAsked{Op: "trylock", Key: "k2", Mode: lockmesh.Exclusive})
+	first := tell.LockRequested(t.Context(), lockmesh.LockRequested{Op: "lock", Key: "k", Mode: lockmesh.ModeExclusive})
+	second := tell.LockRequested(first, lockmesh.LockRequested{Op: "trylock", Key: "k2", Mode: lockmesh.ModeExclusive})
 	tell.LockRefused(second, lockmesh.LockRefused{Outcome: lockmesh.OutcomeNoQuorum})
 	if n := len(o.ended.Ended()); n != 0 {
 		t.Errorf("%d spans have ended by the outcome of another attempt", n)

@@ -53,7 +53,7 @@ func (s setUp) run(t *testing.T, f func(t *testing.T, m *meshtest.Mesh, o *telem
 		s.nodes = 3
 	}
 	observer := lockmesh.JoinObservers(s.beside, o.spans.Observer(), o.metrics.Observer())
-	options := append(slices.Clone(s.mesh), meshtest.Configure(func(cfg *lockmesh.Config) {
+	options := append(slices.Clone(s.mesh), meshtest.WithConfig(func(cfg *lockmesh.Config) {
 		if cfg.Name == "a" {
 			cfg.Observer = observer
 		}

@@ -115,12 +115,12 @@ func New(options ...Option) *Metrics {
 func (m *Metrics) Observer() *lockmesh.Observer {
 	return &lockmesh.Observer{
 		LockGranted: func(_ context.Context, e lockmesh.LockGranted) {
-			m.observe(&e.Asked, lockmesh.OutcomeGranted, e.Waited.Seconds())
+			m.observe(&e.Request, lockmesh.OutcomeGranted, e.Waited.Seconds())
 		},
 		LockRefused: func(_ context.Context, e lockmesh.LockRefused) {
-			m.observe(&e.Asked, e.Outcome, e.Waited.Seconds())
+			m.observe(&e.Request, e.Outcome, e.Waited.Seconds())
 		},
-		LeasesRenewed: func(e lockmesh.LeasesRenewed) {
+		RefreshAnswered: func(e lockmesh.RefreshAnswered) {
 			m.voterAnswered(e.Voter, e.RoundTrip.Seconds())
 			if e.Leases > 0 && e.TTL > 0 {
 				m.margin.Observe(e.Left.Seconds() / e.TTL.Seconds())
@@ -138,7 +138,7 @@ func (m *Metrics) Watch(mesh *lockmesh.Mesh) {
 	m.mesh.Store(mesh)
 }
 
-func (m *Metrics) observe(asked *lockmesh.LockAsked, outcome lockmesh.Outcome, seconds float64) {
+func (m *Metrics) observe(asked *lockmesh.LockRequested, outcome lockmesh.Outcome, seconds float64) {
 	labels := []string{asked.Op, string(outcome)}
 	if m.prefixes != nil {
 		labels = append(labels, m.prefixOf(asked.Key))

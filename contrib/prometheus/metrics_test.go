@@ -24,7 +24,7 @@ import (
 // measured runs a test in simulated time, with a mesh of so many nodes; the first node is measured.
 func measured(t *testing.T, nodes int, f func(t *testing.T, m *meshtest.Mesh, s *scrape), options ...meshtest.Option) {
 	metrics := promlock.New(promlock.WithPrefixes("orders/", "orders/eu/"))
-	options = append(options, meshtest.Configure(func(c *lockmesh.Config) {
+	options = append(options, meshtest.WithConfig(func(c *lockmesh.Config) {
 		if c.Name == "a" {
 			c.Observer = metrics.Observer()
 		}
@@ -262,7 +262,7 @@ func TestFormerVotersAreForgotten(t *testing.T) {
 			t.Errorf("%v", got)
 		}
 		unlock(t, l)
-	}, meshtest.DynamicMembership())
+	}, meshtest.WithDynamicMembership())
 }
 
 // After the end of the node its counters stay, and no state is reported.
@@ -327,7 +327,7 @@ func TestNamesAndTheirList(t *testing.T) {
 			t.Errorf("there are\n%v\nand the comment of New lists\n%v", slices.Sorted(maps.Keys(have)), slices.Sorted(maps.Keys(listed)))
 		}
 		unlock(t, l)
-	}, meshtest.DynamicMembership())
+	}, meshtest.WithDynamicMembership())
 }
 
 func TestMisuse(t *testing.T) {

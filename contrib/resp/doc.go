@@ -1,6 +1,6 @@
 // Package resp serves locks of a mesh to unchanged Redis lock clients: their users change a URL.
 //
-//	server := resp.New(mesh, resp.Password(password))
+//	server := resp.New(mesh, resp.WithPassword(password))
 //	listener, err := net.Listen("tcp", "127.0.0.1:6379")
 //	if err != nil {
 //		return err

@@ -14,7 +14,7 @@ func Example() {
 		if err := resp.CheckPassword(password); err != nil {
 			return err
 		}
-		server := resp.New(mesh, resp.Password(password))
+		server := resp.New(mesh, resp.WithPassword(password))
 		listener, err := net.Listen("tcp", "127.0.0.1:6379")
 		if err != nil {
 			return err

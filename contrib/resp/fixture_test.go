@@ -31,7 +31,7 @@ type site struct {
 // ends.
 func newSite(t *testing.T, m *meshtest.Mesh, node string, opts ...Option) *site {
 	t.Helper()
-	opts = append([]Option{WithoutPassword(), Logger(slog.New(slog.DiscardHandler))}, opts...)
+	opts = append([]Option{WithoutPassword(), WithLogger(slog.New(slog.DiscardHandler))}, opts...)
 	s := &site{t: t, m: m, server: New(m.Node(node), opts...)}
 	s.l, s.stop = s.listen()
 	return s

@@ -179,9 +179,9 @@ func FuzzCommands(f *testing.F) {
 		f.Add(true, true, text)
 	}
 	// The voter is quiet for MaxTTL before its first answer.
-	m := meshtest.New(f, 1, meshtest.MaxTTL(time.Second))
+	m := meshtest.New(f, 1, meshtest.WithMaxTTL(time.Second))
 	m.Ready()
-	s := New(m.Node("a"), Password(testPassword), Logger(slog.New(slog.DiscardHandler)))
+	s := New(m.Node("a"), WithPassword(testPassword), WithLogger(slog.New(slog.DiscardHandler)))
 	set := &conns{open: make(map[*conn]struct{})}
 	f.Fuzz(func(t *testing.T, known, third bool, text string) {
 		var args [][]byte

@@ -3,13 +3,13 @@ package resp
 import "time"
 
 const (
-	// DefaultMaxConns is how many connections [Server.Serve] keeps open at a time unless [MaxConns]
-	// says otherwise: the 10,000 of Redis's default, and room for operators. A further connection
-	// is told so and closed.
+	// DefaultMaxConns is how many connections [Server.Serve] keeps open at a time unless
+	// [WithMaxConns] says otherwise: the 10,000 of Redis's default, and room for operators. A
+	// further connection is told so and closed.
 	DefaultMaxConns = 10_064
 
 	// DefaultMaxLeases is how many keys clients can hold at a time through one server unless
-	// [MaxLeases] says otherwise. A lease takes about a kilobyte here and at each voter.
+	// [WithMaxLeases] says otherwise. A lease takes about a kilobyte here and at each voter.
 	DefaultMaxLeases = 16_384
 
 	// MaxRequest is the length of the longest request in bytes, its framing included: a script of

@@ -187,7 +187,7 @@ func TestAKeyIsntFreeWhileNoVoterCanTell(t *testing.T) {
 				if took := time.Since(began); got == row.free || took > 8*time.Second {
 					t.Errorf("%v at node %s: %s, after %v", row.words, node, got, took)
 				}
-			}, meshtest.Latency(10*time.Millisecond)) // the report of the grant is lost
+			}, meshtest.WithLatency(10*time.Millisecond)) // the report of the grant is lost
 		}
 	}
 }
@@ -270,7 +270,7 @@ func TestATimeThatTheVotersDontKeepIsRefused(t *testing.T) {
 
 func TestASmallerMaxTTLCounts(t *testing.T) {
 	meshtest.Run(t, 3, func(t *testing.T, m *meshtest.Mesh) {
-		c := newSite(t, m, "a", MaxTTL(3*time.Second)).client()
+		c := newSite(t, m, "a", WithMaxTTL(3*time.Second)).client()
 		c.want("-REFUSED…", "SET", "job", "v", "NX", "PX", 4000)
 		c.want("+OK", "SET", "job", "v", "NX", "PX", 3000)
 	})
@@ -278,7 +278,7 @@ func TestASmallerMaxTTLCounts(t *testing.T) {
 		c := newSite(t, m, "a").client() // with lockmesh.DefaultMaxTTL
 		c.want("-REFUSED…", "SET", "job", "v", "NX", "PX", 4000)
 		c.want("+OK", "SET", "job", "v", "NX", "PX", 3000)
-	}, meshtest.MaxTTL(3*time.Second), meshtest.DynamicMembership())
+	}, meshtest.WithMaxTTL(3*time.Second), meshtest.WithDynamicMembership())
 }
 
 // TestAMaxTTLLoweredJustNowCounts : a server that hasn't noticed yet that the voters keep keys for
@@ -311,7 +311,7 @@ func TestAMaxTTLLoweredJustNowCounts(t *testing.T) {
 		if took := time.Since(began); took < 2900*time.Millisecond {
 			t.Errorf("the key was free after %v", took)
 		}
-	}, meshtest.MaxTTL(3*time.Second), meshtest.DynamicMembership())
+	}, meshtest.WithMaxTTL(3*time.Second), meshtest.WithDynamicMembership())
 }
 
 func TestAKeyIsOverwrittenByItsHolderOnly(t *testing.T) {
@@ -463,7 +463,7 @@ func TestAClientIsntCutByTheEndOfItsTime(t *testing.T) {
 
 func TestTheNumberOfKeysIsBounded(t *testing.T) {
 	meshtest.Run(t, 3, func(t *testing.T, m *meshtest.Mesh) {
-		c := newSite(t, m, "a", MaxLeases(2)).client()
+		c := newSite(t, m, "a", WithMaxLeases(2)).client()
 		c.want("+OK", "SET", "k1", "v", "NX", "PX", 1000)
 		c.want("+OK", "SET", "k2", "v", "NX", "PX", 8000)
 		c.want("-ERR too many keys…", "SET", "k3", "v", "NX", "PX", 1000)

@@ -262,7 +262,7 @@ func TestAScriptThatIsOvertakenRunsAnew(t *testing.T) {
 			t.Errorf("the script answers %s", got)
 		}
 		c.want(":1", "EXISTS", "k1", "k2", "k3")
-	}, meshtest.Latency(10*time.Millisecond))
+	}, meshtest.WithLatency(10*time.Millisecond))
 }
 
 func TestScriptsOnTheSameKeysRunOneAfterTheOther(t *testing.T) {
@@ -289,5 +289,5 @@ func TestScriptsOnTheSameKeysRunOneAfterTheOther(t *testing.T) {
 		if won != 1 {
 			t.Errorf("%d scripts have taken the keys", won)
 		}
-	}, meshtest.Latency(time.Millisecond))
+	}, meshtest.WithLatency(time.Millisecond))
 }

@@ -59,7 +59,7 @@ func New(mesh *lockmesh.Mesh, opts ...Option) *Server {
 // same time: their clients share the keys.
 //
 // A listener made by [admin.Listen] is open to its owner only, and its clients need no password. On
-// another listener the server needs a [Password] or [WithoutPassword]: without either, Serve
+// another listener the server needs a [WithPassword] or [WithoutPassword]: without either, Serve
 // returns an error at once. For TLS pass a listener of package crypto/tls.
 //
 // Keys outlive the connections of their clients, as in Redis, and the end of Serve: each key lasts

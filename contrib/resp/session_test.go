@@ -16,7 +16,7 @@ import (
 
 func TestThePasswordComesFirst(t *testing.T) {
 	meshtest.Run(t, 3, func(t *testing.T, m *meshtest.Mesh) {
-		s := newSite(t, m, "a", Password(testPassword))
+		s := newSite(t, m, "a", WithPassword(testPassword))
 		c := s.client()
 		for _, words := range [][]any{{"PING"}, {"SET", "k", "v", "NX", "PX", 1000}, {"EVAL", "return 1", 0}, {"INFO"}, {"COMMAND"}} {
 			c.want("-NOAUTH…", words...)
@@ -50,17 +50,17 @@ func TestPasswordsAreChecked(t *testing.T) {
 		func() {
 			defer func() {
 				if recover() == nil {
-					t.Errorf("Password(%q) doesn't panic", p)
+					t.Errorf("WithPassword(%q) doesn't panic", p)
 				}
 			}()
-			Password(p)
+			WithPassword(p)
 		}()
 	}
 }
 
 func TestAStrangerIsBounded(t *testing.T) {
 	meshtest.Run(t, 3, func(t *testing.T, m *meshtest.Mesh) {
-		s := newSite(t, m, "a", Password(testPassword))
+		s := newSite(t, m, "a", WithPassword(testPassword))
 		c := s.client()
 		c.write(request("AUTH", strings.Repeat("x", maxStrangerRequest)))
 		if got := c.read(); !strings.HasPrefix(got, "-ERR Protocol error: invalid bulk length") || !c.isCut() {
@@ -254,7 +254,7 @@ func TestASlowReaderIsCut(t *testing.T) {
 func TestConnectionsAreBounded(t *testing.T) {
 	meshtest.Run(t, 3, func(t *testing.T, m *meshtest.Mesh) {
 		log := new(bytes.Buffer)
-		s := newSite(t, m, "a", MaxConns(2), Logger(slog.New(slog.NewTextHandler(log, nil))))
+		s := newSite(t, m, "a", WithMaxConns(2), WithLogger(slog.New(slog.NewTextHandler(log, nil))))
 		c, d := s.client(), s.client()
 		c.want("+PONG", "PING")
 		d.want("+PONG", "PING")

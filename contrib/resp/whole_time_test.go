@@ -69,5 +69,5 @@ func TestPTTLIsKeptAfterACrash(t *testing.T) {
 		if early := time.Until(end); early > 0 {
 			t.Errorf("b has the key %v before the end that PTTL told", early)
 		}
-	}, meshtest.Latency(20*time.Millisecond))
+	}, meshtest.WithLatency(20*time.Millisecond))
 }

@@ -282,7 +282,7 @@ func TestAskingForTheValueTakesNothing(t *testing.T) {
 	l := lockWith(t, b, "a")
 	lock(t, l)
 	for event := range watch.Events() {
-		if event.Kind == lockmesh.Granted {
+		if event.Kind == lockmesh.EventGranted {
 			if event.Token != l.Token() {
 				t.Errorf("the lease with token %d comes before that of the lock, %d", event.Token, l.Token())
 			}

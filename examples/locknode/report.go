@@ -125,7 +125,7 @@ var sentinels = []struct {
 }{
 	{"held", lockmesh.ErrHeld}, {"noquorum", lockmesh.ErrNoQuorum}, {"lost", lockmesh.ErrLost}, {"released", lockmesh.ErrReleased},
 	{"closed", lockmesh.ErrClosed}, {"config", lockmesh.ErrConfig}, {"refused", lockmesh.ErrRefused}, {"key", lockmesh.ErrKey},
-	{"busy", lockmesh.ErrBusy}, {"state", lockmesh.ErrState}, {"notlost", lockmesh.ErrNotLost}, {"voter", lockmesh.ErrVoter},
+	{"busy", lockmesh.ErrBusy}, {"state", lockmesh.ErrStateDir}, {"notlost", lockmesh.ErrNotLost}, {"voter", lockmesh.ErrStillVoter},
 }
 
 func sentinelNames(err error) (names []string) {

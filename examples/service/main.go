@@ -145,7 +145,7 @@ func (s *settings) end(mesh *lockmesh.Mesh) error {
 		return errors.Join(err, mesh.Stop(ctx))
 	}
 	gone := mesh.Leave(ctx)
-	if errors.Is(gone, lockmesh.ErrVoter) {
+	if errors.Is(gone, lockmesh.ErrStillVoter) {
 		gone = nil // the others need this voter until it is replaced, which is no fault of this end
 	}
 	return errors.Join(err, gone)

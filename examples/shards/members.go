@@ -62,14 +62,14 @@ func (w *worker) follow(ctx context.Context, lease *lockmesh.Lease, need *bool) 
 			switch {
 			case !more:
 				return watch.Err()
-			case e.Kind == lockmesh.Granted, e.Kind == lockmesh.Changed:
+			case e.Kind == lockmesh.EventGranted, e.Kind == lockmesh.EventChanged:
 				seen[e.Token] = e
-			case e.Kind == lockmesh.Released, e.Kind == lockmesh.Lost:
+			case e.Kind == lockmesh.EventReleased, e.Kind == lockmesh.EventLost:
 				delete(seen, e.Token)
-			case e.Kind == lockmesh.Gap:
+			case e.Kind == lockmesh.EventGap:
 				clear(seen)
 				synced = false
-			case e.Kind == lockmesh.Synced:
+			case e.Kind == lockmesh.EventSynced:
 				synced = true
 			}
 			if synced {

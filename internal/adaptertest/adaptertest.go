@@ -15,7 +15,7 @@ const TTL = time.Second
 // Start starts a mesh in memory, all nodes voters, and waits until locks are granted.
 func Start(t *testing.T, names ...string) []*lockmesh.Mesh {
 	t.Helper()
-	m := meshtest.New(t, len(names), meshtest.Names(names...), meshtest.MaxTTL(TTL))
+	m := meshtest.New(t, len(names), meshtest.WithNames(names...), meshtest.WithMaxTTL(TTL))
 	m.Ready()
 	return m.Nodes()
 }

@@ -78,7 +78,7 @@ func (eng *Engine) LeaveElectorate(ctx context.Context) error {
 			text += "it is back with its state directory, or until "
 		}
 		text += "they have voted it out"
-		still <- eng.fail(errs.Failure{Op: "leave", Reason: errs.Voter, Text: text, Err: over})
+		still <- eng.fail(errs.Failure{Op: "leave", Reason: errs.StillVoter, Text: text, Err: over})
 	}) {
 		select {
 		case err := <-still:

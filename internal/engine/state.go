@@ -50,7 +50,7 @@ func (eng *Engine) openState(ctx context.Context, w world.World) (*node.Dynamic,
 	select {
 	case o := <-opened:
 		if o.err != nil {
-			return nil, eng.fail(errs.Failure{Op: "join", Reason: errs.State, Err: o.err})
+			return nil, eng.fail(errs.Failure{Op: "join", Reason: errs.StateDir, Err: o.err})
 		}
 		for _, text := range o.dir.Warnings() {
 			eng.log.Warn("the state directory is open to others: "+text, "state_dir", eng.cfg.StateDir)
@@ -58,7 +58,7 @@ func (eng *Engine) openState(ctx context.Context, w world.World) (*node.Dynamic,
 		eng.stateDir, eng.stateWriter, eng.savedPeers = o.dir, eng.newStateWriter(o.dir), o.peers
 		return o.dynamic, nil
 	case <-ctx.Done():
-		return nil, eng.fail(errs.Failure{Op: "join", Reason: errs.State, Err: errs.OfContext(ctx), Text: fmt.Sprintf(
+		return nil, eng.fail(errs.Failure{Op: "join", Reason: errs.StateDir, Err: errs.OfContext(ctx), Text: fmt.Sprintf(
 			"the disk of the state directory %s did not answer in time: check the disk, or name a "+
 				"directory on another disk; what waits for the disk in this process ends only "+
 				"when the disk answers", eng.cfg.StateDir)})
@@ -138,7 +138,7 @@ func (eng *Engine) closeState() error {
 	}
 	answered, err := eng.stateWriter.Wait(DiskCloseTimeout)
 	if !answered {
-		return eng.fail(errs.Failure{Op: "close", Reason: errs.State, Text: fmt.Sprintf("the disk has not answered within %v, so %s stays in use until it does", DiskCloseTimeout, eng.cfg.StateDir)})
+		return eng.fail(errs.Failure{Op: "close", Reason: errs.StateDir, Text: fmt.Sprintf("the disk has not answered within %v, so %s stays in use until it does", DiskCloseTimeout, eng.cfg.StateDir)})
 	}
 	return err
 }

@@ -46,15 +46,15 @@ func (c *client) Watch(ctx context.Context, key string) (<-chan locktest.Change,
 	if err != nil {
 		return nil, err
 	}
-	if e, ok := <-w.Events(); !ok || e.Kind != lockmesh.Synced {
+	if e, ok := <-w.Events(); !ok || e.Kind != lockmesh.EventSynced {
 		return nil, fmt.Errorf("the watch begins with %v: %w", e, w.Err())
 	}
 	changes := make(chan locktest.Change)
 	go func() {
 		defer close(changes)
 		for e := range w.Events() {
-			c := locktest.Change{Granted: e.Kind == lockmesh.Granted, Lost: e.Kind == lockmesh.Lost, Missed: e.Kind == lockmesh.Gap, Token: e.Token}
-			if !c.Granted && !c.Lost && !c.Missed && e.Kind != lockmesh.Released {
+			c := locktest.Change{Granted: e.Kind == lockmesh.EventGranted, Lost: e.Kind == lockmesh.EventLost, Missed: e.Kind == lockmesh.EventGap, Token: e.Token}
+			if !c.Granted && !c.Lost && !c.Missed && e.Kind != lockmesh.EventReleased {
 				continue
 			}
 			select {

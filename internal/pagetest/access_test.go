@@ -16,7 +16,7 @@ import (
 func TestATokenIsAskedFor(t *testing.T) {
 	m := quick(t)
 	m.lock("a", "secret-project/1")
-	s := m.serve("a", admin.Token(token))
+	s := m.serve("a", admin.WithToken(token))
 	b := open(t, s.address, desktop)
 	b.reads("#sign-in", "This node asks for a token")
 	b.until("the field has the focus", `document.activeElement.id === "token"`)
@@ -56,7 +56,7 @@ func TestATokenIsAskedFor(t *testing.T) {
 func TestALookWithoutAToken(t *testing.T) {
 	m := quick(t)
 	m.lock("a", "jobs/1")
-	s := m.serve("a", admin.Token(token), admin.AllowReads())
+	s := m.serve("a", admin.WithToken(token), admin.AllowReads())
 	b := open(t, s.address, desktop).live()
 	b.reads("#rights-text", "You may look only.")
 	b.explain("jobs/1")
@@ -115,12 +115,12 @@ func TestRightsThatATokenDoesntGive(t *testing.T) {
 // token.
 func TestAnotherTokenAfterARestart(t *testing.T) {
 	m := quick(t)
-	s := m.serve("a", admin.Token(token))
+	s := m.serve("a", admin.WithToken(token))
 	b := open(t, s.address, desktop)
 	b.enter("#token", token+"\r")
 	b.live()
 	s.stop()
-	m.serveOn(listenAt(t, s.address), "a", admin.Token("another-"+token))
+	m.serveOn(listenAt(t, s.address), "a", admin.WithToken("another-"+token))
 	b.reads("#sign-in-error", "The token is wrong.")
 	b.enter("#token", "another-"+token+"\r")
 	b.live()

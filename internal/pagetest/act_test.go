@@ -99,7 +99,7 @@ func TestEvict(t *testing.T) {
 func TestActionsThatFail(t *testing.T) {
 	m := quick(t)
 	lease := m.lock("b", "jobs/1")
-	s := m.serve("a", admin.Token(token))
+	s := m.serve("a", admin.WithToken(token))
 	b := open(t, s.address, desktop)
 	b.enter("#token", token+"\r")
 	b.live()

@@ -46,8 +46,8 @@ func (b *tab) legible(scene string, texts int) {
 // on a wide and a narrow screen. In no state is the page wider than the window.
 func TestTextIsLegible(t *testing.T) {
 	m := start(t, ttl, "a", "b", "c")
-	s := m.serve("a", admin.Token(token), admin.AllowReads())
-	closed := m.serve("a", admin.Token(token))
+	s := m.serve("a", admin.WithToken(token), admin.AllowReads())
+	closed := m.serve("a", admin.WithToken(token))
 	type scene struct {
 		name string
 		b    *tab

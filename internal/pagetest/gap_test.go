@@ -19,7 +19,7 @@ import (
 func TestAGapCausesANewLook(t *testing.T) {
 	m := quick(t)
 	lease := m.lock("a", "before")
-	h := admin.New(m.nodes["a"], admin.AllowActions(), admin.Logger(slog.New(slog.DiscardHandler)))
+	h := admin.New(m.nodes["a"], admin.AllowActions(), admin.WithLogger(slog.New(slog.DiscardHandler)))
 	sent := make(chan string)
 	var looks atomic.Int64
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -52,7 +52,7 @@ func TestHostileKeys(t *testing.T) {
 	for i, key := range hostileKeys {
 		m.lock("b", key, lockmesh.WithValue([]byte(hostileValues[i%len(hostileValues)])))
 	}
-	s := m.serve("a", admin.Token(token), admin.AllowReads())
+	s := m.serve("a", admin.WithToken(token), admin.AllowReads())
 	for _, l := range []look{desktop, phone} {
 		b := open(t, s.address, l).live()
 		b.until(

@@ -22,7 +22,7 @@ func TestTenThousandKeys(t *testing.T) {
 	for i := range leases {
 		leases[i] = m.lock("a", fmt.Sprintf("jobs/%05d", i))
 	}
-	s := m.serve("b", admin.Token(token), admin.AllowReads())
+	s := m.serve("b", admin.WithToken(token), admin.AllowReads())
 	began := time.Now()
 	b := open(t, s.address, desktop)
 	b.reads("#count", "10,000 keys are held.")
@@ -95,7 +95,7 @@ func TestKindsOfLocks(t *testing.T) {
 	m.want("a", "readers")
 	m.waits("pool", 1)
 	m.waits("readers", 1)
-	s := m.serve("a", admin.Token(token), admin.AllowReads())
+	s := m.serve("a", admin.WithToken(token), admin.AllowReads())
 	b := open(t, s.address, desktop).live()
 	b.reads("#rows", "2 of 2 permits")
 	b.reads("#rows", "shared")

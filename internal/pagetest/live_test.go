@@ -14,7 +14,7 @@ import (
 func TestAnElectorateChanges(t *testing.T) {
 	// The drain takes as long: even on a busy machine the page has time to show the drain.
 	m := startDynamic(t, 3*time.Second, "a", "b", "c").ready()
-	s := m.serve("a", admin.Token(token), admin.AllowReads())
+	s := m.serve("a", admin.WithToken(token), admin.AllowReads())
 	b := open(t, s.address, desktop).live()
 	b.reads("#electorate", "Electorate 1. Each lock needs the votes of 2 of the 3 voters.")
 	b.reads("#sentence", "All 3 voters count, and 1 may fail")
@@ -51,7 +51,7 @@ func TestAnElectorateChanges(t *testing.T) {
 // doesn't answer, and without a majority the page reports that no lock can be granted.
 func TestVotersComeAndGo(t *testing.T) {
 	m := start(t, ttl, "a", "b", "c")
-	s := m.serve("a", admin.Token(token), admin.AllowReads())
+	s := m.serve("a", admin.WithToken(token), admin.AllowReads())
 	b := open(t, s.address, desktop).live()
 	b.reads("#sentence", "No lock can be granted now: 0 of 3 voters count, and 2 are needed.")
 	b.reads("#sentence", "a, b and c are quiet and count in")
@@ -90,7 +90,7 @@ func TestAKeyIsTakenOver(t *testing.T) {
 	lease := m.lock("a", "job")
 	next := m.want("b", "job")
 	m.waits("job", 1)
-	s := m.serve("c", admin.Token(token), admin.AllowReads())
+	s := m.serve("c", admin.WithToken(token), admin.AllowReads())
 	b := open(t, s.address, desktop).live()
 	b.reads("#rows td:nth-child(2)", "a")
 	b.reads("#rows td:nth-child(3)", "1")
@@ -140,13 +140,13 @@ func TestTheFocusStaysInTheTable(t *testing.T) {
 // itself, and reports that events are missing.
 func TestTheNodeStopsAndComesBack(t *testing.T) {
 	m := quick(t)
-	s := m.serve("a", admin.Token(token), admin.AllowReads())
+	s := m.serve("a", admin.WithToken(token), admin.AllowReads())
 	b := open(t, s.address, desktop).live()
 	s.stop()
 	b.reads("#banner", "The node has stopped. What you see is from ")
 	b.reads("#link", "not connected")
 	b.reads("#banner", "Trying again in ")
-	m.serveOn(listenAt(t, s.address), "a", admin.Token(token), admin.AllowReads())
+	m.serveOn(listenAt(t, s.address), "a", admin.WithToken(token), admin.AllowReads())
 	b.live()
 	b.until("the banner goes", `document.querySelector("#banner").hidden`)
 	b.reads("#event-list", "Connected again. What happened since")

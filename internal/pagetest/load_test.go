@@ -17,7 +17,7 @@ func TestThePageLoads(t *testing.T) {
 	for i := range 60 {
 		m.lock("a", fmt.Sprintf("jobs/%02d", i))
 	}
-	s := m.serve("a", admin.Token(token), admin.AllowReads())
+	s := m.serve("a", admin.WithToken(token), admin.AllowReads())
 	for _, cached := range []bool{false, true} {
 		b := open(t, s.address, desktop).live()
 		if cached {

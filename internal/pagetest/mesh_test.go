@@ -179,7 +179,7 @@ func (m *mesh) serve(node string, opts ...admin.Option) *server {
 
 func (m *mesh) serveOn(l net.Listener, node string, opts ...admin.Option) *server {
 	m.t.Helper()
-	h := admin.New(m.nodes[node], append(opts, admin.Logger(slog.New(slog.DiscardHandler)))...)
+	h := admin.New(m.nodes[node], append(opts, admin.WithLogger(slog.New(slog.DiscardHandler)))...)
 	ctx, cancel := context.WithCancel(context.Background())
 	served := make(chan error, 1)
 	go func() { served <- admin.Serve(ctx, l, h) }()
@@ -216,7 +216,7 @@ func (m *mesh) serveOwner(node string, opts ...admin.Option) *server {
 // serveBare serves the page of a node in a server of the application's own, with no option at all.
 func (m *mesh) serveBare(node string) *server {
 	m.t.Helper()
-	h := admin.New(m.nodes[node], admin.Logger(slog.New(slog.DiscardHandler)))
+	h := admin.New(m.nodes[node], admin.WithLogger(slog.New(slog.DiscardHandler)))
 	s := httptest.NewServer(h)
 	m.t.Cleanup(func() { h.Close(); s.Close() })
 	return &server{t: m.t, address: s.URL + "/"}

@@ -111,7 +111,7 @@ func TestADialogOutOfSight(t *testing.T) {
 // TestASilentNode : the page gives up a silent connection, without even a sign of life.
 func TestASilentNode(t *testing.T) {
 	m := quick(t)
-	h := admin.New(m.nodes["a"], admin.AllowActions(), admin.Logger(slog.New(slog.DiscardHandler)))
+	h := admin.New(m.nodes["a"], admin.AllowActions(), admin.WithLogger(slog.New(slog.DiscardHandler)))
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path != "/v1/watch" {
 			h.ServeHTTP(w, r)

@@ -14,7 +14,7 @@ import (
 func TestTheTableStaysInItsCard(t *testing.T) {
 	m := quick(t)
 	m.lock("a", "nightly/backup", lockmesh.WithValue([]byte("pg-1, base backup")))
-	s := m.serve("b", admin.Token(token), admin.AllowReads())
+	s := m.serve("b", admin.WithToken(token), admin.AllowReads())
 	for _, width := range []int64{360, 600, 760, 780, 800, 860, 900, 1000, 1119, 1120, 1180, 1240, 1280, 1366, 1440, 1920} {
 		t.Run(fmt.Sprint(width), func(t *testing.T) {
 			b := open(t, s.address, look{width: width, height: 900}).live()

@@ -71,7 +71,7 @@ func TestAMeshOfOneProcessEnds(t *testing.T) {
 			if err := l.Unlock(testwait.Within(t, patience)); err != nil {
 				t.Error(err)
 			}
-			if err := end(m); err != nil && !errors.Is(err, lockmesh.ErrVoter) {
+			if err := end(m); err != nil && !errors.Is(err, lockmesh.ErrStillVoter) {
 				t.Error(err)
 			}
 		})

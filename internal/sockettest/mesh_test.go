@@ -443,7 +443,7 @@ func TestOnLoopbackThreeFoundAndAFourthTakesLocks(t *testing.T) {
 		t.Errorf("%v", r.nodes[3].Status())
 	}
 	if _, err := lockmesh.Join(t.Context(), lockmesh.Config{Name: "a", Bind: "127.0.0.1:0", Voters: r.voters, StateDir: filepath.Join(dirs, "a"), Secret: r.secret}); err == nil ||
-		!errors.Is(err, lockmesh.ErrState) || !strings.Contains(err.Error(), "stop the other process") {
+		!errors.Is(err, lockmesh.ErrStateDir) || !strings.Contains(err.Error(), "stop the other process") {
 		t.Errorf("a directory that is in use: %v", err)
 	}
 }

@@ -65,7 +65,7 @@ func (r *record) follow(t *testing.T, w *lockmesh.Watch, at, leases int) {
 			t.Errorf("watch %d ended after %d leases: %v", at, told, w.Err())
 			return
 		}
-		if e.Kind == lockmesh.Waiting {
+		if e.Kind == lockmesh.EventWaiting {
 			continue
 		}
 		r.mu.Lock()
@@ -74,18 +74,18 @@ func (r *record) follow(t *testing.T, w *lockmesh.Watch, at, leases int) {
 			want = all[next[e.Key]]
 		}
 		r.mu.Unlock()
-		kind := lockmesh.Granted
+		kind := lockmesh.EventGranted
 		if held[e.Key] {
-			kind = lockmesh.Released
+			kind = lockmesh.EventReleased
 		}
 		// A grant may be reported before its client has recorded the lease; the end of the lease is
 		// then compared.
-		early := want.Token == 0 && e.Kind == lockmesh.Granted && kind == lockmesh.Granted
+		early := want.Token == 0 && e.Kind == lockmesh.EventGranted && kind == lockmesh.EventGranted
 		if !early && (e.Kind != kind || e.Token != want.Token || e.Node != want.Node || e.Mode != want.Mode || e.Current) {
 			t.Errorf("watch %d told %v after %d leases; want %v by %s, token %d", at, e, told, kind, want.Node, want.Token)
 			return
 		}
-		if held[e.Key] = kind == lockmesh.Granted; !held[e.Key] {
+		if held[e.Key] = kind == lockmesh.EventGranted; !held[e.Key] {
 			next[e.Key]++
 			told++
 			r.mu.Lock()
@@ -125,7 +125,7 @@ func watchTurns(t *testing.T, prefix string, callers func([]*lockmesh.Mesh) []*l
 		if err != nil {
 			t.Fatal(err)
 		}
-		if e := <-w.Events(); e.Kind != lockmesh.Synced {
+		if e := <-w.Events(); e.Kind != lockmesh.EventSynced {
 			t.Fatalf("watch %d begins with %v", i, e)
 		}
 		reading.Go(func() { story.follow(t, w, i, leases) })

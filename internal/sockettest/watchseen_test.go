@@ -21,9 +21,9 @@ func firstState(t *testing.T, w *lockmesh.Watch) (state []lockmesh.Event) {
 			switch {
 			case !ok:
 				t.Fatal(w.Err())
-			case e.Kind == lockmesh.Synced:
+			case e.Kind == lockmesh.EventSynced:
 				return state
-			case e.Kind == lockmesh.Gap:
+			case e.Kind == lockmesh.EventGap:
 				state = nil
 			default:
 				state = append(state, e)
@@ -83,7 +83,7 @@ func TestAWatchBeginsWithWhatHasReturned(t *testing.T) {
 			lease, err := own.Lock(ctx, key)
 			must(err)
 			state := first()
-			looks.saw(t, w.what+" after a grant", n, len(state) == 1 && state[0].Kind == lockmesh.Granted &&
+			looks.saw(t, w.what+" after a grant", n, len(state) == 1 && state[0].Kind == lockmesh.EventGranted &&
 				state[0].Current && state[0].Node == own.Name() && state[0].Token == lease.Token(), state)
 			must(lease.Unlock(ctx))
 			state = first()

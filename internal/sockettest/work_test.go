@@ -66,10 +66,10 @@ func TestOnLoopbackWatchesOfAllKeysLoseNoLease(t *testing.T) {
 		work.Go(func() {
 			n := 0
 			for e := range watch.Events() {
-				if e.Kind == lockmesh.Synced {
+				if e.Kind == lockmesh.EventSynced {
 					break
 				}
-				if e.Kind == lockmesh.Gap {
+				if e.Kind == lockmesh.EventGap {
 					n = 0
 				}
 				n++

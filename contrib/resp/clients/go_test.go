@@ -21,7 +21,7 @@ import (
 func TestClientsForGo(t *testing.T) {
 	m := newMesh(t)
 	first, second := served(t, m, "a"), served(t, m, "b")
-	locked := served(t, m, "c", resp.Password("0123456789-test-password"))
+	locked := served(t, m, "c", resp.WithPassword("0123456789-test-password"))
 
 	t.Run("go-redis", func(t *testing.T) {
 		ctx := t.Context()

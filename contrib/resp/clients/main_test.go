@@ -25,7 +25,7 @@ func served(t *testing.T, m *meshtest.Mesh, node string, opts ...resp.Option) st
 	if err != nil {
 		t.Fatal(err)
 	}
-	opts = append([]resp.Option{resp.WithoutPassword(), resp.Logger(slog.New(slog.DiscardHandler))}, opts...)
+	opts = append([]resp.Option{resp.WithoutPassword(), resp.WithLogger(slog.New(slog.DiscardHandler))}, opts...)
 	ctx, cancel := context.WithCancel(context.Background())
 	var wg sync.WaitGroup
 	wg.Go(func() {

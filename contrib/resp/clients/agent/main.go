@@ -51,7 +51,7 @@ func main() {
 	if err := mesh.Ready(ctx); err != nil {
 		log.Fatal(err)
 	}
-	opts := []resp.Option{resp.WithoutPassword(), resp.MaxTTL(*maxTTL)}
+	opts := []resp.Option{resp.WithoutPassword(), resp.WithMaxTTL(*maxTTL)}
 	if *long {
 		opts = append(opts, resp.AllowLongTTL())
 	}

@@ -38,7 +38,7 @@ func main() {
 	if err := mesh.Ready(ctx); err != nil {
 		log.Fatal(err)
 	}
-	server := resp.New(mesh, resp.WithoutPassword(), resp.MaxTTL(time.Second), resp.AllowLongTTL())
+	server := resp.New(mesh, resp.WithoutPassword(), resp.WithMaxTTL(time.Second), resp.AllowLongTTL())
 	var wg sync.WaitGroup
 	serve := func(network, addr string) {
 		l, err := net.Listen(network, addr)
