@@ -101,3 +101,37 @@ func TestDoctorOnAFaultyNetwork(t *testing.T) {
 	}
 	wantFinding(t, all, "packets", fail, "raise the MTU")
 }
+
+// TestDoctorOnAFileSystemOfAProgram : which may be on a network.
+func TestDoctorOnAFileSystemOfAProgram(t *testing.T) {
+	if _, err := exec.LookPath("bindfs"); err != nil || os.Getuid() != 0 {
+		t.Skip("!!!! SKIPPED: doctor on a file system of a program is NOT checked, since this needs root and the program bindfs")
+	}
+	b := newRoom(t)
+	disk, mounted := filepath.Join(b.dir, "disk"), filepath.Join(b.dir, "mounted")
+	for _, dir := range []string{disk, mounted} {
+		if err := os.Mkdir(dir, 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if out, err := exec.Command("bindfs", disk, mounted).CombinedOutput(); err != nil {
+		t.Fatalf("bindfs: %v\n%s", err, out)
+	}
+	t.Cleanup(func() {
+		if out, err := exec.Command("umount", mounted).CombinedOutput(); err != nil {
+			t.Errorf("umount: %v\n%s", err, out)
+		}
+	})
+	for _, c := range []struct {
+		dir  string
+		want verdict
+		text string
+	}{
+		{disk, ok, "on a disk of this machine"},
+		{mounted, warn, "a file system of a program (FUSE)"},
+		{filepath.Join(mounted, "new"), warn, "a file system of a program (FUSE)"},
+	} {
+		all, _ := b.diagnosis("kQ7vXw2-first-hB9zLm4TgY8s", "--voters", "b", "--name", "b", "--state-dir", c.dir)
+		wantFinding(t, all, "directory", c.want, c.text)
+	}
+}

@@ -70,9 +70,7 @@ func (x *examination) directory() {
 			"nothing can be written in %s: %v", dir, err)
 		return
 	}
-	if kind, remote := remoteFileSystem(dir); remote {
-		x.add("directory", fail, "put the directory on a disk of this machine",
-			"%s is on a file system of the network (%s), which may lose or delay what was written", dir, kind)
+	if !x.onMachine(dir, dir) {
 		return
 	}
 	if info.Mode().Perm()&0o022 != 0 {
@@ -86,6 +84,31 @@ func (x *examination) directory() {
 			"the node has been started before, and is still set to found the electorate; founders that lose their "+
 				"directories together would found a second one")
 	}
+}
+
+// place is where a file system is.
+type place int
+
+const (
+	onMachine place = iota // on a disk of this machine
+	onNetwork
+	anywhere // a program answers for the files, and may ask another machine
+)
+
+// onMachine reports whether the state directory is on a disk of this machine, as far as the system
+// knows, and adds a finding if not. A directory that doesn't exist will be within its parent.
+func (x *examination) onMachine(dir, within string) bool {
+	const advice = "put the directory on a disk of this machine"
+	at, kind := fileSystemOf(within)
+	switch at {
+	case onNetwork:
+		x.add("directory", fail, advice, "%s is on a file system of the network (%s), which may lose or delay what was written", dir, kind)
+	case anywhere:
+		x.add("directory", warn, advice+", unless it is on one",
+			"%s is on a file system of a program (%s), as those of sshfs, GlusterFS or the shares of a virtual machine: "+
+				"over a network it may lose or delay what was written", dir, kind)
+	}
+	return at == onMachine
 }
 
 // stateFile is the file that a node writes at its first start. A directory may have other entries
@@ -105,7 +128,9 @@ func (x *examination) newDirectory(dir string) {
 		x.add("directory", fail, "make the directory for the agent's user", "%s can't be made: %v", dir, err)
 		return
 	}
-	x.add("directory", ok, "", "%s will be made at the first start", dir)
+	if x.onMachine(dir, parent) {
+		x.add("directory", ok, "", "%s will be made at the first start", dir)
+	}
 }
 
 // writable returns why no file can be made in a directory; nil if the directory is writable.

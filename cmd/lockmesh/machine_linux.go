@@ -13,14 +13,21 @@ var remoteFileSystems = map[int64]string{
 	unix.CEPH_SUPER_MAGIC: "Ceph", unix.AFS_SUPER_MAGIC: "AFS", unix.CODA_SUPER_MAGIC: "Coda", unix.V9FS_MAGIC: "9P",
 }
 
-// remoteFileSystem reports whether a directory is on a file system of the network, and the kind.
-func remoteFileSystem(dir string) (kind string, remote bool) {
+// fileSystemOf returns whether a directory is on a disk of this machine, and otherwise the kind of
+// its file system.
+func fileSystemOf(dir string) (at place, kind string) {
 	var s unix.Statfs_t
 	if err := unix.Statfs(dir, &s); err != nil {
-		return "", false
+		return onMachine, ""
 	}
-	kind, remote = remoteFileSystems[int64(s.Type)] //nolint:unconvert // 32 bits on some machines
-	return kind, remote
+	number := int64(s.Type) //nolint:unconvert // 32 bits on some machines
+	if kind, remote := remoteFileSystems[number]; remote {
+		return onNetwork, kind
+	}
+	if number == unix.FUSE_SUPER_MAGIC {
+		return anywhere, "FUSE"
+	}
+	return onMachine, ""
 }
 
 // pathMTU returns the length of the longest packet on the way to an address, as far as the system
