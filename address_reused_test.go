@@ -14,6 +14,7 @@ import (
 // The addresses of two lost voters are given to processes of another mesh. The survivors go on: no
 // readiness is withdrawn, and a call that waits is served by the next mesh.
 func TestAddressesOfLostVotersMayBeReused(t *testing.T) {
+	sampled.Computes(t)
 	t.Parallel()
 	sampled.Unraced(t)
 	for _, secret := range []bool{false, true} {
@@ -66,6 +67,7 @@ func TestAddressesOfLostVotersMayBeReused(t *testing.T) {
 // A leaving voter stays for as long as its context allows, if the mesh would be lost without it:
 // here the replacements are started twenty MaxTTL after a crash of another voter.
 func TestALeavingVoterStaysAsItsContextAllows(t *testing.T) {
+	sampled.Computes(t)
 	t.Parallel()
 	inCountedBubble(t, func(t *testing.T, w *living) {
 		with := expect(3, registered(new(register.Memory)), func(c *Config) {

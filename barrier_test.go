@@ -15,6 +15,7 @@ import (
 )
 
 func TestABarrierLetsAllInAndOutTogether(t *testing.T) {
+	sampled.Computes(t)
 	t.Parallel()
 	for seed := range uint64(sampled.Count(4, 8)) { // the seeds have 1, 2, 3 and 7 members
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {

@@ -6,12 +6,14 @@ import (
 
 	"github.com/lockmesh/lockmesh"
 	"github.com/lockmesh/lockmesh/internal/meshservice"
+	"github.com/lockmesh/lockmesh/internal/sampled"
 	"github.com/lockmesh/lockmesh/locktest"
 )
 
 // TestAMeshKeepsItsPromisesInABubble has package locktest examine a mesh with nodes that can be cut
 // off and voters that can be stopped. internal/sockettest does the same over sockets.
 func TestAMeshKeepsItsPromisesInABubble(t *testing.T) {
+	sampled.Computes(t)
 	t.Parallel()
 	lockmesh.InBubble(t, func(t *testing.T, w *lockmesh.Wire) {
 		addr := func(n int) string { return fmt.Sprintf("10.0.0.%d:7950", n) }

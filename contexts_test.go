@@ -15,6 +15,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/lockmesh/lockmesh/internal/sampled"
 )
 
 // contextScene is the setting of one case: two nodes, a key unused by earlier cases, and the values
@@ -471,6 +473,7 @@ func (s *contextScene) free(what string, ended bool) {
 // If a method of the caller's context panics, at once or later, the call panics in the caller's
 // goroutine or fails. The process goes on, no key is held afterwards, and the node works.
 func TestContextsThatPanic(t *testing.T) {
+	sampled.Computes(t)
 	t.Parallel()
 	for _, name := range slices.Sorted(maps.Keys(contextCalls)) {
 		c := contextCalls[name]

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/lockmesh/lockmesh/internal/sampled"
 	"github.com/lockmesh/lockmesh/internal/testwait"
 )
 
@@ -148,6 +149,7 @@ func TestTheFirstRestartOfAConversionIsTakenBack(t *testing.T) {
 // The other nodes refuse by name a fixed node that was left out of the conversion, and refuse its
 // vote. The other nodes go on, and the fixed node joins by the same two restarts.
 func TestAFixedNodeThatIsLeftBehindIsRefused(t *testing.T) {
+	sampled.Computes(t)
 	t.Parallel()
 	inLivingBubble(t, func(t *testing.T, w *living) {
 		all, held := []string{"a", "b", "c", "d", "e"}, map[string]*Lease{}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/lockmesh/lockmesh/internal/discovery"
 	"github.com/lockmesh/lockmesh/internal/memnet"
+	"github.com/lockmesh/lockmesh/internal/sampled"
 	"github.com/lockmesh/lockmesh/internal/testwait"
 	"github.com/lockmesh/lockmesh/internal/vote"
 	"github.com/lockmesh/lockmesh/internal/world"
@@ -84,6 +85,7 @@ func (u *underWay) counted(p *memnet.Process, turns world.Turns) world.World {
 // with the addresses of all. Even if dials are slow, or a voter doesn't answer, no more dials are
 // under way than a process may have, and every other node gets ready.
 func TestFault78OnlySoManyDialAtOnce(t *testing.T) {
+	sampled.Computes(t)
 	t.Parallel()
 	for _, c := range []struct {
 		name    string

@@ -68,6 +68,7 @@ func each(t *testing.T, pages map[string]string, pattern string, f func(page str
 }
 
 func TestTheTestsThatPagesNameExist(t *testing.T) {
+	sampled.Computes(t)
 	sampled.Unraced(t)
 	exist := testsOfTheRepository(t)
 	// Tests of other projects, and names made up by a page for its reader's test.
@@ -227,6 +228,7 @@ func TestTheVariablesThatPagesNameExist(t *testing.T) {
 // TestTheLinksOfPagesLeadSomewhere checks that each link leads to a file of the repository, and to
 // a heading of the page if the link has an anchor.
 func TestTheLinksOfPagesLeadSomewhere(t *testing.T) {
+	sampled.Computes(t)
 	sampled.Unraced(t)
 	all := repository(t, ".md")
 	each(t, all, `\]\(([^)\s:]*?)(#[^)\s]+)?\)`, func(page string, m []string) {

@@ -188,6 +188,7 @@ func TestLeaveVotesOutAndThenSaysGoodbye(t *testing.T) {
 // TestFiveVotersThatLeaveInTurnStayThree shows that a rolling restart by Leave, which votes each
 // voter out, never leaves fewer than three voters, whether Ready or Settled lets the next node go.
 func TestFiveVotersThatLeaveInTurnStayThree(t *testing.T) {
+	sampled.Computes(t)
 	t.Parallel()
 	sampled.Unraced(t)
 	for name, gate := range map[string]func(*Mesh, context.Context) error{"ready": (*Mesh).Ready, "settled": (*Mesh).Settled} {

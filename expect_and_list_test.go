@@ -16,6 +16,7 @@ import (
 // discovery finds no other node, counts alone, and then meets a mesh with Expect, or one of its
 // voters. If that voter gave way, the other two would go on, and the process as well.
 func TestAMisconfiguredProcessStopsOnlyItself(t *testing.T) {
+	sampled.Computes(t)
 	t.Parallel()
 	sampled.Unraced(t)
 	alone := map[string]func(*Config){

@@ -57,6 +57,7 @@ func TestABrokenLinkKeepsNoMeshFromItsBirth(t *testing.T) {
 // A mesh is born beside a process that comes and goes, whether or not the process would be a
 // founder.
 func TestAMeshIsBornBesideAProcessThatComesAndGoes(t *testing.T) {
+	sampled.Computes(t)
 	t.Parallel()
 	names := []string{"a", "b", "c", "d"}
 	for _, gray := range []string{"a", "d"} {
@@ -137,6 +138,7 @@ func TestAMeshIsBornByCount(t *testing.T) {
 }
 
 func TestTooFewProcessesSayWhatTheyWaitFor(t *testing.T) {
+	sampled.Computes(t)
 	t.Parallel()
 	sampled.Unraced(t)
 	inCountedBubble(t, func(t *testing.T, w *living) {
@@ -266,6 +268,7 @@ func TestTotalLossHealsByItself(t *testing.T) {
 
 // A watch outlives the electorate: the watch reports a gap, and the holders afterwards.
 func TestAWatchOutlivesAnElectorate(t *testing.T) {
+	sampled.Computes(t)
 	t.Parallel()
 	inCountedBubble(t, func(t *testing.T, w *living) {
 		w.born()
@@ -328,6 +331,7 @@ func TestANodeThatNeverVotesFoundsNothing(t *testing.T) {
 }
 
 func TestALeavingVoterIsReplaced(t *testing.T) {
+	sampled.Computes(t)
 	t.Parallel()
 	sampled.Unraced(t)
 	inCountedBubble(t, func(t *testing.T, w *living) {
@@ -374,6 +378,7 @@ func TestTheOnlyProcessLeaves(t *testing.T) {
 // A voter that leaves stays for its replacement, however late, where the mesh would be lost without
 // the voter: another voter has crashed before, and an image may take long to load.
 func TestAVoterLeavesNoLostMeshBehind(t *testing.T) {
+	sampled.Computes(t)
 	t.Parallel()
 	sampled.Unraced(t)
 	for _, start := range []time.Duration{5 * time.Second, 20 * time.Second} {
@@ -407,6 +412,7 @@ func TestAVoterLeavesNoLostMeshBehind(t *testing.T) {
 // An even number of voters that is the minimum stays so: a voter that is gone is replaced by the
 // only process on standby, and one of five voters can leave.
 func TestAnEvenMinimumOfVoters(t *testing.T) {
+	sampled.Computes(t)
 	t.Parallel()
 	sampled.Unraced(t)
 	four := expect(4, func(c *Config) { c.MinVoters = 4 })
@@ -466,6 +472,7 @@ func TestAnEvenMinimumOfVoters(t *testing.T) {
 // takes its place. Without a replacement the voter stays for as long as the caller allows, since
 // the other voter can't decide anything alone.
 func TestOneOfTwoVotersIsReplaced(t *testing.T) {
+	sampled.Computes(t)
 	t.Parallel()
 	sampled.Unraced(t)
 	inCountedBubble(t, func(t *testing.T, w *living) {
@@ -584,6 +591,7 @@ func TestDifferentExpectationsRefuseEachOther(t *testing.T) {
 // its wait. It goes on waiting: the address of another mesh, out of date, doesn't fail a first
 // start.
 func TestAProcessThatAllOthersRefuseIsRefused(t *testing.T) {
+	sampled.Computes(t)
 	t.Parallel()
 	inCountedBubble(t, func(t *testing.T, w *living) {
 		with := func(secret Secret, peers ...string) func(*Config) {
@@ -798,6 +806,7 @@ func TestTwoExpectedProcessesAreWarned(t *testing.T) {
 // A survivor of a lost mesh that isn't among the next founders becomes a voter later, under its new
 // identity, known to the others by gossip.
 func TestASurvivorIsVotedInUnderItsNewIdentity(t *testing.T) {
+	sampled.Computes(t)
 	t.Parallel()
 	sampled.Unraced(t)
 	inCountedBubble(t, func(t *testing.T, w *living) {

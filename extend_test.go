@@ -8,6 +8,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/lockmesh/lockmesh/internal/sampled"
 	"github.com/lockmesh/lockmesh/internal/testwait"
 )
 
@@ -36,6 +37,7 @@ func leftAt(t *testing.T, m *Mesh, key string) time.Duration {
 // beyond MaxTTL (10 s). The lease ends at the extended end, for its user, for Inspect, and for the
 // next request in the queue.
 func TestALeaseOfASetLengthIsExtended(t *testing.T) {
+	sampled.Computes(t)
 	t.Parallel()
 	for _, row := range []struct {
 		name       string

@@ -11,6 +11,7 @@ import (
 
 	"github.com/lockmesh/lockmesh/internal/electorate"
 	"github.com/lockmesh/lockmesh/internal/engine"
+	"github.com/lockmesh/lockmesh/internal/sampled"
 )
 
 // The disk of these tests neither answers nor fails, like a frozen file system (docs/simulation.md,
@@ -87,6 +88,7 @@ func TestFault76ADiskThatHangsIsTroubleAndCostsTheVote(t *testing.T) {
 }
 
 func TestFault76LeaveAndCloseDoNotWaitForADiskThatHangs(t *testing.T) {
+	sampled.Computes(t)
 	t.Parallel()
 	for _, row := range []struct {
 		name string

@@ -16,6 +16,7 @@ import (
 // The latest KeptUntil read from a live lease is a promise: no other node gets the key before,
 // though the node crashes at any instant, amid extensions, upgrades and re-entries.
 func TestNoOtherNodeIsGrantedAKeyBeforeKeptUntil(t *testing.T) {
+	sampled.Computes(t)
 	t.Parallel()
 	sampled.Unraced(t)
 	var sum keptFigures

@@ -6,6 +6,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/lockmesh/lockmesh/internal/sampled"
 )
 
 // client starts a node without a vote beside the three voters, and waits until the node is ready.
@@ -21,6 +23,7 @@ func (w *wire) client() *Mesh {
 // Each call ends a lease, with a context that ends with the lease. The caller has cancelled
 // nothing, so each call returns nil once a majority has confirmed the release.
 func TestALeaseIsGivenBackWithItsOwnContext(t *testing.T) {
+	sampled.Computes(t)
 	t.Parallel()
 	type call func(m *Mesh, ctx context.Context) error
 	lock := func(end func(*Lease) error) call {

@@ -40,6 +40,7 @@ func wantResting(t *testing.T, m *Mesh, key string, until time.Time) {
 // nodes see the same as for a short hold: once Unlock has returned, the key has no holder, and
 // rests until the end of the hold.
 func TestALongHoldIsSeenAsTheKeysRest(t *testing.T) {
+	sampled.Computes(t)
 	t.Parallel()
 	const longHold = 10 * time.Minute
 	for _, hold := range []time.Duration{5 * time.Second, time.Minute, longHold} {

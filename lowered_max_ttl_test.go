@@ -12,6 +12,7 @@ import (
 // ago. A total loss heals in 7 of the lowered value, although one process that had known the longer
 // one outlives the loss.
 func TestALoweredMaxTTLCountsAfterALoss(t *testing.T) {
+	sampled.Computes(t)
 	t.Parallel()
 	sampled.Unraced(t)
 	const long, short = 2 * time.Minute, 2 * time.Second

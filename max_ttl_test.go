@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/lockmesh/lockmesh/internal/sampled"
 	"github.com/lockmesh/lockmesh/internal/testwait"
 )
 
@@ -26,6 +27,7 @@ func (w *living) restart(name string, maxTTL time.Duration) *Mesh {
 // of the voters is configured with another value. Until then the old value counts, on a node with
 // the new value too, and no lease outlives its node by more than the value that counts.
 func TestMaxTTLIsRaisedAndLoweredWhileALeaseIsHeld(t *testing.T) {
+	sampled.Computes(t)
 	t.Parallel()
 	const short, long = DefaultMaxTTL / 5, DefaultMaxTTL
 	for _, c := range []struct {
@@ -169,6 +171,7 @@ func TestAFixedMeshRefusesAnotherMaxTTL(t *testing.T) {
 // While all voters of a fixed mesh are quiet after a start, a node with a much longer MaxTTL comes
 // by. The voters wait for the leases that the node may hold, for that MaxTTL, and say so.
 func TestAWaitForTheLeasesOfARefusedNodeIsTold(t *testing.T) {
+	sampled.Computes(t)
 	t.Parallel()
 	inBubble(t, func(t *testing.T, w *wire) {
 		logs, voters := &logged{}, []string{"a", "b", "c"}

@@ -4,6 +4,8 @@ import (
 	"slices"
 	"testing"
 	"time"
+
+	"github.com/lockmesh/lockmesh/internal/sampled"
 )
 
 // TestAnotherMaxVotersIsToldOfAndTheDecidedOneCounts has three founders with MaxVoters 3, and two
@@ -11,6 +13,7 @@ import (
 // majority of the voters has restarted with 5, both nodes become voters, and the third voter warns
 // instead.
 func TestAnotherMaxVotersIsToldOfAndTheDecidedOneCounts(t *testing.T) {
+	sampled.Computes(t)
 	t.Parallel()
 	inLivingBubble(t, func(t *testing.T, w *living) {
 		limited := func(most int, found bool) func(*Config) {

@@ -8,6 +8,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/lockmesh/lockmesh/internal/sampled"
 	"github.com/lockmesh/lockmesh/internal/testwait"
 )
 
@@ -184,6 +185,7 @@ func TestReadersOfOneLeaseUpgradeAtOnce(t *testing.T) {
 // upgrade succeeds and stays. (The race detector and the simulated time see no order here, so many
 // rounds look for a bad one.)
 func TestAReaderUpgradesBesideTheUnlockOfItsWriter(t *testing.T) {
+	sampled.Computes(t)
 	t.Parallel()
 	inBubble(t, func(t *testing.T, w *wire) {
 		a, _, _ := w.three()

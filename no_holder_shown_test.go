@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/lockmesh/lockmesh/internal/sampled"
 	"github.com/lockmesh/lockmesh/internal/testwait"
 )
 
@@ -48,6 +49,7 @@ func askers(wait time.Duration) map[string]func(t *testing.T, m *Mesh, key strin
 // Two of three voters stop. These keys were never locked, so no call may report a holder: neither
 // on a voter's node nor on another node, however long the call waits, and whenever the call began.
 func TestAKeyThatWasNeverLockedHasNoHolder(t *testing.T) {
+	sampled.Computes(t)
 	t.Parallel()
 	for _, wait := range []time.Duration{time.Millisecond, 20 * time.Millisecond, 300 * time.Millisecond, 2 * time.Second, 4 * time.Second} {
 		for _, since := range []time.Duration{0, 700 * time.Millisecond, 2500 * time.Millisecond} {
@@ -82,6 +84,7 @@ func TestAKeyThatWasNeverLockedHasNoHolder(t *testing.T) {
 // The key is held, and a majority of the voters answers: every call fails with ErrHeld, if the call
 // waits for a few milliseconds or more.
 func TestALockedKeyHasAHolder(t *testing.T) {
+	sampled.Computes(t)
 	t.Parallel()
 	for _, wait := range []time.Duration{10 * time.Millisecond, 20 * time.Millisecond, 300 * time.Millisecond, 2 * time.Second} {
 		t.Run(wait.String(), func(t *testing.T) {

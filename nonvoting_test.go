@@ -14,6 +14,7 @@ import (
 func nonVoting(c *Config) { c.NonVoting = true }
 
 func TestANonVotingNodeLocksAndIsNeverVotedIn(t *testing.T) {
+	sampled.Computes(t)
 	t.Parallel()
 	inLivingBubble(t, func(t *testing.T, w *living) {
 		w.foundAll()
@@ -40,6 +41,7 @@ func TestANonVotingNodeLocksAndIsNeverVotedIn(t *testing.T) {
 }
 
 func TestAVoterThatShallNotVoteAnyMoreIsVotedOut(t *testing.T) {
+	sampled.Computes(t)
 	t.Parallel()
 	sampled.Unraced(t)
 	inLivingBubble(t, func(t *testing.T, w *living) {
@@ -60,6 +62,7 @@ func TestAVoterThatShallNotVoteAnyMoreIsVotedOut(t *testing.T) {
 
 // Many non-voting nodes don't crowd out a standby.
 func TestNonVotingNodesLeaveRoomForOthers(t *testing.T) {
+	sampled.Computes(t)
 	t.Parallel()
 	sampled.Unraced(t)
 	inLivingBubble(t, func(t *testing.T, w *living) {
@@ -92,6 +95,7 @@ func TestANonVotingNodeThatMustVoteIsAnError(t *testing.T) {
 // TestOneOfTwoVotersIsNonVoting : a voter that is restarted with NonVoting can't be voted out while
 // it is one of two. Its log and the other node say so; another voting node takes its place.
 func TestOneOfTwoVotersIsNonVoting(t *testing.T) {
+	sampled.Computes(t)
 	t.Parallel()
 	sampled.Unraced(t)
 	inLivingBubble(t, func(t *testing.T, w *living) {

@@ -10,6 +10,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/lockmesh/lockmesh/internal/sampled"
 )
 
 // blocked returns an observer that blocks indefinitely, and a function that ends the block.
@@ -23,6 +25,7 @@ func blocked() (*Observer, func()) {
 }
 
 func TestABlockedObserverHarmsNoLease(t *testing.T) {
+	sampled.Computes(t)
 	t.Parallel()
 	inBubble(t, func(t *testing.T, w *wire) {
 		o, release := blocked()

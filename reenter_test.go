@@ -55,6 +55,7 @@ func TestDepthCountsTheReentriesThatAreOpen(t *testing.T) {
 // both in turn, each within the lease before, unlocked from either end. (If the cost grew with the
 // number of open leases, a row would take minutes.)
 func TestManyReentriesOfEachKind(t *testing.T) {
+	sampled.Computes(t)
 	t.Parallel()
 	sampled.Unraced(t)
 	most := sampled.Count(20_000, 100_000)
@@ -161,6 +162,7 @@ func TestWritersEndWithTheLeaseAroundThem(t *testing.T) {
 
 // Each of many re-entries costs as much as the first.
 func TestAHundredThousandReentries(t *testing.T) {
+	sampled.Computes(t)
 	t.Parallel()
 	sampled.Unraced(t)
 	inBubble(t, func(t *testing.T, w *wire) {
@@ -195,6 +197,7 @@ func TestAHundredThousandReentries(t *testing.T) {
 
 // The deadline of a lease of a set length is the time of the lease's end.
 func TestTheDeadlineOfALeaseOfASetLength(t *testing.T) {
+	sampled.Computes(t)
 	t.Parallel()
 	for _, length := range []time.Duration{time.Second, 10 * time.Second, time.Hour} {
 		t.Run(length.String(), func(t *testing.T) {

@@ -40,6 +40,7 @@ func (w *living) wantRefusal(want bool, when string, names ...string) {
 // service: never the survivor, and the processes that replace the lost ones no longer than for two
 // thirds of a term, after which the record shows that it isn't renewed.
 func TestAWrongProcessBesideALostMajorityRefusesNoOther(t *testing.T) {
+	sampled.Computes(t)
 	t.Parallel()
 	sampled.Unraced(t)
 	inCountedBubble(t, func(t *testing.T, w *living) {
@@ -75,6 +76,7 @@ func TestAWrongProcessBesideALostMajorityRefusesNoOther(t *testing.T) {
 
 // The address of another mesh takes no process out of service after the loss of a majority.
 func TestAnAddressOfAnotherMeshBesideALostMajorityRefusesNoProcess(t *testing.T) {
+	sampled.Computes(t)
 	t.Parallel()
 	sampled.Unraced(t)
 	inCountedBubble(t, func(t *testing.T, w *living) {
@@ -105,6 +107,7 @@ func TestAnAddressOfAnotherMeshBesideALostMajorityRefusesNoProcess(t *testing.T)
 // A process that has known the voters isn't refused after their loss, whether the process votes or
 // not: its readiness is latched.
 func TestAWrongProcessRefusesNoSurvivor(t *testing.T) {
+	sampled.Computes(t)
 	t.Parallel()
 	inCountedBubble(t, func(t *testing.T, w *living) {
 		right, wrong := NewSecret(), NewSecret()

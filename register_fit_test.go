@@ -15,6 +15,7 @@ import (
 // A storage that takes a condition and ignores it bears no mesh: of two groups of
 // processes, each would find itself in the record.
 func TestAStorageThatIgnoresConditionsBearsNoMesh(t *testing.T) {
+	sampled.Computes(t)
 	t.Parallel()
 	sampled.Unraced(t)
 	inCountedBubble(t, func(t *testing.T, w *living) {
@@ -62,6 +63,7 @@ func peersAt(names ...string) func(*Config) {
 // A voter that can't write loses its seat, also where each write is refused since the record has
 // changed: this voter's loads are answered by a replica that has stopped.
 func TestAVoterWithAStoppedReplicaLosesItsSeat(t *testing.T) {
+	sampled.Computes(t)
 	t.Parallel()
 	sampled.Unraced(t)
 	inCountedBubble(t, func(t *testing.T, w *living) {
@@ -84,6 +86,7 @@ func TestAVoterWithAStoppedReplicaLosesItsSeat(t *testing.T) {
 
 // If no voter can write, each says why.
 func TestWritesThatAreAlwaysRefusedAreTrouble(t *testing.T) {
+	sampled.Computes(t)
 	t.Parallel()
 	sampled.Unraced(t)
 	inCountedBubble(t, func(t *testing.T, w *living) {
@@ -136,6 +139,7 @@ func (r *stopping) Store(ctx context.Context, record []byte, version string) err
 // doesn't settle, and has no vote. Otherwise the first register would stand unchanged, and
 // processes that still use it could found another mesh beside the first.
 func TestARolloutToAnotherRegisterStops(t *testing.T) {
+	sampled.Computes(t)
 	t.Parallel()
 	sampled.Unraced(t)
 	inCountedBubble(t, func(t *testing.T, w *living) {

@@ -49,6 +49,7 @@ func recordOf(t *testing.T, r register.Register) string {
 
 // With a register, the first lock takes no longer than without a register.
 func TestAMeshIsBornWithARegister(t *testing.T) {
+	sampled.Computes(t)
 	t.Parallel()
 	inCountedBubble(t, func(t *testing.T, w *living) {
 		m, began := new(register.Memory), time.Now()
@@ -74,6 +75,7 @@ func TestAMeshIsBornWithARegister(t *testing.T) {
 
 // A mesh goes on without its register for two thirds of a term, and stops after a whole term.
 func TestAMeshOutlivesAnOutageOfItsRegister(t *testing.T) {
+	sampled.Computes(t)
 	t.Parallel()
 	inCountedBubble(t, func(t *testing.T, w *living) {
 		m := new(register.Memory)
@@ -116,6 +118,7 @@ func TestAMeshOutlivesAnOutageOfItsRegister(t *testing.T) {
 
 // After the loss of all processes the next mesh waits for a term, and reports the wait.
 func TestTheNextMeshWaitsForTheRegister(t *testing.T) {
+	sampled.Computes(t)
 	t.Parallel()
 	sampled.Unraced(t)
 	inCountedBubble(t, func(t *testing.T, w *living) {
@@ -154,6 +157,7 @@ func TestTheNextMeshWaitsForTheRegister(t *testing.T) {
 // Processes that share a register with a mesh out of their reach are told what to do: the record of
 // a mesh that is alive never stands unchanged for a term.
 func TestARegisterInUseByAMeshOutOfReach(t *testing.T) {
+	sampled.Computes(t)
 	t.Parallel()
 	sampled.Unraced(t)
 	inCountedBubble(t, func(t *testing.T, w *living) {
@@ -178,6 +182,7 @@ func TestARegisterInUseByAMeshOutOfReach(t *testing.T) {
 // After the loss of a majority no process says that the lost mesh is alive: not the survivor, which
 // has seen renewals by the lost voters, and after two thirds of a term no other process either.
 func TestNoProcessTakesALostMeshForAlive(t *testing.T) {
+	sampled.Computes(t)
 	t.Parallel()
 	sampled.Unraced(t)
 	inCountedBubble(t, func(t *testing.T, w *living) {
@@ -209,6 +214,7 @@ func TestNoProcessTakesALostMeshForAlive(t *testing.T) {
 // keeps them from being born while the mesh lives that refuses them. After the end of that mesh and
 // a term they are born.
 func TestARolloutWithAWrongSecretStaysRefused(t *testing.T) {
+	sampled.Computes(t)
 	t.Parallel()
 	sampled.Unraced(t)
 	inCountedBubble(t, func(t *testing.T, w *living) {
@@ -311,6 +317,7 @@ func TestARegisterIsPartOfTheTerms(t *testing.T) {
 
 // A node without a vote takes locks of a mesh with a register, and never calls the register.
 func TestANodeThatNeverVotesCallsNoRegister(t *testing.T) {
+	sampled.Computes(t)
 	t.Parallel()
 	inCountedBubble(t, func(t *testing.T, w *living) {
 		m, bad := new(register.Memory), new(register.Memory)
@@ -344,6 +351,7 @@ func (hung) Store(ctx context.Context, _ []byte, _ string) error {
 }
 
 func TestARegisterThatCantBeUsed(t *testing.T) {
+	sampled.Computes(t)
 	t.Parallel()
 	sampled.Unraced(t)
 	other := new(register.Memory)
@@ -455,6 +463,7 @@ func (r *unreachable) Load(ctx context.Context) ([]byte, string, error) {
 // would tell it of the next mesh. The voter and the nodes of the next mesh don't talk to each other
 // as fast as they can.
 func TestAVoterOfAnEarlierMeshAsksSeldom(t *testing.T) {
+	sampled.Computes(t)
 	t.Parallel()
 	sampled.Unraced(t)
 	for range 4 { // a draw of identities decides whether the voter asks at all

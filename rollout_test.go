@@ -232,6 +232,7 @@ func fleets(sizes ...int) []int {
 // others; once the new process is settled, an old process begins to leave, and the next new process
 // is started. A lock is served throughout.
 func TestARolloutBySettledServesAllTheWhile(t *testing.T) {
+	sampled.Computes(t)
 	t.Parallel()
 	sampled.Unraced(t)
 	for _, n := range fleets(3, 5) {
@@ -325,6 +326,7 @@ func TestMaxTTLIsChangedByRollouts(t *testing.T) {
 // The secret of a mesh with Expect is changed by three rollouts: all nodes accept both secrets,
 // then send the new secret, then drop the old secret.
 func TestTheSecretIsChangedByRollouts(t *testing.T) {
+	sampled.Computes(t)
 	t.Parallel()
 	sampled.Unraced(t)
 	inCountedBubble(t, func(t *testing.T, w *living) {

@@ -14,6 +14,7 @@ import (
 // their own. The voters vote the new process in, in place of the earlier one, with no spare process
 // to take the seat meanwhile.
 func TestProcessesWithExpectAreRestartedUnderTheirNames(t *testing.T) {
+	sampled.Computes(t)
 	t.Parallel()
 	sampled.Unraced(t)
 	for name, end := range map[string]func(w *living, name string){
@@ -53,6 +54,7 @@ func TestProcessesWithExpectAreRestartedUnderTheirNames(t *testing.T) {
 // cut off by another of the same name. The new process votes, and goes on to once the first is
 // back.
 func TestAProcessThatWasCutOffIsRefusedUnderItsName(t *testing.T) {
+	sampled.Computes(t)
 	t.Parallel()
 	sampled.Unraced(t)
 	inCountedBubble(t, func(t *testing.T, w *living) {

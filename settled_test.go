@@ -70,6 +70,7 @@ func roll(t *testing.T, w *wire, voters []string, gate func(*Mesh, context.Conte
 }
 
 func TestFault77EachNodeIsRestartedAsSoonAsItIsSettled(t *testing.T) {
+	sampled.Computes(t)
 	t.Parallel()
 	sampled.Unraced(t)
 	for _, n := range []int{3, 4, 5} {

@@ -14,6 +14,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/lockmesh/lockmesh/internal/sampled"
 	"github.com/lockmesh/lockmesh/internal/testwait"
 )
 
@@ -75,6 +76,7 @@ func TestALoopInTheStateDirectorysOwnPathIsAnError(t *testing.T) {
 }
 
 func TestModesWiderThanTheOwnersAreWarnedOf(t *testing.T) {
+	sampled.Computes(t)
 	dir := private(t)
 	logs := &logged{}
 	for _, row := range []struct{ file, chmod string }{{"", ""}, {".", "chmod 700 " + dir}, {"state", "chmod 600 " + filepath.Join(dir, "state")}} {
@@ -99,6 +101,7 @@ func TestModesWiderThanTheOwnersAreWarnedOf(t *testing.T) {
 // The file of addresses met in earlier processes has lines that name no other node: edited by hand,
 // or told by a faulty member. The node starts, and looks at the remaining addresses.
 func TestSavedAddressesThatNameNoNodeAreIgnored(t *testing.T) {
+	sampled.Computes(t)
 	dir := private(t)
 	lines := "0.0.0.0:7000\n[::]:7000\n127.0.0.1:0\ndns::7000\ndns:saved.invalid:7000\nfile:\nnonsense\n127.0.0.1:1\n"
 	check(t, os.WriteFile(filepath.Join(dir, "peers"), []byte(lines), 0o600))

@@ -9,10 +9,12 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/lockmesh/lockmesh/internal/sampled"
 	"github.com/lockmesh/lockmesh/internal/testwait"
 )
 
 func TestStopHandsLeasesBackAndKeepsTheSeat(t *testing.T) {
+	sampled.Computes(t)
 	t.Parallel()
 	inLivingBubble(t, func(t *testing.T, w *living) {
 		w.foundAll()

@@ -94,6 +94,7 @@ var clashes = []clash{
 // TestOfTwoConfigurationsThatCountOneGivesWay has two configurations of a mesh count votes on the
 // two sides of a cut, and meet.
 func TestOfTwoConfigurationsThatCountOneGivesWay(t *testing.T) {
+	sampled.Computes(t)
 	t.Parallel()
 	sampled.Unraced(t)
 	for i := range clashes {

@@ -4,12 +4,15 @@ import (
 	"slices"
 	"testing"
 	"time"
+
+	"github.com/lockmesh/lockmesh/internal/sampled"
 )
 
 // A voter that is of no use to the others, though it is never away for long, loses its seat to a
 // node on standby, and the mesh survives the next crash. Otherwise no lock was granted for as long
 // as the trouble lasted, though three of five processes were well.
 func TestAVoterOfNoUseIsReplaced(t *testing.T) {
+	sampled.Computes(t)
 	t.Parallel()
 	limited := func(c *Config) { c.MaxVoters = 3 }
 	for name, trouble := range map[string]func(w *living){

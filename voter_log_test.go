@@ -5,12 +5,15 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/lockmesh/lockmesh/internal/sampled"
 )
 
 // A restart of a voter is logged at INFO, since the voter counts again by itself. If the voter then
 // dies before its votes count, a line at WARN must tell the operator: the voter won't be back by
 // itself.
 func TestAVoterThatDiesWhileItIsQuietIsWarnedOf(t *testing.T) {
+	sampled.Computes(t)
 	t.Parallel()
 	inBubble(t, func(t *testing.T, w *wire) {
 		log := &lockedBuffer{}

@@ -73,6 +73,7 @@ func manyKeys(n int) []string {
 // A batch that begins or ends at once is reported as a whole to a reader that only reads. The
 // watching node votes, so its own voter reports all keys together.
 func TestABatchIsToldToAFastReaderWithoutAGap(t *testing.T) {
+	sampled.Computes(t)
 	t.Parallel()
 	for _, n := range []int{600, 5000} {
 		t.Run(fmt.Sprint(n), func(t *testing.T) {
@@ -117,6 +118,7 @@ func TestABatchIsToldToAFastReaderWithoutAGap(t *testing.T) {
 // Distant voters report many keys in one message after the other. Keys with reports under way are
 // no reason for a gap.
 func TestManyKeysAtOnceAreToldWithoutAGap(t *testing.T) {
+	sampled.Computes(t)
 	t.Parallel()
 	for _, latency := range []time.Duration{time.Millisecond, 20 * time.Millisecond} {
 		t.Run(latency.String(), func(t *testing.T) {

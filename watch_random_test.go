@@ -16,6 +16,7 @@ import (
 // TestAWatchOfATurbulentMesh compares the events of a watch with the leases of the holders, while
 // nodes crash, restart and are cut off.
 func TestAWatchOfATurbulentMesh(t *testing.T) {
+	sampled.Computes(t)
 	t.Parallel()
 	for seed := range uint64(4) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {

@@ -8,6 +8,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/lockmesh/lockmesh/internal/sampled"
 )
 
 // seen collects the events of a watch, as texts, until no further event comes.
@@ -265,6 +267,7 @@ func TestAWatchThatIsCutOffSeesWhatItMissed(t *testing.T) {
 }
 
 func TestASlowReaderGetsAMarkedGapAndDelaysNoOther(t *testing.T) {
+	sampled.Computes(t)
 	t.Parallel()
 	inBubble(t, func(t *testing.T, w *wire) {
 		a, b, c := w.three()
@@ -386,6 +389,7 @@ func TestAWatchEndsWithItsMesh(t *testing.T) {
 }
 
 func TestWatchesAreBoundedAndLeaveNothingBehind(t *testing.T) {
+	sampled.Computes(t)
 	t.Parallel()
 	inBubble(t, func(t *testing.T, w *wire) {
 		a, _, _ := w.three()

@@ -15,10 +15,12 @@ import (
 	"time"
 
 	"github.com/lockmesh/lockmesh"
+	"github.com/lockmesh/lockmesh/internal/sampled"
 	"github.com/lockmesh/lockmesh/meshtest"
 )
 
 func TestAHoldLastsAsLongAsItsConnection(t *testing.T) {
+	sampled.Computes(t)
 	run(t, func(t *testing.T, m *meshtest.Mesh) {
 		s := newSite(t, m, "a")
 		ctx := t.Context()
@@ -414,6 +416,7 @@ func (d *deaf) Close() error {
 }
 
 func TestAHoldsContextBoundsTheWaitOnly(t *testing.T) {
+	sampled.Computes(t)
 	run(t, func(t *testing.T, m *meshtest.Mesh) {
 		s := newSite(t, m, "a")
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)

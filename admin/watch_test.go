@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/lockmesh/lockmesh"
+	"github.com/lockmesh/lockmesh/internal/sampled"
 	"github.com/lockmesh/lockmesh/meshtest"
 )
 
@@ -51,6 +52,7 @@ func await(t *testing.T, next func() (Event, error, bool), kind lockmesh.EventKi
 }
 
 func TestWatch(t *testing.T) {
+	sampled.Computes(t)
 	run(t, func(t *testing.T, m *meshtest.Mesh) {
 		s := newSite(t, m, "a")
 		ctx := t.Context()

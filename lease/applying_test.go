@@ -318,6 +318,7 @@ func TestATryLockHearsOfALeaseThatIsWonDuringItsAnswer(t *testing.T) {
 // A session that ends, opens another stream, or loses its connection while its sync is applied
 // leaves no part of the task behind.
 func TestALongSyncIsAborted(t *testing.T) {
+	sampled.Computes(t)
 	for _, c := range []struct {
 		name string
 		end  func(s *stater)
@@ -373,6 +374,7 @@ func TestALongSyncIsAborted(t *testing.T) {
 // When an incarnation is superseded while its sync is applied, its waiting requests are dropped;
 // its votes stand until their deadline.
 func TestALongSyncOfASupersededIncarnation(t *testing.T) {
+	sampled.Computes(t)
 	for ticks := range 24 {
 		s := newStater(t, 3)
 		holder, heir := s.sessions[1], s.sessions[2]

@@ -25,6 +25,7 @@ func heap() int64 {
 }
 
 func TestMemoryOfHeldKeys(t *testing.T) {
+	sampled.Computes(t)
 	if sampled.Raced {
 		t.Skip("the race detector takes memory of its own")
 	}
@@ -72,6 +73,7 @@ func TestMemoryOfHeldKeys(t *testing.T) {
 
 // The memory of many waiters, of keys mostly gone since, and of timers is freed.
 func TestACrowdThatHasGoneLeavesNothing(t *testing.T) {
+	sampled.Computes(t)
 	if sampled.Raced {
 		t.Skip("the race detector takes memory of its own")
 	}
@@ -198,6 +200,7 @@ func TestWhatIsUsedAgainIsAsGoodAsNew(t *testing.T) {
 // The type entryList is compared with a list, idleKeys with a list, and timers come in the order of
 // their times.
 func TestListsOfTheirOwnAreAsSlices(t *testing.T) {
+	sampled.Computes(t)
 	rng := rand.New(rand.NewPCG(1, 2))
 	for _, most := range []int{1, 2, 5, 3000} {
 		var l entryList

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/lockmesh/lockmesh/internal/sampled"
 	"github.com/lockmesh/lockmesh/internal/vote"
 )
 
@@ -35,6 +36,7 @@ func (s *shows) hear(t *testing.T, out []vote.Outbound) {
 // costs more than the budget, a refresh costs next to nothing, and keys come and go. Each query
 // returns, in order, every key that was held throughout.
 func TestLooksAtAPrefixGiveWay(t *testing.T) {
+	sampled.Computes(t)
 	const keys = 10_000
 	b := newBooth(t, 2)
 	c, other := b.sessions[0], b.sessions[1]

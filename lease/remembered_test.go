@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/lockmesh/lockmesh/internal/sampled"
 	"github.com/lockmesh/lockmesh/internal/vote"
 )
 
@@ -87,6 +88,7 @@ func TestAWaitingWatchHasNoGapThoughEventsOfOtherWatchesAreForgotten(t *testing.
 // Events of a watched key are remembered while the watch is away, between an answer and the next
 // question, though a burst of events of other keys pushes them out.
 func TestAWatchThatIsAwayHasNoGapAfterABurst(t *testing.T) {
+	sampled.Computes(t)
 	for name, c := range map[string]struct {
 		away time.Duration
 		gap  bool
@@ -138,6 +140,7 @@ func TestAWatchThatIsAwayHasNoGapAfterABurst(t *testing.T) {
 // A watch that has waited for long asks again from its old point, since its connection broke, or on
 // the same connection after a resync. It has missed nothing in between.
 func TestAWatchAsksAgainFromItsOldPoint(t *testing.T) {
+	sampled.Computes(t)
 	for _, breaks := range []bool{false, true} {
 		b := newBooth(t, 1)
 		f := b.begins("quiet")

@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/lockmesh/lockmesh/internal/sampled"
 	"github.com/lockmesh/lockmesh/internal/vote"
 )
 
@@ -107,6 +108,7 @@ func TestASessionWithItsRoundsResetRemembersNothing(t *testing.T) {
 
 // The number of remembered events for watches is bounded.
 func TestEventsAreRememberedUpToABound(t *testing.T) {
+	sampled.Computes(t)
 	c := newTalk()
 	c.all(t, "awake 3", "a opens", "a watches 9:other")
 	for n := vote.Number(1); len(c.v.news.ring) < newsMax; n++ {

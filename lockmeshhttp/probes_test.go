@@ -45,6 +45,7 @@ func want(t *testing.T, h http.Handler, path, answer string) {
 }
 
 func TestProbesOfANodeThatStartsAndEnds(t *testing.T) {
+	sampled.Computes(t)
 	meshtest.Run(t, 3, func(t *testing.T, m *meshtest.Mesh) {
 		m.Crash("c")
 		h := New(m.Restart("c"), WithReadyLimit(time.Hour))

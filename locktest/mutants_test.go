@@ -4,6 +4,8 @@ import (
 	"slices"
 	"testing"
 	"time"
+
+	"github.com/lockmesh/lockmesh/internal/sampled"
 )
 
 // mutants are faults of the reference, each with promises broken by the fault; a fault may break
@@ -87,6 +89,7 @@ var mutants = []struct {
 }
 
 func TestEachMutantIsCaughtByThePromisesThatItBreaks(t *testing.T) {
+	sampled.Computes(t)
 	for _, m := range mutants {
 		t.Run(m.fault, func(t *testing.T) {
 			report := examineInBubble(t, m.fault, Options{Only: m.breaks, Timeout: 2 * time.Second})

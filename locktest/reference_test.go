@@ -5,6 +5,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/lockmesh/lockmesh/internal/sampled"
 )
 
 // examineInBubble examines a memory in fake time, where waiting costs nothing.
@@ -21,6 +23,7 @@ func examineInBubble(t *testing.T, fault string, o Options) (report *Report) {
 }
 
 func TestTheReferenceKeepsEveryPromise(t *testing.T) {
+	sampled.Computes(t)
 	for seed := range uint64(2) {
 		report := examineInBubble(t, "", Options{Seed: seed, Expect: []Expected{}})
 		if report == nil {

@@ -6,12 +6,15 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/lockmesh/lockmesh/internal/sampled"
 )
 
 // A name with an address for each node includes the node's own address. While the node knows no
 // other node, the name is looked up every few seconds, so that the first other address is found at
 // once.
 func TestANodeThatIsAloneLooksItsPeerUpEveryFewSeconds(t *testing.T) {
+	sampled.Computes(t)
 	const dead = 9
 	for claim, first := range map[string][]netip.AddrPort{
 		"its own address":            {at(2)},

@@ -5,12 +5,14 @@ import (
 	"testing"
 	"time"
 
+	"github.com/lockmesh/lockmesh/internal/sampled"
 	"github.com/lockmesh/lockmesh/internal/vote"
 )
 
 // Paths through VPN, PPPoE and overlays drop longer packets silently: a gossip packet must fit into
 // 1,100 bytes with its headers.
 func TestNoPacketOfGossipIsTooLongForATunnel(t *testing.T) {
+	sampled.Computes(t)
 	for _, secured := range []bool{true, false} {
 		inLab(t, func(l *lab) {
 			longMesh := func(c *Config) {

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/hashicorp/memberlist"
+	"github.com/lockmesh/lockmesh/internal/sampled"
 	"github.com/lockmesh/lockmesh/internal/vote"
 	"go.uber.org/goleak"
 )
@@ -362,6 +363,7 @@ func TestAPartitionThatOutlastsGossipsMemoryHealsByItself(t *testing.T) {
 }
 
 func TestOtherTermsAreRefusedWithBothValuesInBothLogs(t *testing.T) {
+	sampled.Computes(t)
 	for _, test := range []struct {
 		name   string
 		change func(*Terms)
@@ -593,6 +595,7 @@ func TestSerfsLogReachesSlogAtDebug(t *testing.T) {
 }
 
 func TestASlowHandlerDelaysNoCallAndEndsWithTheRightState(t *testing.T) {
+	sampled.Computes(t)
 	inLab(t, func(l *lab) {
 		var mu sync.Mutex
 		last := map[vote.NodeID]Member{}

@@ -11,6 +11,7 @@ import (
 
 // Gossip is a library, so the test compares the documented cost with the packets sent.
 func TestGossipSendsNoMoreThanItsUpkeep(t *testing.T) {
+	sampled.Computes(t)
 	sampled.Unraced(t)
 	const minute = 60.0
 	for _, members := range []int{2, 3, 20} {

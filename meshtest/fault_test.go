@@ -8,10 +8,12 @@ import (
 	"time"
 
 	"github.com/lockmesh/lockmesh"
+	"github.com/lockmesh/lockmesh/internal/sampled"
 	"github.com/lockmesh/lockmesh/meshtest"
 )
 
 func TestFaults(t *testing.T) {
+	sampled.Computes(t)
 	for _, row := range []struct {
 		name string
 		test func(t *testing.T, m *meshtest.Mesh)

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/lockmesh/lockmesh"
+	"github.com/lockmesh/lockmesh/internal/sampled"
 	"github.com/lockmesh/lockmesh/meshtest"
 )
 
@@ -113,6 +114,7 @@ func injectFault(m *meshtest.Mesh, names []string, luck *rand.Rand, clocks bool,
 }
 
 func TestNothingThatHappensMakesTwoHolders(t *testing.T) {
+	sampled.Computes(t)
 	for seed := range uint64(6) {
 		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
 			luck := rand.New(rand.NewPCG(seed, 0))

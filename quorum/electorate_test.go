@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/lockmesh/lockmesh/internal/sampled"
 	"github.com/lockmesh/lockmesh/internal/vote"
 )
 
@@ -101,6 +102,7 @@ func slowly(e *vote.Electorate, until map[vote.Elector]vote.Instant) (latest vot
 }
 
 func TestUntilIsTheLastInstantOfAMajority(t *testing.T) {
+	sampled.Computes(t)
 	rng := rand.New(rand.NewPCG(1, 2))
 	decided := 0
 	for range 20_000 {

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/lockmesh/lockmesh/internal/sampled"
 	"github.com/lockmesh/lockmesh/sim/fault"
 )
 
@@ -62,6 +63,7 @@ func TestActsAreDrawnByThemselves(t *testing.T) {
 // TestOnlyWhatDidHarmCounts shows that an act counts as fired once if the act has a victim, and
 // never without.
 func TestOnlyWhatDidHarmCounts(t *testing.T) {
+	sampled.Computes(t)
 	t.Parallel()
 	w := New(Options{Clients: 1, Clocks: Clocks{Exact: true}, TokensOnly: true, Load: Load{Clients: 1, Think: time.Millisecond, Forever: 100}})
 	w.Script.PowerOff("c")

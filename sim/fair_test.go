@@ -3,6 +3,8 @@ package sim
 import (
 	"testing"
 	"time"
+
+	"github.com/lockmesh/lockmesh/internal/sampled"
 )
 
 // jain is Jain's index of fairness: 1 if all get the same share, 1/n if a single user gets
@@ -19,6 +21,7 @@ func jain(got []int) float64 {
 // TestWaitersAreServedFairly has sixteen users on four nodes request one key for ten seconds, each
 // again as soon as its lease is released, and demands nearly equal shares.
 func TestWaitersAreServedFairly(t *testing.T) {
+	sampled.Computes(t)
 	t.Parallel()
 	for _, row := range []struct {
 		name    string

@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/lockmesh/lockmesh/internal/sampled"
 	"github.com/lockmesh/lockmesh/internal/vote"
 )
 
@@ -73,6 +74,7 @@ func (c *crowd) Sent(_, _ vote.SessionID, m *vote.Message, between bool) {
 // one node contend, and that a caller on another node is served as often as without the local
 // queue.
 func TestALocalQueueIsFasterAndStarvesNoNode(t *testing.T) {
+	sampled.Computes(t)
 	t.Parallel()
 	run := func(alone bool, a, b int) *crowd {
 		c := newCrowd(alone, map[string]int{"a": a, "b": b})

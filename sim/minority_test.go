@@ -4,12 +4,15 @@ import (
 	"math/rand/v2"
 	"testing"
 	"time"
+
+	"github.com/lockmesh/lockmesh/internal/sampled"
 )
 
 // TestEveryoneIsServedThoughAMinorityStaysDead shows that no request waits for an unneeded dead
 // voter. Settle can't show this, since Settle restarts all nodes. In each of the listed worlds a
 // request used to wait in vain.
 func TestEveryoneIsServedThoughAMinorityStaysDead(t *testing.T) {
+	sampled.Computes(t)
 	t.Parallel()
 	seeds := []uint64{1161, 1520, 1864, 2180, 2533, 3500, 4080}
 	for seed := range uint64(50) {

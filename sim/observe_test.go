@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/lockmesh/lockmesh/internal/sampled"
 	"github.com/lockmesh/lockmesh/internal/vote"
 )
 
@@ -111,6 +112,7 @@ func TestDelayDecidesHowLongMessagesTravel(t *testing.T) {
 // TestAnUnjudgedWorldRunsAsAJudgedOne shows that a world without checks runs like a world with
 // checks.
 func TestAnUnjudgedWorldRunsAsAJudgedOne(t *testing.T) {
+	sampled.Computes(t)
 	t.Parallel()
 	for seed := range uint64(5) {
 		var hashes [2]uint64

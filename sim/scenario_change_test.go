@@ -183,6 +183,7 @@ func TestFault39TheProposerIsHarmedWhileTheJointElectorateDrains(t *testing.T) {
 // TestFault38OnlyAMajorityOfTheOldOnesDecides shows that in a partition the side with a majority
 // votes the other voters out, and the other side changes nothing, however many standbys are there.
 func TestFault38OnlyAMajorityOfTheOldOnesDecides(t *testing.T) {
+	sampled.Computes(t)
 	t.Parallel()
 	s := mesh(t, 5, []string{"f", "g", "h", "i", "j"}, Dynamic{MaxVoters: 5})
 	s.Run(2 * sceneTTL)

@@ -155,6 +155,7 @@ func TestFault69ALossyLinkLosesNoLease(t *testing.T) {
 // can't receive, the holder extends its votes for as long as it believes in its lease. The
 // extensions add at most four fifths of the length, and never more than half a TTL.
 func TestFault69ALeaseOfASetLength(t *testing.T) {
+	sampled.Computes(t)
 	t.Parallel()
 	for _, length := range []time.Duration{sceneTTL / 4, sceneTTL / 2, sceneTTL} {
 		for _, cut := range []struct {

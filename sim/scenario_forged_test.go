@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/lockmesh/lockmesh/internal/node"
+	"github.com/lockmesh/lockmesh/internal/sampled"
 	"github.com/lockmesh/lockmesh/internal/vote"
 )
 
@@ -105,6 +106,7 @@ func withAlarms(deaf map[string]bool) map[string]bool {
 // the clocks (the check *token bounds*), also after a restart of another voter. For absurd
 // confirmations an alarm names the broken node.
 func TestFault70OneNodeThatNamesAbsurdTokensStopsNoOther(t *testing.T) {
+	sampled.Computes(t)
 	t.Parallel()
 	for what, change := range forgeries {
 		for _, broken := range []string{"c", "x2"} {

@@ -70,6 +70,7 @@ func TestFault42AFounderComesLate(t *testing.T) {
 // TestFault42FoundersDieAsTheyFound has each founder in turn crash at many moments of the
 // bootstrap, in the middle of saves, and come back.
 func TestFault42FoundersDieAsTheyFound(t *testing.T) {
+	sampled.Computes(t)
 	t.Parallel()
 	for _, victim := range []string{"a", "b", "c"} {
 		for at := 0; at < 200; at += 5 {

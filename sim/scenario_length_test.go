@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"testing"
 	"time"
+
+	"github.com/lockmesh/lockmesh/internal/sampled"
 )
 
 // TestAKeyIsFreeOneLengthAfterItsRequesterIsGone crashes a requester, or cuts it off, at each
@@ -11,6 +13,7 @@ import (
 // of the votes, of their extensions, and of the report of the win. Another node has the key soon
 // after the length, whether the lost node asked for a free key or waited for its turn.
 func TestAKeyIsFreeOneLengthAfterItsRequesterIsGone(t *testing.T) {
+	sampled.Computes(t)
 	t.Parallel()
 	const length = 200 * time.Millisecond
 	for _, lost := range []struct {

@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/lockmesh/lockmesh/internal/sampled"
 	"github.com/lockmesh/lockmesh/sim/fault"
 )
 
@@ -60,6 +61,7 @@ func TestFault47ASlowVoterDelaysNoLock(t *testing.T) {
 // TestFault49AFloodOfRequestsLeavesLeasesAlone has one node request hundreds of keys at once, over
 // and over, while another node holds a lease.
 func TestFault49AFloodOfRequestsLeavesLeasesAlone(t *testing.T) {
+	sampled.Computes(t)
 	t.Parallel()
 	s := awake(t, Options{Clients: 2})
 	held := s.holds("x1", "k")

@@ -58,6 +58,7 @@ type mixed struct {
 // own voter), the node's lease goes on. Otherwise the next node in the queue has the key one TTL
 // after the cut.
 func TestFault69LinksAreCutInMixedDirections(t *testing.T) {
+	sampled.Computes(t)
 	t.Parallel()
 	for _, m := range []mixed{
 		{voters: "abc", first: "a", next: "x2", stride: 1},

@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/lockmesh/lockmesh/internal/sampled"
 	"github.com/lockmesh/lockmesh/internal/vote"
 	"github.com/lockmesh/lockmesh/quorum"
 )
@@ -97,6 +98,7 @@ func TestHoldersAgreeOnTheNumberOfPermits(t *testing.T) {
 // TestAllPermitsCanBeHeldAtOnce requests one permit more than there are. The waiter gets the
 // released permit.
 func TestAllPermitsCanBeHeldAtOnce(t *testing.T) {
+	sampled.Computes(t)
 	t.Parallel()
 	for _, n := range []int{1, 2, 3, 16, 128} {
 		s := awake(t, Options{Clients: 3})

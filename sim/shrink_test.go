@@ -127,6 +127,7 @@ func TestAFailureShrinks(t *testing.T) {
 }
 
 func TestShrinkingIsDeterministic(t *testing.T) {
+	sampled.Computes(t)
 	t.Parallel()
 	var files [2]string
 	var runs [2]int

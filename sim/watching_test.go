@@ -66,6 +66,7 @@ func TestWatchesWithCoalescing(t *testing.T) {
 // TestWatchesWhereTheElectorateChanges does the same with dynamic membership. Every other world has
 // no faults: amid faults and changes no lease comes and goes undisturbed.
 func TestWatchesWhereTheElectorateChanges(t *testing.T) {
+	sampled.Computes(t)
 	swarm(t, 4, func(seed uint64) Options {
 		o := watched(DrawDynamic(seed))
 		if seed%2 == 0 {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/hashicorp/memberlist"
 
+	"github.com/lockmesh/lockmesh/internal/sampled"
 	"github.com/lockmesh/lockmesh/internal/testwait"
 	"github.com/lockmesh/lockmesh/internal/vote"
 )
@@ -157,6 +158,7 @@ func TestTheEndOfGossipEndsItsStreams(t *testing.T) {
 }
 
 func TestAStreamThatIsNotAcceptedIsDropped(t *testing.T) {
+	sampled.Computes(t)
 	hasty := thisBuild
 	hasty.handshakeTimeout = 250 * time.Millisecond
 	a, b := open(t, config("a", nil)), openBuild(t, config("b", nil), hasty)

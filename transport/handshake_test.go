@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/lockmesh/lockmesh/internal/sampled"
 	"github.com/lockmesh/lockmesh/internal/testwait"
 	"github.com/lockmesh/lockmesh/internal/vote"
 )
@@ -388,6 +389,7 @@ func TestAFloodOfGarbageIsAFewLinesInTheLog(t *testing.T) {
 }
 
 func TestAMuteConnectionIsDropped(t *testing.T) {
+	sampled.Computes(t)
 	hasty := thisBuild
 	hasty.handshakeTimeout = 20 * time.Millisecond
 	for _, words := range []string{"", "L", magicLocks, "\x16\x03\x01"} {

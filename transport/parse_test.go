@@ -122,6 +122,7 @@ var tails = func() [][]byte {
 }()
 
 func TestWordsAreReadAsTheLibraryReadsThem(t *testing.T) {
+	sampled.Computes(t)
 	sampled.Unraced(t)
 	compareWords(t, nil)
 	for c := range 256 {

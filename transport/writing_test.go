@@ -10,6 +10,7 @@ import (
 	"testing"
 	"testing/iotest"
 
+	"github.com/lockmesh/lockmesh/internal/sampled"
 	"github.com/lockmesh/lockmesh/internal/vote"
 )
 
@@ -194,6 +195,7 @@ func TestSendingToAPeerThatReadsNothingDoesNotWait(t *testing.T) {
 // The same while the peer reads: senders write some messages, the writer writes others, and each
 // goes on at the place where the other has stopped.
 func TestMessagesKeepTheirOrderUnderAnyWriter(t *testing.T) {
+	sampled.Computes(t)
 	for _, m := range modes {
 		t.Run(m.name, func(t *testing.T) {
 			b := open(t, config("b", m.secret))

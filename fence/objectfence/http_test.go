@@ -16,6 +16,7 @@ import (
 	"github.com/lockmesh/lockmesh/fence"
 	"github.com/lockmesh/lockmesh/fence/fencetest"
 	"github.com/lockmesh/lockmesh/fence/objectfence"
+	"github.com/lockmesh/lockmesh/internal/sampled"
 )
 
 const tokenHeader = "X-Meta-Token"
@@ -88,6 +89,7 @@ func serve(t *testing.T, h http.Handler, header string) *objectfence.HTTP {
 }
 
 func TestAnObjectBehindHTTPIsFenced(t *testing.T) {
+	sampled.Computes(t)
 	for _, c := range []struct {
 		name   string
 		hashed bool

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/lockmesh/lockmesh/internal/sampled"
 	"github.com/lockmesh/lockmesh/internal/vote"
 )
 
@@ -106,6 +107,7 @@ func TestFoundersReachEachOther(t *testing.T) {
 // other are the founders. Gossip shows both ends alive to each other, and the others know that both
 // are fresh. Two broken links leave no three of four.
 func TestABrokenLinkKeepsNoMeshFromItsBirth(t *testing.T) {
+	sampled.Computes(t)
 	cut := func(l *lab, links ...[2]vote.NodeID) {
 		l.lose = func(m letter) bool {
 			return slices.Contains(links, [2]vote.NodeID{m.from, m.to}) || slices.Contains(links, [2]vote.NodeID{m.to, m.from})
@@ -305,6 +307,7 @@ func TestNoProcessPledgesToAnImpossibleSet(t *testing.T) {
 
 // A single mesh is born, however many processes start at once.
 func TestManyStartAtOnce(t *testing.T) {
+	sampled.Computes(t)
 	l := countLab(t, 3)
 	for i := range 30 {
 		l.fresh(fmt.Sprintf("p%02d", (7*i)%30))
@@ -548,6 +551,7 @@ func TestNoTwoRebirthsHaveOneIdentity(t *testing.T) {
 // since an electorate never has fewer voters than its minimum, and most voters of the next
 // electorate vote already.
 func TestAllVotersLeaveAtOnceAndAreReplaced(t *testing.T) {
+	sampled.Computes(t)
 	for _, test := range []struct {
 		expect    int
 		old, next string

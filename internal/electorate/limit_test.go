@@ -4,6 +4,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/lockmesh/lockmesh/internal/sampled"
 	"github.com/lockmesh/lockmesh/internal/vote"
 )
 
@@ -21,6 +22,7 @@ func (l *lab) configure(most int, list string) {
 // No single node changes MaxVoters, neither a node on standby nor a voter; a majority of the voters
 // does.
 func TestMaxVotersIsDecidedWithTheElectorate(t *testing.T) {
+	sampled.Computes(t)
 	l := founded(t, "a b c d e f g")
 	if most := l.units["a"].m.Known().Most; most != MaxVoters {
 		t.Fatalf("the founders have decided on %d", most)

@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/lockmesh/lockmesh/internal/sampled"
 	"github.com/lockmesh/lockmesh/internal/vote"
 )
 
@@ -78,6 +79,7 @@ func TestAMajorityOfTheMinimumIsKept(t *testing.T) {
 // is restarted under its name. The electorate has five seats again, one of them of the absent
 // voter, and goes on to be settled.
 func TestAnElectorateComesBackToItsMinimum(t *testing.T) {
+	sampled.Computes(t)
 	l := countLab(t, 5)
 	l.cfg.MinVoters = 5
 	l.fresh("a b c d e")
@@ -125,6 +127,7 @@ func TestAVoterThatLeavesBesideANamesake(t *testing.T) {
 // TestACrashLoopUnderOneName : whenever the process crashes again, the electorate comes to three
 // living voters in the end, with the process or, once it is gone for good, with another.
 func TestACrashLoopUnderOneName(t *testing.T) {
+	sampled.Computes(t)
 	for at := range 12 {
 		l := countLab(t, 3)
 		l.fresh("a b c")

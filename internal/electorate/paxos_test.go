@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/lockmesh/lockmesh/internal/sampled"
 	"github.com/lockmesh/lockmesh/internal/vote"
 )
 
@@ -325,6 +326,7 @@ func quarrel(t *testing.T, seed uint64) map[string]bool {
 // no test failed for a proposer that goes on with the first accepted electorate reported, nor for a
 // proposer that counts promises for an earlier ballot.
 func TestProposersThatQuarrelDecideOneElectorate(t *testing.T) {
+	sampled.Computes(t)
 	some := 0
 	for seed := range uint64(300) {
 		if d := quarrel(t, seed); len(d) > 1 {
@@ -383,6 +385,7 @@ func TestTwoIncarnationsOfADirectoryNeverUseOneBallot(t *testing.T) {
 // A proposer dies after each number of delivered messages, and proposes another electorate in its
 // next incarnation. All nodes must decide the same electorate.
 func TestAProposerThatDiesAfterEachStep(t *testing.T) {
+	sampled.Computes(t)
 	for step := range 40 {
 		l := founded(t, "a b c")
 		// a wants to change the electorate, and dies after this number of delivered messages. In
@@ -503,6 +506,7 @@ func decidedFirst(rng *rand.Rand, l *lab) []vote.Elector {
 }
 
 func TestOfEachVersionThereIsOne(t *testing.T) {
+	sampled.Computes(t)
 	most := 0
 	for seed := range uint64(60) {
 		var n int

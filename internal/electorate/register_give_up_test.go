@@ -4,6 +4,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/lockmesh/lockmesh/internal/sampled"
 	"github.com/lockmesh/lockmesh/internal/vote"
 )
 
@@ -65,6 +66,7 @@ func deaf(r *register) { r.deaf = nodes("a b c") }
 // TestTwoShortLockoutsAreNoLongOne : a mesh gives up only if the voters can't use the register for
 // a whole term at once.
 func TestTwoShortLockoutsAreNoLongOne(t *testing.T) {
+	sampled.Computes(t)
 	for _, pause := range []struct {
 		name       string
 		begin, end func(l *lab)

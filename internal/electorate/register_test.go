@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/lockmesh/lockmesh/internal/sampled"
 	"github.com/lockmesh/lockmesh/internal/vote"
 )
 
@@ -115,6 +116,7 @@ func (l *lab) wantCounting(want string) {
 }
 
 func TestFoundersAreNamedByTheRegister(t *testing.T) {
+	sampled.Computes(t)
 	l := registerLab(t, 3)
 	l.fresh("a b c d")
 	l.pass(2 * aMoment)
@@ -234,6 +236,7 @@ func TestVotesEndWithTheirTerm(t *testing.T) {
 // The votes of a voter that doesn't learn of the end of its mesh have stopped counting before the
 // next mesh is founded.
 func TestNoVoteOfTheEarlierMeshCountsAtTheFoundingOfTheNext(t *testing.T) {
+	sampled.Computes(t)
 	l := registerLab(t, 3)
 	l.fresh("a b c")
 	l.pass(2 * aMoment)
@@ -304,6 +307,7 @@ func TestAFoundingThatComesTooLateIsUndone(t *testing.T) {
 
 // A record with another mesh's name is never replaced.
 func TestARegisterOfAnotherMeshIsLeftAlone(t *testing.T) {
+	sampled.Computes(t)
 	l := registerLab(t, 3)
 	other := vote.RegisterRecord{Mesh: "other", Lineage: 77, Term: time.Second, Renewal: 5, Writer: vote.Elector{Name: "x", Dir: 9}}
 	l.register.record = other
@@ -463,6 +467,7 @@ func TestALateComerDoesntKeepTheOthers(t *testing.T) {
 // Voters that reach each other and not the register don't keep processes with access to the
 // register from founding the next mesh.
 func TestAMeshThatCantUseTheRegisterGivesUpForOthers(t *testing.T) {
+	sampled.Computes(t)
 	l := registerLab(t, 3)
 	l.fresh("a b c d")
 	l.pass(2 * aMoment)

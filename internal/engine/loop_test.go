@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/lockmesh/lockmesh/internal/errs"
+	"github.com/lockmesh/lockmesh/internal/sampled"
 	"github.com/lockmesh/lockmesh/internal/vote"
 	"github.com/lockmesh/lockmesh/transport"
 )
@@ -249,6 +250,7 @@ func TestAFaultOfTheLoopEndsTheProcessUnderAnyOwner(t *testing.T) {
 // arrive while a round begins mustn't be swapped, since the node would go on with a dead
 // connection. The test needs two processors to show a fault.
 func TestWhatIsUrgentIsNeverOvertaken(t *testing.T) {
+	sampled.Computes(t)
 	inBubble(t, func(t *testing.T, w *mesh) {
 		l := w.alone().loop
 		takeTurn(t, l.box)

@@ -6,10 +6,12 @@ import (
 	"testing"
 	"time"
 
+	"github.com/lockmesh/lockmesh/internal/sampled"
 	"github.com/lockmesh/lockmesh/internal/vote"
 )
 
 func TestNamesAreBounded(t *testing.T) {
+	sampled.Computes(t)
 	w := start(t, "a", "a b c")
 	for i := range 2 * maxPeers {
 		w.pass(1)
@@ -23,6 +25,7 @@ func TestNamesAreBounded(t *testing.T) {
 // A node is restarted thousands of times, each time with another list. The memory of the lists and
 // the work are bounded; the longest MaxTTL of all lists still counts.
 func TestConfigurationsAreBounded(t *testing.T) {
+	sampled.Computes(t)
 	w := start(t, "a", "a b c")
 	for i := range 50 * maxIdle {
 		w.pass(1)
@@ -46,6 +49,7 @@ func TestConfigurationsAreBounded(t *testing.T) {
 // such as jobs that draw their names at random. A voter that waits, or gave way, goes on waiting:
 // otherwise two lists would count at once.
 func TestPassingNamesDontPushOutTheVotersOfAnotherList(t *testing.T) {
+	sampled.Computes(t)
 	dynamic := list("x y z")
 	dynamic.Dynamic = true
 	for _, row := range []struct {

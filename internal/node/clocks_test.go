@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/lockmesh/lockmesh/internal/sampled"
 	"github.com/lockmesh/lockmesh/internal/vote"
 	"github.com/lockmesh/lockmesh/quorum"
 )
@@ -40,6 +41,7 @@ func (m *mesh) turns(t *testing.T, key vote.Key, last vote.Token, names ...vote.
 // No lease is refused because of a clock, and no alarm is raised about a token explained by a
 // clock, whatever the clocks of voters and other nodes show, and whichever voter is gone.
 func TestNoLeaseIsRefusedForAClock(t *testing.T) {
+	sampled.Computes(t)
 	for _, walls := range []map[vote.NodeID]vote.Micros{
 		{"a": to1970}, {"a": 75 * year}, {"d": to1970}, {"d": 75 * year},
 		{"a": to1970, "b": to1970}, {"a": 75 * year, "b": 75 * year}, {"a": to1970, "b": 75 * year}, {"a": -30 * hour, "b": 30 * hour},

@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/lockmesh/lockmesh/internal/sampled"
 	"github.com/lockmesh/lockmesh/internal/vote"
 	"github.com/lockmesh/lockmesh/quorum"
 )
@@ -118,6 +119,7 @@ func TestALeaseOfItsOwnLengthOutlivesARollingRestartAndEndsByItself(t *testing.T
 // than permits, and every request is served. The harness checks every grant against the standing
 // leases.
 func TestASemaphoreInAnyOrder(t *testing.T) {
+	sampled.Computes(t)
 	for permits := uint16(1); permits <= 3; permits++ {
 		for seed := range uint64(16) {
 			t.Run(fmt.Sprintf("%d/seed=%d", permits, seed), func(t *testing.T) {

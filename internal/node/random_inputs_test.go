@@ -609,6 +609,7 @@ func (w *wild) anything(vote.NodeID) (quorum.RequestOptions, bool) {
 }
 
 func TestAnythingInAnyOrder(t *testing.T) {
+	sampled.Computes(t)
 	var ran []uint64
 	kinds := map[vote.Kind]int{}
 	for _, how := range []manner{calm, breaks, restarts} {

@@ -53,7 +53,8 @@ func Waits(t testing.TB) {
 	}
 }
 
-// Computes skips the rest of a test with -short, since the test computes for a second or more.
+// Computes skips the rest of a test with -short, since the test computes for a fifth of a second or
+// more. A contributor runs -short after each change, and the gate runs all tests.
 func Computes(t testing.TB) {
 	t.Helper()
 	if testing.Short() {

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"testing"
 
+	"github.com/lockmesh/lockmesh/internal/sampled"
 	"github.com/lockmesh/lockmesh/internal/vote"
 	"github.com/lockmesh/lockmesh/quorum"
 )
@@ -235,6 +236,7 @@ func TestTooManyDoubtsAreAGap(t *testing.T) {
 // A new tombstone drops the oldest tombstone, perhaps together with its key, before the result of a
 // query under way has come to this key.
 func TestALookMayForgetAKeyBeforeItComesToIt(t *testing.T) {
+	sampled.Computes(t)
 	at := func(key vote.Key, token vote.Token) vote.View {
 		s := see(vote.Holding, vote.Exclusive, "a", token)
 		s.Key = key

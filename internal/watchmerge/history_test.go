@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/lockmesh/lockmesh/internal/sampled"
 	"github.com/lockmesh/lockmesh/internal/vote"
 	"github.com/lockmesh/lockmesh/quorum"
 )
@@ -84,6 +85,7 @@ func (h *history) lease(before func()) {
 // TestAWatchOfManyHistories has voters report on a key with losses, restarts and any delays, and
 // compares the events with the true history.
 func TestAWatchOfManyHistories(t *testing.T) {
+	sampled.Computes(t)
 	for seed := range uint64(1000) {
 		random := rand.New(rand.NewPCG(seed, 1))
 		n := []int{1, 3, 5}[random.IntN(3)]

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"testing"
 
+	"github.com/lockmesh/lockmesh/internal/sampled"
 	"github.com/lockmesh/lockmesh/internal/vote"
 	"github.com/lockmesh/lockmesh/quorum"
 )
@@ -262,6 +263,7 @@ func TestAFailedLookIsTriedAgain(t *testing.T) {
 }
 
 func TestATalesMemoryIsBounded(t *testing.T) {
+	sampled.Computes(t)
 	r := newHarness(t, 3)
 	r.begin()
 	for i := range vote.Token(3 * maxTombstones) {
@@ -376,6 +378,7 @@ func TestASupersededLeaseMayStillBeHeld(t *testing.T) {
 // tombstone for another lease drops the oldest tombstone, and with the tombstone all knowledge
 // about its key.
 func TestAViewThatMendsAGapMayShowAForgottenKey(t *testing.T) {
+	sampled.Computes(t)
 	at := func(key vote.Key, who string, token vote.Token) vote.View {
 		s := see(vote.Holding, vote.Exclusive, who, token)
 		s.Key = key

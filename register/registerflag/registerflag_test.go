@@ -10,6 +10,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/lockmesh/lockmesh/internal/registerserver"
+	"github.com/lockmesh/lockmesh/internal/sampled"
 	"github.com/lockmesh/lockmesh/register"
 	"github.com/lockmesh/lockmesh/register/registertest"
 )
@@ -31,6 +32,7 @@ func word(token string) func() (string, error) {
 const configMapPath = "/api/v1/namespaces/" + registerserver.Namespace + "/configmaps/locks"
 
 func TestURLsNameRegisters(t *testing.T) {
+	sampled.Computes(t)
 	for _, test := range []struct {
 		name, path string
 		server     func() http.Handler

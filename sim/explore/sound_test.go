@@ -17,6 +17,7 @@ import (
 // same steps: the explorer's outcomes must match the nodes. A mismatch shows that the encoder
 // leaves out a field that matters.
 func TestLookingUpIsLivingThrough(t *testing.T) {
+	sampled.Computes(t)
 	clocks := map[string]time.Duration{"a": ahead}
 	for name, o := range map[string]Options{
 		"apart":    {Locks: []int{2, 1}, Ticks: 8, Breaks: 3, Crashes: 2, Late: 4, SeparateClients: true, Crash: []string{"a", "b", "x"}, Abandon: true, Try: true},

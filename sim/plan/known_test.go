@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/lockmesh/lockmesh/internal/node"
+	"github.com/lockmesh/lockmesh/internal/sampled"
 	"github.com/lockmesh/lockmesh/internal/vote"
 	"github.com/lockmesh/lockmesh/sim"
 )
@@ -38,6 +39,7 @@ func (t Times) is(d time.Duration) bool {
 }
 
 func TestAFreeLockTakesOneRoundTrip(t *testing.T) {
+	sampled.Computes(t)
 	for _, voters := range []int{1, 2, 3, 5, 7} {
 		_, r := measured(t, exact, fmt.Sprintf("voters=%d", voters))
 		if !r.Free.is(2*delay) || *r.Availability != 1 || *r.FreeLocks.OneRoundShare != 1 {
@@ -71,6 +73,7 @@ func TestAHandOverTakesThereAndBack(t *testing.T) {
 // sessions is then between the TTL less a refresh interval and the TTL; in addition, a refresh and
 // the votes take a delay each, and timers are late.
 func TestATakeOverWaitsForTheRestOfTheTTL(t *testing.T) {
+	sampled.Computes(t)
 	for _, ttl := range []time.Duration{500 * time.Millisecond, 2 * time.Second} {
 		_, r := measured(t, exact, "others=3", "crashes.every=1m", "crashes.return=1s", "posts.hold=5s",
 			"load.clients=0", "probe.every=10s", "probe.within=1s", "simulate.for=10m", "ttl="+ttl.String())
@@ -88,6 +91,7 @@ func TestATakeOverWaitsForTheRestOfTheTTL(t *testing.T) {
 }
 
 func TestTakeOversWhenOnlyHoldersDie(t *testing.T) {
+	sampled.Computes(t)
 	const ttl = 2 * time.Second
 	s := mustRead(t, exact, "others=3", "crashes.every=1m", "crashes.return=1s", "posts.hold=5s", "load.clients=0", "simulate.for=10m")
 	x := newWorld(s, 1, nil)
@@ -115,6 +119,7 @@ func TestTakeOversWhenOnlyHoldersDie(t *testing.T) {
 // win and a release, and sends a promise and the confirmation of the release. A node sends no
 // message to its own voter.
 func TestMessagesPerLock(t *testing.T) {
+	sampled.Computes(t)
 	const words = 5
 	for _, voters := range []int{1, 2, 3, 4, 7} {
 		for on, others := range map[string]int{"others": voters/2 + 1, "voters": voters / 2} {
@@ -162,6 +167,7 @@ func TestUpkeep(t *testing.T) {
 // TestAvailabilityOfASingleVoter expects e^(-quiet/mean uptime): the uptime after the quiet time,
 // as a share of all uptime.
 func TestAvailabilityOfASingleVoter(t *testing.T) {
+	sampled.Computes(t)
 	_, r := measured(t, `{"voters": 1, "max_ttl": "10s", "link": {"median": "1ms"}, "crashes": {"every": "100s", "return": "20s"},
 		"load": {"clients": 0}, "posts": {"count": 0}, "probe": {"every": "5s", "within": "10ms"}, "simulate": {"for": "40h"}}`)
 	want := math.Exp(-0.1)
@@ -185,6 +191,7 @@ func TestAvailabilityOfASingleVoter(t *testing.T) {
 
 // TestAvailabilityInAPartition shows that the larger of two groups keeps its locks.
 func TestAvailabilityInAPartition(t *testing.T) {
+	sampled.Computes(t)
 	_, r := measured(t, `{"groups": [{"name": "l", "voters": 2}, {"name": "r", "voters": 1}], "max_ttl": "2s", "link": {"median": "1ms", "p99": "1ms"},
 		"clocks": {"ppm": 0, "wall": "0s"}, "partitions": {"every": "3m", "last": "20s", "shape": "group"}, "probe": {"every": "2s", "within": "100ms"},
 		"load": {"clients": 0}, "posts": {"count": 1, "hold": "24h"}, "simulate": {"for": "2h"}}`)

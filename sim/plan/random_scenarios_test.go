@@ -5,12 +5,15 @@ import (
 	"math/rand/v2"
 	"testing"
 	"time"
+
+	"github.com/lockmesh/lockmesh/internal/sampled"
 )
 
 // TestWildScenarios draws scenarios anywhere within the bounds, sensible or not: links slower than
 // the TTL, nodes in a crash loop, clocks hours apart. Locks may be hard to get; no check may be
 // violated, and no figure may be out of its range.
 func TestWildScenarios(t *testing.T) {
+	sampled.Computes(t)
 	const seeds = 12
 	for seed := range uint64(seeds) {
 		r := rand.New(rand.NewPCG(seed, 7))

@@ -7,12 +7,14 @@ import (
 	"testing"
 	"time"
 
+	"github.com/lockmesh/lockmesh/internal/sampled"
 	"github.com/lockmesh/lockmesh/internal/vote"
 )
 
 // With fifty nodes, seven with a vote, a free lock takes at most half as long again as with three
 // nodes. With equal links a free lock takes one round trip, whatever the number of nodes.
 func TestAFreeLockIsHardlySlowerWithMoreNodes(t *testing.T) {
+	sampled.Computes(t)
 	for _, s := range shapes {
 		took, err := acquire(s, equal, 60)
 		if err != nil {
@@ -81,6 +83,7 @@ func TestTheWordsOfALockGrowWithTheVoters(t *testing.T) {
 // The number of refreshes doesn't depend on the number of leases; only the counts in the messages
 // grow, by some bytes.
 func TestRefreshesDoNotGrowWithLeases(t *testing.T) {
+	sampled.Computes(t)
 	s := shape{4, 3}
 	none, err := refreshes(s, 0)
 	if err != nil {
@@ -163,6 +166,7 @@ func TestAHandOverTakesTwoDelays(t *testing.T) {
 // The page about performance shows this output, so the output must always be the same, in Markdown
 // with headings of the third level.
 func TestTheOutputIsTheSameEachTime(t *testing.T) {
+	sampled.Computes(t)
 	var first, second bytes.Buffer
 	for _, b := range []*bytes.Buffer{&first, &second} {
 		for _, p := range []string{"silent", "lock", "handover", "gossip"} {

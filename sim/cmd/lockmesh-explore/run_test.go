@@ -11,6 +11,7 @@ import (
 
 	"github.com/lockmesh/lockmesh/internal/electorate"
 	"github.com/lockmesh/lockmesh/internal/node"
+	"github.com/lockmesh/lockmesh/internal/sampled"
 	"github.com/lockmesh/lockmesh/internal/vote"
 	"github.com/lockmesh/lockmesh/sim/explore"
 	"github.com/lockmesh/lockmesh/sim/explore/elect"
@@ -78,6 +79,7 @@ func TestOneChangeOfTheElectorate(t *testing.T) {
 }
 
 func TestAChangeBeginsWithLocks(t *testing.T) {
+	sampled.Computes(t)
 	var out bytes.Buffer
 	if err := run(t.Context(), strings.Fields("-electorate -states 500"), &out, io.Discard); err != nil {
 		t.Fatal(err)
@@ -137,6 +139,7 @@ func TestTheLimitOfStatesIsTold(t *testing.T) {
 }
 
 func TestTheTimeIsKept(t *testing.T) {
+	sampled.Computes(t)
 	var out bytes.Buffer
 	began := time.Now()
 	if err := run(t.Context(), []string{"-for", "300ms"}, &out, io.Discard); err != nil {
@@ -163,6 +166,7 @@ func TestAnInterruptEndsItWithTheReport(t *testing.T) {
 }
 
 func TestAViolationIsReported(t *testing.T) {
+	sampled.Computes(t)
 	s, err := parse(strings.Fields(one+"-ticks 0 -breaks 2 -crashes 1"), io.Discard)
 	if err != nil {
 		t.Fatal(err)
@@ -234,6 +238,7 @@ func TestScopesGrow(t *testing.T) {
 }
 
 func TestBirthsAreExplored(t *testing.T) {
+	sampled.Computes(t)
 	var out bytes.Buffer
 	if err := run(t.Context(), strings.Fields("-birth -states 3000"), &out, io.Discard); err != nil {
 		t.Fatal(err)

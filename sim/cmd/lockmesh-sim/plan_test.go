@@ -13,6 +13,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/lockmesh/lockmesh/internal/sampled"
 	"github.com/lockmesh/lockmesh/sim/cmd/internal/shown"
 	"github.com/lockmesh/lockmesh/sim/plan"
 )
@@ -80,6 +81,7 @@ func TestTheHelpTellsOfPlanning(t *testing.T) {
 
 // TestTheExamples runs each example file for a short time, in both formats.
 func TestTheExamples(t *testing.T) {
+	sampled.Computes(t)
 	atRoot(t)
 	files, err := filepath.Glob("docs/plans/*.json")
 	if err != nil || len(files) < 3 {
@@ -191,6 +193,7 @@ func steady(report string) string {
 // and with the fields of a scenario. To update the page:
 // go test ./sim/cmd/lockmesh-sim -run PlanningPage -update
 func TestThePlanningPageShowsWhatTheCommandPrints(t *testing.T) {
+	sampled.Computes(t)
 	atRoot(t)
 	text, err := os.ReadFile(planningPage)
 	if err != nil {

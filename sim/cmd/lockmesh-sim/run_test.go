@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/lockmesh/lockmesh/internal/node"
+	"github.com/lockmesh/lockmesh/internal/sampled"
 	"github.com/lockmesh/lockmesh/internal/vote"
 	"github.com/lockmesh/lockmesh/sim"
 )
@@ -76,6 +77,7 @@ func TestHelpHelps(t *testing.T) {
 }
 
 func TestARunForAWhile(t *testing.T) {
+	sampled.Computes(t)
 	var out bytes.Buffer
 	if err := run([]string{"-for", "200ms", "-seconds", "1", "-seed", "77"}, &out, io.Discard); err != nil {
 		t.Fatal(err)
@@ -174,6 +176,7 @@ func TestAViolationIsReported(t *testing.T) {
 // TestADynamicWorld runs a world with dynamic membership, and worlds of this kind until a world
 // fails: the printed command repeats the failure.
 func TestADynamicWorld(t *testing.T) {
+	sampled.Computes(t)
 	svg := filepath.Join(t.TempDir(), "run.svg")
 	var out bytes.Buffer
 	if err := run([]string{"-dynamic", "-seed", "4", "-seconds", "20", "-svg", svg}, &out, io.Discard); err != nil {

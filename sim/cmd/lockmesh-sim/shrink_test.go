@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/lockmesh/lockmesh/internal/node"
+	"github.com/lockmesh/lockmesh/internal/sampled"
 	"github.com/lockmesh/lockmesh/internal/vote"
 	"github.com/lockmesh/lockmesh/sim"
 )
@@ -81,6 +82,7 @@ func forgetful(o *sim.Options) {
 // TestThePrintedCommandReplays runs worlds as TestSwarm does, and then the command that TestSwarm
 // prints for failing worlds. The command runs the world in pieces, and the test in one go.
 func TestThePrintedCommandReplays(t *testing.T) {
+	sampled.Computes(t)
 	failed := 0
 	for seed := uint64(1); seed <= 100 && (seed <= 4 || failed < 2); seed++ {
 		const length = 7500 * time.Millisecond

@@ -41,6 +41,7 @@ func TestNoTwoMeshesHaveAMajority(t *testing.T) {
 
 // With one process more than the bound, two meshes have a majority.
 func TestBeyondTheBoundTwoMeshesHaveAMajority(t *testing.T) {
+	sampled.Computes(t)
 	for _, o := range []Options{
 		{Expect: 2, Most: 4, Processes: 4, Crowded: true, Apart: [][2]int{{0, 2}, {0, 3}, {1, 2}, {1, 3}}},
 		{Expect: 3, Most: 5, Processes: 6, Crowded: true, Apart: [][2]int{{0, 3}, {0, 4}, {0, 5}, {1, 3}, {1, 4}, {1, 5}, {2, 3}, {2, 4}, {2, 5}}},
