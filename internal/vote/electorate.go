@@ -124,7 +124,7 @@ func (e *Electorate) Check() error {
 	case (e.Version == 1 || BornByCount(e.Version) && VersionNumber(e.Version) == 1) && e.Joint():
 		return errors.New("electorate 1 is joint, but there is none before it")
 	case e.Version > MaxVersion:
-		return fmt.Errorf("electorate %d has a version above %d, the largest", e.Version, uint64(MaxVersion))
+		return fmt.Errorf("electorate %d has a version above %d, the largest", e.Version, MaxVersion)
 	case e.MinToken > MaxToken:
 		return fmt.Errorf("electorate %d has the minimum token %d, above %d, the largest token", e.Version, e.MinToken, uint64(MaxToken))
 	case e.Most < 0 || e.Most > MaxVoters:
