@@ -23,7 +23,7 @@ func drawFaulty(seed uint64) Options {
 
 // TestARecordedRunReplays runs a world again with the acts of the first run given instead of drawn.
 func TestARecordedRunReplays(t *testing.T) {
-	EachSeed(t, 6, func(t *testing.T, seed uint64) {
+	eachSeed(t, 6, func(t *testing.T, seed uint64) {
 		o := drawFaulty(seed)
 		drawn := New(o)
 		drawn.Run(10 * time.Second)
@@ -114,7 +114,7 @@ func TestFaultsHaveNames(t *testing.T) {
 // TestARunWithItsRequestsGivenIsTheSame runs a world again with the requests and acts of the first
 // run given instead of drawn.
 func TestARunWithItsRequestsGivenIsTheSame(t *testing.T) {
-	EachSeed(t, 8, func(t *testing.T, seed uint64) {
+	eachSeed(t, 8, func(t *testing.T, seed uint64) {
 		var traces [2]bytes.Buffer
 		o := Draw(seed)
 		for i := range traces {

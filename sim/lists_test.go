@@ -13,11 +13,11 @@ import (
 // of voters and maximum TTLs the nodes have, and however both are changed node by node. Once all
 // nodes have the same configuration, each node is served.
 func TestListsThatDifferNeverMakeTwoHolders(t *testing.T) {
-	EachSeed(t, sampled.Count(40, 200), func(t *testing.T, seed uint64) {
+	eachSeed(t, sampled.Count(40, 200), func(t *testing.T, seed uint64) {
 		o := DrawLists(seed)
-		o.Trace = TraceFile(t)
+		o.Trace = traceFile(t)
 		w := New(o)
-		w.Run(Length(t, 20*time.Second))
+		w.Run(lengthFor(t, 20*time.Second))
 		if err := w.Settle(); err != nil {
 			t.Error(err)
 		}

@@ -60,7 +60,7 @@ func TestWrappersThatTamperWithNothingAreFine(t *testing.T) {
 		{"meddler", shared(broken.MeddlesNothing)},
 	} {
 		t.Run(row.name, func(t *testing.T) {
-			EachSeed(t, 4, func(t *testing.T, seed uint64) {
+			eachSeed(t, 4, func(t *testing.T, seed uint64) {
 				if err := (&mutant{}).run(seed, row.build); err != nil {
 					t.Error(err)
 				}

@@ -35,7 +35,7 @@ func (o *witness) Sent(_, _ vote.SessionID, _ *vote.Message, between bool) {
 // TestAnObserverChangesNothing shows that a world runs the same with an observer, and notifies the
 // observer of everything counted in the figures.
 func TestAnObserverChangesNothing(t *testing.T) {
-	EachSeed(t, 6, func(t *testing.T, seed uint64) {
+	eachSeed(t, 6, func(t *testing.T, seed uint64) {
 		const length = 20 * time.Second
 		plain := New(Draw(seed))
 		plain.Run(length)

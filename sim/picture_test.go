@@ -52,7 +52,7 @@ func count(t *testing.T, picture []byte) map[string]int {
 }
 
 func TestTheSameSeedGivesTheSamePicture(t *testing.T) {
-	EachSeed(t, 8, func(t *testing.T, seed uint64) {
+	eachSeed(t, 8, func(t *testing.T, seed uint64) {
 		w, a := depict(t, Draw(seed), 15*time.Second, timeline.Recording{})
 		_, b := depict(t, Draw(seed), 15*time.Second, timeline.Recording{})
 		if !bytes.Equal(a, b) {
@@ -70,7 +70,7 @@ func TestTheSameSeedGivesTheSamePicture(t *testing.T) {
 }
 
 func TestAPictureShowsEveryLease(t *testing.T) {
-	EachSeed(t, 8, func(t *testing.T, seed uint64) {
+	eachSeed(t, 8, func(t *testing.T, seed uint64) {
 		w, whole := depict(t, Draw(seed), 20*time.Second, timeline.Recording{})
 		n := count(t, whole)
 		if got, want := n["rect.lease"], int(w.Figures().Acquisitions); got != want || want == 0 {

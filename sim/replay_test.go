@@ -46,7 +46,7 @@ func (e *echoing) Deliver(now vote.Now, conn vote.Conn, from vote.SessionID, m *
 }
 
 func TestFault15And44WordsThatComeTwiceOrTooLate(t *testing.T) {
-	EachSeed(t, 10, func(t *testing.T, seed uint64) {
+	eachSeed(t, 10, func(t *testing.T, seed uint64) {
 		o := Draw(seed)
 		o.Build = func(w *World, cfg node.Config, now vote.Now) (Machine, error) {
 			n, err := node.New(cfg, now)

@@ -466,7 +466,7 @@ func TestFault21To23WallClocksMoveLeasesDoNot(t *testing.T) {
 }
 
 func TestFault24RatesBeyondTheBoundLeaveTokensRising(t *testing.T) {
-	EachSeed(t, 10, func(t *testing.T, seed uint64) {
+	eachSeed(t, 10, func(t *testing.T, seed uint64) {
 		o := Draw(seed)
 		o.TokensOnly = true
 		o.Clocks.Spread = 0

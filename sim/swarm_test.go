@@ -15,12 +15,12 @@ import (
 func swarm(t *testing.T, seeds int, draw func(seed uint64) Options, check func(*Figures), flags ...string) {
 	var tally Tally
 	const usual = 30 * time.Second
-	length, began := Length(t, usual), 0
+	length, began := lengthFor(t, usual), 0
 	t.Run("runs", func(t *testing.T) {
-		EachSeed(t, seeds, func(t *testing.T, seed uint64) {
+		eachSeed(t, seeds, func(t *testing.T, seed uint64) {
 			start := time.Now()
 			o := draw(seed)
-			o.Trace = TraceFile(t)
+			o.Trace = traceFile(t)
 			o.History = true
 			w := New(o)
 			w.Run(length)
@@ -137,7 +137,7 @@ func traced(seed uint64, length time.Duration) (string, uint64) {
 }
 
 func TestTheSameSeedGivesTheSameTrace(t *testing.T) {
-	EachSeed(t, 3, func(t *testing.T, seed uint64) {
+	eachSeed(t, 3, func(t *testing.T, seed uint64) {
 		a, x := traced(seed, 10*time.Second)
 		b, y := traced(seed, 10*time.Second)
 		if a != b || x != y {

@@ -7,8 +7,6 @@ import (
 	"io"
 	"os"
 	"strconv"
-	"strings"
-	"sync"
 	"testing"
 	"time"
 )
@@ -34,14 +32,14 @@ func fromEnv(t testing.TB, name string, otherwise uint64) uint64 {
 	return n
 }
 
-// Length returns how long a run's faults last in the world's time: as the environment says, or
+// lengthFor returns how long a run's faults last in the world's time: as the environment says, or
 // otherwise as given.
-func Length(t testing.TB, otherwise time.Duration) time.Duration {
+func lengthFor(t testing.TB, otherwise time.Duration) time.Duration {
 	return time.Duration(fromEnv(t, envSeconds, uint64(otherwise/time.Second))) * time.Second
 }
 
-// TraceFile returns the file for the trace that the environment names; nil if none is named.
-func TraceFile(t testing.TB) io.Writer {
+// traceFile returns the file for the trace that the environment names; nil if none is named.
+func traceFile(t testing.TB) io.Writer {
 	t.Helper()
 	name := os.Getenv(envTrace)
 	if name == "" {
@@ -69,10 +67,10 @@ func seedsOf(t testing.TB, n int) uint64 {
 	return fromEnv(t, envSeeds, uint64(n))
 }
 
-// EachSeed runs f as a parallel subtest for each of n seeds, named after the seed. The environment
+// eachSeed runs f as a parallel subtest for each of n seeds, named after the seed. The environment
 // may choose the first seed and the number of seeds; with -short it is a quarter of them. A failing
 // subtest logs the command to run its seed again.
-func EachSeed(t *testing.T, n int, f func(t *testing.T, seed uint64)) {
+func eachSeed(t *testing.T, n int, f func(t *testing.T, seed uint64)) {
 	t.Helper()
 	first, count := fromEnv(t, envSeed, 1), seedsOf(t, n)
 	name := t.Name()
@@ -81,7 +79,7 @@ func EachSeed(t *testing.T, n int, f func(t *testing.T, seed uint64)) {
 			t.Parallel()
 			defer func() {
 				if t.Failed() {
-					t.Logf("to see it again: %s", Replay(name, seed))
+					t.Logf("to see it again: %s", replay(name, seed))
 				}
 			}()
 			f(t, seed)
@@ -89,46 +87,11 @@ func EachSeed(t *testing.T, n int, f func(t *testing.T, seed uint64)) {
 	}
 }
 
-// Replay returns the command to run a seed of a test again.
-func Replay(test string, seed uint64) string {
+// replay returns the command to run a seed of a test again.
+func replay(test string, seed uint64) string {
 	extra := ""
 	if s := os.Getenv(envSeconds); s != "" {
 		extra = envSeconds + "=" + s + " "
 	}
 	return fmt.Sprintf("%s%s=%d %s=1 go test ./sim -run '^%s$'", extra, envSeed, seed, envSeeds, test)
-}
-
-// ShrinkCommand returns the command to run a seed as [Draw] draws the world, or as further flags
-// say, and to shrink a failing run.
-func ShrinkCommand(seed uint64, length time.Duration, flags ...string) string {
-	all := append([]string{fmt.Sprintf("go run ./sim/cmd/lockmesh-sim -seed %d", seed)}, flags...)
-	return fmt.Sprintf("%s -seconds %v -shrink shrunk", strings.Join(all, " "), length.Seconds())
-}
-
-// Tally sums up the figures of concurrent runs.
-type Tally struct {
-	mu   sync.Mutex
-	f    Figures
-	busy time.Duration
-}
-
-// Add adds a run that kept a processor busy for the given time.
-func (t *Tally) Add(f Figures, busy time.Duration) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.f.Add(f)
-	t.busy += busy
-}
-
-// Figures returns the sum.
-func (t *Tally) Figures() Figures {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return t.f
-}
-
-func (t *Tally) String() string {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return t.f.Table(t.busy)
 }
