@@ -278,7 +278,7 @@ func DrawByCount(seed uint64) Options {
 	o.MaxTTL, o.TTL = d.pick("max-ttl", 400*time.Millisecond, 600*time.Millisecond, time.Second), nil
 	o.Voters, o.Clients = c.Most+d.pickInt("hosts", 0, 1, 3), 0
 	o.Net = Net{Least: 100 * time.Microsecond, Most: d.pick("net", time.Millisecond, o.MaxTTL/100, o.MaxTTL/50), Jitter: 50, Spikes: d.pickInt("spikes", 0, 5)}
-	o.Dynamic = &Dynamic{MaxVoters: d.pickInt("max-voters", 5, 5, 7), Brisk: true}
+	o.Dynamic = &Dynamic{MaxVoters: d.pickInt("max-voters", 5, 5, 7), Brisk: true, NewsMost: d.pick("news", 0, 0, 0, o.MaxTTL, 2*o.MaxTTL)}
 	// The minimum token of a mesh is the wall clock, as when all voters have forgotten, so tokens
 	// rise as far as clocks agree: elsewhere clocks are hours apart, here they only drift.
 	o.Clocks = Clocks{}

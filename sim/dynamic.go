@@ -30,9 +30,12 @@ type Dynamic struct {
 	LeastTTL time.Duration
 	// Brisk makes connections be dialed, given up and redialed as often per maximum TTL as in
 	// production, where the maximum TTL is 10 s by default.
-	Brisk  bool
-	Aim    Aim      // of the targeted faults
-	Absent []string // hosts started by the scenario, with Start
+	Brisk bool
+	// NewsMost is how late gossip's news of a host is at most: that it runs, has another identity, or
+	// is gone. Each piece of news is late by some time for each process.
+	NewsMost time.Duration
+	Aim      Aim      // of the targeted faults
+	Absent   []string // hosts started by the scenario, with Start
 }
 
 // disk is the state of a host that outlives its process.
@@ -52,6 +55,29 @@ type gossipView struct {
 	last  Moment // when the host was last seen
 	dir   vote.Dir
 	state vote.Presence
+	news  sighting // the newest, not known before due
+	due   Moment
+	known sighting
+}
+
+// sighting says whether a host can be seen, and the identity of its process.
+type sighting struct {
+	there bool
+	dir   vote.Dir
+}
+
+// learn returns what is known of a host by now, of which s is true. Each change becomes known some
+// time after, most at most, and only if the host doesn't change again before.
+func (v *gossipView) learn(s sighting, now Moment, most time.Duration, r *rand.Rand) sighting {
+	switch {
+	case most == 0:
+		v.news, v.known = s, s
+	case s != v.news:
+		v.news, v.due = s, now.Add(fault.Within(r, most))
+	case now >= v.due:
+		v.known = s
+	}
+	return v.known
 }
 
 // dynamicWorld is the part of the world used only for dynamic membership.
@@ -221,18 +247,25 @@ func (d *dynamicWorld) compareElectorates(p *process) {
 // updateGossip updates the gossip view of a process and schedules the next update.
 func (d *dynamicWorld) updateGossip(p *process) {
 	all := make([]electorate.Seen, 0, len(d.w.hosts))
-	every := d.w.opt.MaxTTL / gossipsPerTTL
+	every, most := d.w.opt.MaxTTL/gossipsPerTTL, d.w.opt.Dynamic.NewsMost
+	if d.w.faults.healed {
+		most = 0
+	}
 	for i, o := range d.w.hosts {
 		if o == p.host {
 			continue
 		}
 		e := &p.gossip[i]
-		there := o.p != nil && o.hung == pauseNone && d.w.nemesis.passesGossip(p.host, o) && d.w.nemesis.passesGossip(o, p.host)
+		var now sighting
+		if o.p != nil && o.hung == pauseNone && d.w.nemesis.passesGossip(p.host, o) && d.w.nemesis.passesGossip(o, p.host) {
+			now = sighting{true, o.p.gossipDir()}
+		}
+		known := e.learn(now, d.w.now, most, p.host.rng)
 		switch {
 		case d.reportFailed[p.host] > 0 && e.state == vote.Alive:
 			e.state = vote.Failed // although the host may be alive
-		case there && d.reportFailed[p.host] == 0:
-			e.last, e.state, e.dir = d.w.now, vote.Alive, o.p.gossipDir()
+		case known.there && d.reportFailed[p.host] == 0:
+			e.last, e.state, e.dir = d.w.now, vote.Alive, known.dir
 		case d.left[o] && o.p == nil && e.state != vote.Unseen:
 			e.state = vote.Left
 		case e.state == vote.Alive && d.w.now > e.last.Add(unseenTTLs*d.w.opt.MaxTTL):
