@@ -59,16 +59,16 @@ func traceFile(t testing.TB) io.Writer {
 }
 
 // seedsOf returns how many seeds a test runs that runs n by default: as the environment says, and
-// else a quarter with -short.
+// else an eighth with -short.
 func seedsOf(t testing.TB, n int) uint64 {
 	if testing.Short() {
-		n = max(n/4, 1)
+		n = max(n/8, 1)
 	}
 	return fromEnv(t, envSeeds, uint64(n))
 }
 
 // eachSeed runs f as a parallel subtest for each of n seeds, named after the seed. The environment
-// may choose the first seed and the number of seeds; with -short it is a quarter of them. A failing
+// may choose the first seed and the number of seeds; with -short it is an eighth of them. A failing
 // subtest logs the command to run its seed again.
 func eachSeed(t *testing.T, n int, f func(t *testing.T, seed uint64)) {
 	t.Helper()
