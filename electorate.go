@@ -100,7 +100,7 @@ func (c *Config) electorateStatus(v engine.ElectorateView) ElectorateStatus {
 		}
 		s.Voters = append(s.Voters, VoterStatus{
 			Name: string(v.Name), State: state, Quiet: v.Quiet, Text: v.String(), Drift: v.Drift,
-			RoundTrip: v.RoundTrip, ClockOffset: v.ClockOffset,
+			RoundTrip: v.RoundTrip, ClockOffset: v.ClockOffset, ClockRate: v.ClockRate,
 		})
 	}
 	if !v.Dynamic {

@@ -185,13 +185,17 @@ type VoterStatus struct {
 	Text string
 	// Drift says how far the voter's clock was seen to gain on this node's clock, beyond the rate
 	// assumed for mutual exclusion, or that this machine was paused unseen. Empty as long as all is
-	// well. The rate itself isn't measured: the node looks for a gain that is too large.
+	// well. See ClockRate for the rate itself.
 	Drift string
 	// RoundTrip is the time to the voter and back, smoothed; zero while unknown.
 	RoundTrip time.Duration
 	// ClockOffset is by how much the voter's wall clock is ahead of this node's, to within half a
 	// round trip; zero while unknown. No lock depends on it.
 	ClockOffset time.Duration
+	// ClockRate is how much faster the voter's clock runs than this node's, in parts per million:
+	// the mean of up to an hour. It is zero while it isn't known to within 20, for some minutes
+	// after the start of either node, and for longer where round trips are long.
+	ClockRate int64
 }
 
 // LeaseStatus is a lease held by this node.

@@ -67,7 +67,7 @@ func electorateOf(e *lockmesh.ElectorateStatus) Electorate {
 		Voters: convert(e.Voters, func(v *lockmesh.VoterStatus) Voter {
 			// Rounded up: a voter with a rest of a millisecond doesn't count yet.
 			quiet := (v.Quiet + time.Millisecond - 1).Milliseconds()
-			return Voter{Name: v.Name, State: string(v.State), QuietMS: quiet, Text: v.Text, Drift: v.Drift, RoundTripUS: v.RoundTrip.Microseconds(), ClockOffsetUS: v.ClockOffset.Microseconds()}
+			return Voter{Name: v.Name, State: string(v.State), QuietMS: quiet, Text: v.Text, Drift: v.Drift, RoundTripUS: v.RoundTrip.Microseconds(), ClockOffsetUS: v.ClockOffset.Microseconds(), ClockRatePPM: v.ClockRate}
 		}),
 		Majority: e.Majority, Counting: e.Counting, Ready: e.Ready, Spare: e.Spare, Dynamic: e.Dynamic, FromFixed: e.FromFixed, Version: e.Version, Joint: e.Joint,
 		Old: names(e.Old), New: names(e.New), Voter: e.Voter, Standby: names(e.Standby), Change: e.Change, Trouble: e.Trouble, Lost: e.Lost,

@@ -141,6 +141,9 @@ type Voter struct {
 	// ClockOffsetUS is by how many microseconds the voter's wall clock is ahead of the node's, to
 	// within half a round trip; zero while unknown. No lock depends on the wall clocks.
 	ClockOffsetUS int64 `json:"clock_offset_us"`
+	// ClockRatePPM is how much faster the voter's clock runs than the node's, in parts per million;
+	// zero while unknown. See [lockmesh.VoterStatus].
+	ClockRatePPM int64 `json:"clock_rate_ppm"`
 }
 
 // RefusedPeer is a live node not admitted by this node, see [lockmesh.RefusedPeer].

@@ -77,7 +77,11 @@ func (d *drift) add(incarnation vote.Incarnation, voter, sent, now vote.Instant,
 
 // checkDrift compares a voter's clock with this node's. A node's own voter reads the same clocks.
 func (l *sessionLayer) checkDrift(p *peer, m *vote.Message) {
-	if p.name != l.cfg.Self.Node && p.drift.add(m.Incarnation, m.Clock, m.Sent, l.now.Fast, l.ttl()) {
+	if p.name == l.cfg.Self.Node {
+		return
+	}
+	p.rate.add(m.Incarnation, m.Clock, m.Sent, l.now.Fast)
+	if p.drift.add(m.Incarnation, m.Clock, m.Sent, l.now.Fast, l.ttl()) {
 		l.emit(EventDrift, 0).Text = fmt.Sprintf(
 			"the clocks of %s and of this node differ by more than the %d in a thousand that leases allow for: %s. While that goes on two nodes may "+
 				"believe that they hold one lock: check both clocks, and whether this machine is paused from outside", p.name, 2*vote.RhoPerMille, p.drift.text)

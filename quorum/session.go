@@ -72,6 +72,7 @@ type peer struct {
 	offset  vote.Micros   // of the voter's wall clock from this node's
 	clocked bool          // offset is known
 	drift   drift
+	rate    rate
 	suspect suspectTokens
 }
 
@@ -124,11 +125,12 @@ type VoterState struct {
 	Drift       string           // how the voter's clock gained too much on this node's; usually empty
 	RoundTrip   time.Duration    // to the voter and back, smoothed; zero while unknown
 	ClockOffset time.Duration    // of the voter's wall clock from this node's; zero while unknown
+	ClockRate   int64            // how much faster the voter's clock runs, in parts per million; zero while unknown
 }
 
 func (p *peer) state(now vote.Now, byCount bool) VoterState {
 	s := VoterState{Name: p.name, Incarnation: p.incarnation, RoundTrip: p.rtt, ClockOffset: time.Duration(p.offset) * time.Microsecond}
-	s.Drift = p.drift.text
+	s.Drift, s.ClockRate = p.drift.text, p.rate.ppm
 	if p.suspect.alarmedAt != 0 && now.Fast.Sub(p.suspect.alarmedAt) < tokenAlarmEvery {
 		s.Implausible = p.suspect.text
 	}

@@ -46,8 +46,8 @@ var (
 type instruments struct {
 	acquire, margin, roundTrip metric.Float64Histogram
 
-	ready, voters, needed, spare, leases, waiting metric.Int64Observable
-	version, lost, trouble, drift, peers, open    metric.Int64Observable
+	ready, voters, needed, spare, leases, waiting    metric.Int64Observable
+	version, lost, trouble, rate, drift, peers, open metric.Int64Observable
 
 	ended, changes, refused, dropped, failed, panics, pauses metric.Int64Observable
 
@@ -85,6 +85,8 @@ func newInstruments(meter metric.Meter) (*instruments, []metric.Observable, erro
 			"Age of the oldest request not granted yet."),
 		offset: f.secondsGauge("lockmesh.voter.clock_offset",
 			"By how much the wall clock of a voter is ahead of this node's."),
+		rate: f.gauge("lockmesh.voter.clock_drift_ppm", "",
+			"By how much the clock of a voter runs faster than this node's, in parts per million; 0 while unknown."),
 		drift: f.gauge("lockmesh.voter.clock_drift", "",
 			"1 if the clock of a voter gains more on this node's than exclusion assumes."),
 		quiet: f.secondsGauge("lockmesh.quiet",

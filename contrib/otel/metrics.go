@@ -51,6 +51,7 @@ type outcome struct {
 //	lockmesh.lease.margin_ratio        1         time left of the leases at their renewal
 //	lockmesh.refresh.rtt{voter}        s         round trips of refreshes
 //	lockmesh.voter.clock_offset{voter} s         the voter's wall clock ahead of this node's
+//	lockmesh.voter.clock_drift_ppm{voter}        by how much the voter's clock runs faster
 //	lockmesh.voter.clock_drift{voter}            1: the voter's clock gains more than is assumed
 //	lockmesh.quiet                     s         until this node's own votes count
 //	lockmesh.electorate.version                  of dynamic membership

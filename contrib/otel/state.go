@@ -50,6 +50,7 @@ func (o observation) state(s *lockmesh.Stats) {
 		v := &e.Voters[i]
 		count[v.State]++
 		o.seconds(o.offset, v.ClockOffset, ofVoter.String(v.Name))
+		o.number(o.rate, int(v.ClockRate), ofVoter.String(v.Name))
 		o.flag(o.drift, v.Drift != "", ofVoter.String(v.Name))
 	}
 	for _, state := range voterStates {

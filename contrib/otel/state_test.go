@@ -32,8 +32,9 @@ func TestEachNumberMovesItsOwnMetric(t *testing.T) {
 		"leases_ended{lost}":     {func(s *lockmesh.Stats) { s.LeasesEnded[lockmesh.EndLost] = 7 }, 7},
 		"leases_ended{unlocked}": {func(s *lockmesh.Stats) { s.LeasesEnded[lockmesh.EndUnlocked] = 8 }, 8},
 
-		"voter.clock_offset{v}": {func(s *lockmesh.Stats) { s.Electorate.Voters[0].ClockOffset = -time.Second }, -1},
-		"voter.clock_drift{v}":  {func(s *lockmesh.Stats) { s.Electorate.Voters[0].Drift = "it gains" }, 1},
+		"voter.clock_offset{v}":    {func(s *lockmesh.Stats) { s.Electorate.Voters[0].ClockOffset = -time.Second }, -1},
+		"voter.clock_drift_ppm{v}": {func(s *lockmesh.Stats) { s.Electorate.Voters[0].ClockRate = -37 }, -37},
+		"voter.clock_drift{v}":     {func(s *lockmesh.Stats) { s.Electorate.Voters[0].Drift = "it gains" }, 1},
 
 		"electorate.version": {func(s *lockmesh.Stats) { s.Electorate.Version = 9 }, 9},
 		"electorate.joint":   {func(s *lockmesh.Stats) { s.JointFor = time.Minute }, 60},

@@ -65,6 +65,7 @@ var (
 //	lockmesh_lease_margin_ratio               what was left of the leases as they were renewed
 //	lockmesh_refresh_rtt_seconds{voter}       round trips of refreshes
 //	lockmesh_voter_clock_offset_seconds{voter}  the voter's wall clock ahead of this node's
+//	lockmesh_voter_clock_drift_ppm{voter}     by how much the voter's clock runs faster
 //	lockmesh_voter_clock_drift{voter}         1: the voter's clock gains more than is assumed
 //	lockmesh_quiet_seconds                    until this node's own votes count
 //	lockmesh_electorate_version               of dynamic membership

@@ -23,6 +23,7 @@ var (
 	oldest    = describe("wait_oldest_seconds", "Age of the oldest request not granted yet.")
 	ended     = describe("leases_ended_total", "Number of leases of this node that have ended, by reason; lost is the one to be woken for.", "reason")
 	offset    = describe("voter_clock_offset_seconds", "By how much the wall clock of a voter is ahead of this node's. No lock depends on it.", "voter")
+	rate      = describe("voter_clock_drift_ppm", "By how much the clock of a voter runs faster than this node's, in parts per million; 0 while unknown.", "voter")
 	drift     = describe("voter_clock_drift", "1 if the clock of a voter gains more on this node's than exclusion assumes.", "voter")
 	quiet     = describe("quiet_seconds", "Time until this node's own votes count, after its start.")
 	version   = describe("electorate_version", "Version of the electorate of dynamic membership.")
@@ -85,6 +86,7 @@ func collectState(to chan<- prometheus.Metric, s *lockmesh.Stats) {
 		v := &e.Voters[i]
 		count[v.State]++
 		gauge(offset, v.ClockOffset.Seconds(), v.Name)
+		gauge(rate, float64(v.ClockRate), v.Name)
 		gauge(drift, number(v.Drift != ""), v.Name)
 	}
 	for _, state := range voterStates {

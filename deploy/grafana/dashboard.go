@@ -65,6 +65,8 @@ var rows = []row{
 			queries: []query{{"rate(lockmesh_paused_seconds_total" + of + "[$__rate_interval])", "{{instance}}"}}},
 		{title: "Clock drift", text: "1: a voter's clock gains more on the node's than exclusion assumes.",
 			queries: []query{{"lockmesh_voter_clock_drift" + of, "{{voter}} at {{instance}}"}}},
+		{title: "Rate of clocks", text: "By how many millionths a voter's clock runs faster than the node's.", signed: true,
+			queries: []query{{"lockmesh_voter_clock_drift_ppm" + of, "{{voter}} at {{instance}}"}}},
 		{title: "Offset of wall clocks", text: "Of a voter, ahead of the node. No lock depends on it.", unit: "s", signed: true,
 			queries: []query{{"lockmesh_voter_clock_offset_seconds" + of, "{{voter}} at {{instance}}"}}},
 		{title: "Quiet time left", text: "Until a node that has just started counts as a voter.", unit: "s",

@@ -49,7 +49,7 @@ func init() {
 		"quorum.hedges.hedged": skip, "quorum.hedges.releaseRTT": skip, "quorum.distances.order": skip, "quorum.peer.slow": skip,
 
 		// Text for people.
-		"quorum.peer.text": skip, "quorum.peer.quiet": skip, "quorum.peer.drift": skip,
+		"quorum.peer.text": skip, "quorum.peer.quiet": skip, "quorum.peer.drift": skip, "quorum.peer.rate": skip,
 
 		// Round trips are known or unknown; see evenTrips.
 		"quorum.peer.rtt": isPositive,
