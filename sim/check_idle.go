@@ -21,7 +21,7 @@ func (ic *idleCheck) checkIdle(k *lockKey) {
 		return
 	}
 	well := ic.w.order.faultFreeSince()
-	if well == never || ic.w.now < well.Add(calmTTLs*ic.w.opt.MaxTTL+servedFixed) {
+	if well == never || ic.w.now < well.Add(ic.w.opt.calmAfter()+servedFixed) {
 		return
 	}
 	ic.w.marks.mark(markIdle)

@@ -53,7 +53,7 @@ func (rc *refusalCheck) checkGivenUp(r *Request, told quorum.Wait) {
 	case quorum.WaitNoQuorum:
 		well := rc.w.order.faultFreeSince()
 		if o.Dynamic != nil || o.ByCount != nil || o.Lists != nil || well == never ||
-			rc.w.now < well.Add(calmTTLs*o.MaxTTL+servedFixed) || rc.w.Now() < r.Asked+o.MaxTTL {
+			rc.w.now < well.Add(o.calmAfter()+servedFixed) || rc.w.Now() < r.Asked+o.MaxTTL {
 			return
 		}
 		// A request that stood in its node's local queue may have reached the voters just now,

@@ -20,6 +20,16 @@ import (
 // TTLs. By then the startup quarantines are over, and the sessions of crashed processes have ended.
 const calmTTLs = 3
 
+// calmAfter is that time. Where gossip is late, a process may learn of another, and be linked to
+// it, as much later.
+func (o *Options) calmAfter() time.Duration {
+	after := calmTTLs * o.MaxTTL
+	if o.Dynamic != nil {
+		after += o.Dynamic.NewsMost
+	}
+	return after
+}
+
 // serviceOrder checks the order of service.
 type serviceOrder struct {
 	w            *World
@@ -38,7 +48,7 @@ func (so *serviceOrder) disturb() {
 // isFaultFree reports whether nothing went wrong from a while before the first moment until the
 // second.
 func (so *serviceOrder) isFaultFree(from, to Moment) bool {
-	return !slices.ContainsFunc(so.disturbances, func(at Moment) bool { return at.Add(calmTTLs*so.w.opt.MaxTTL) >= from && at <= to })
+	return !slices.ContainsFunc(so.disturbances, func(at Moment) bool { return at.Add(so.w.opt.calmAfter()) >= from && at <= to })
 }
 
 // faultFreeSince returns since when nothing has gone wrong; never if something is wrong now.
@@ -84,7 +94,7 @@ func (so *serviceOrder) checkOrder(r *Request) {
 		Lenient: so.w.opt.TokensOnly || so.w.judge.hasDuplicates,
 		Calm: func(since time.Duration) bool {
 			well := so.faultFreeSince()
-			return well != never && since > time.Duration(well)+calmTTLs*so.w.opt.MaxTTL+servedFixed
+			return well != never && since > time.Duration(well)+so.w.opt.calmAfter()+servedFixed
 		},
 		WellSince: so.faultFreeSince,
 		Soon:      func(f func()) { so.w.At(so.w.idle.idleAtMost(), f) },
