@@ -70,12 +70,13 @@ func (x *examination) directory() {
 			"nothing can be written in %s: %v", dir, err)
 		return
 	}
-	if !x.onMachine(dir, dir) {
+	at := x.place(dir, dir)
+	if at == onNetwork {
 		return
 	}
 	if info.Mode().Perm()&0o022 != 0 {
 		x.add("directory", warn, "chmod 700 "+dir, "%s can be written by other users", dir)
-	} else {
+	} else if at == onMachine {
 		x.add("directory", ok, "", "%s can be written, and is on a disk of this machine", dir)
 	}
 	_, err = os.Stat(filepath.Join(dir, stateFile))
@@ -95,9 +96,9 @@ const (
 	anywhere // a program answers for the files, and may ask another machine
 )
 
-// onMachine reports whether the state directory is on a disk of this machine, as far as the system
-// knows, and adds a finding if not. A directory that doesn't exist will be within its parent.
-func (x *examination) onMachine(dir, within string) bool {
+// place returns where the state directory is, as far as the system knows, and adds a finding unless
+// it is on a disk of this machine. A directory that doesn't exist will be within its parent.
+func (x *examination) place(dir, within string) place {
 	const advice = "put the directory on a disk of this machine"
 	at, kind := fileSystemOf(within)
 	switch at {
@@ -108,7 +109,7 @@ func (x *examination) onMachine(dir, within string) bool {
 			"%s is on a file system of a program (%s), as those of sshfs, GlusterFS or the shares of a virtual machine: "+
 				"over a network it may lose or delay what was written", dir, kind)
 	}
-	return at == onMachine
+	return at
 }
 
 // stateFile is the file that a node writes at its first start. A directory may have other entries
@@ -128,7 +129,7 @@ func (x *examination) newDirectory(dir string) {
 		x.add("directory", fail, "make the directory for the agent's user", "%s can't be made: %v", dir, err)
 		return
 	}
-	if x.onMachine(dir, parent) {
+	if x.place(dir, parent) == onMachine {
 		x.add("directory", ok, "", "%s will be made at the first start", dir)
 	}
 }

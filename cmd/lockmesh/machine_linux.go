@@ -20,7 +20,7 @@ func fileSystemOf(dir string) (at place, kind string) {
 	if err := unix.Statfs(dir, &s); err != nil {
 		return onMachine, ""
 	}
-	number := int64(s.Type) //nolint:unconvert // 32 bits on some machines
+	number := int64(uint32(s.Type)) // 32 bits with a sign on some machines
 	if kind, remote := remoteFileSystems[number]; remote {
 		return onNetwork, kind
 	}
