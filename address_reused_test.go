@@ -19,9 +19,6 @@ func TestAddressesOfLostVotersMayBeReused(t *testing.T) {
 	sampled.Unraced(t)
 	for _, secret := range []bool{false, true} {
 		for _, registers := range []bool{false, true} {
-			if testing.Short() && !(secret && registers) {
-				continue
-			}
 			inCountedBubble(t, func(t *testing.T, w *living) {
 				right, wrong, m := NewSecret(), NewSecret(), new(register.Memory)
 				with := expect(3, secretly(right, addrsOf("a", "b", "c", "d", "e", "n")), func(c *Config) {

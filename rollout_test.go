@@ -220,14 +220,6 @@ func (r *rollout) work(ctx context.Context, name string, m *Mesh) {
 	}
 }
 
-// fleets returns the sizes of fleets to try: with -short only the first.
-func fleets(sizes ...int) []int {
-	if testing.Short() {
-		return sizes[:1]
-	}
-	return sizes
-}
-
 // A Deployment replaces its processes one after the other: each new process is started beside the
 // others; once the new process is settled, an old process begins to leave, and the next new process
 // is started. A lock is served throughout.
@@ -235,7 +227,7 @@ func TestARolloutBySettledServesAllTheWhile(t *testing.T) {
 	sampled.Computes(t)
 	t.Parallel()
 	sampled.Unraced(t)
-	for _, n := range fleets(3, 5) {
+	for _, n := range []int{3, 5} {
 		t.Run(fmt.Sprintf("%d processes", n), func(t *testing.T) {
 			inCountedBubble(t, func(t *testing.T, w *living) {
 				old, next := []string{"a", "b", "c", "d", "e"}[:n], []string{"f", "g", "h", "i", "j"}[:n]
@@ -258,7 +250,7 @@ func TestARolloutWithoutASurgeServesAllTheWhile(t *testing.T) {
 	t.Parallel()
 	sampled.Computes(t)
 	sampled.Unraced(t)
-	for _, n := range fleets(3, 4, 5) {
+	for _, n := range []int{3, 4, 5} {
 		for _, c := range []struct{ pause, drain time.Duration }{
 			{time.Millisecond, 0},
 			{5 * time.Second, 0},

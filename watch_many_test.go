@@ -73,7 +73,6 @@ func manyKeys(n int) []string {
 // A batch that begins or ends at once is reported as a whole to a reader that only reads. The
 // watching node votes, so its own voter reports all keys together.
 func TestABatchIsToldToAFastReaderWithoutAGap(t *testing.T) {
-	sampled.Computes(t)
 	t.Parallel()
 	for _, n := range []int{600, 5000} {
 		t.Run(fmt.Sprint(n), func(t *testing.T) {

@@ -18,7 +18,6 @@ import (
 
 	"github.com/lockmesh/lockmesh"
 	"github.com/lockmesh/lockmesh/internal/pipes"
-	"github.com/lockmesh/lockmesh/internal/sampled"
 	"github.com/lockmesh/lockmesh/meshtest"
 )
 
@@ -236,7 +235,6 @@ func TestServeRefusesToBeOpen(t *testing.T) {
 // TestNoSecretIsTold gives the mesh and the handler recognisable secrets, and looks for the
 // secrets, in any form, in all answers and all lines of the log.
 func TestNoSecretIsTold(t *testing.T) {
-	sampled.Computes(t)
 	run(t, func(t *testing.T, m *meshtest.Mesh) {
 		var log, answers bytes.Buffer
 		s := newOwnerSite(t, m, "a", WithLogger(slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug}))))

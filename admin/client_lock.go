@@ -19,7 +19,8 @@ type LockOptions struct {
 	TTL time.Duration
 	// Wait is how long to wait behind others, up to [MaxWait]. Zero doesn't wait.
 	Wait time.Duration
-	// Mode is Exclusive, Shared or Permit; zero means Exclusive, or Permit if Permits is set.
+	// Mode is ModeExclusive, ModeShared or ModePermit; zero means ModeExclusive, or ModePermit if
+	// Permits is set.
 	Mode lockmesh.Mode
 	// Permits is the number of permits of a semaphore, the same for all users of the key.
 	Permits int

@@ -10,8 +10,8 @@
 // A browser shows the page at GET /. Over the socket an operator reads the node's view of the mesh,
 // lists and watches keys, and acts: revoke, evict, drain, stop, leave, recover. With [AllowLocks]
 // the handler is an agent: clients take locks by HTTP. The handler can also be mounted in an
-// application's own server, or served on TCP with a [WithToken]; there it is read-only unless
-// options say otherwise.
+// application's own server, or served on TCP with a token ([WithToken]); there it is read-only
+// unless options say otherwise.
 //
 // [New] lists the routes, docs/admin.md has an example of each, and GET /v1/openapi.json is their
 // description in OpenAPI 3.1. The JSON types of this package are stable: within a major version

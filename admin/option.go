@@ -176,13 +176,14 @@ func CheckToken(token string) error {
 	return nil
 }
 
-// AllowReads allows reads without the [WithToken]: a status page for all, while only requests with
-// the token act. Readers see the names of keys and nodes, addresses, and the values of leases.
+// AllowReads allows reads without the token of [WithToken]: a status page for all, while only
+// requests with the token act. Readers see the names of keys and nodes, addresses, and the values
+// of leases.
 func AllowReads() Option { return func(h *Handler) { h.openReads = true } }
 
 // AllowActions lets every request that reaches the handler read, act, and take locks with
 // [AllowLocks], without a token: for an application that checks each request before the handler
-// gets the request. The option changes nothing where a [WithToken] is set. [Serve] refuses the
+// gets the request. The option changes nothing where a token is set. [Serve] refuses the
 // option on TCP without a token, since nothing checks requests there.
 func AllowActions() Option { return func(h *Handler) { h.openActs = true } }
 

@@ -13,7 +13,8 @@ import (
 // Serve answers requests on a listener until ctx ends, and then returns nil; or until the listener
 // fails, and then returns the error. In any case Serve closes the listener, and returns only when
 // all connections of the listener are closed. On a [Socket] every request may act; elsewhere the
-// handler needs a [WithToken], or [AllowReads]: without either, Serve returns an error at once.
+// handler needs a token ([WithToken]), or [AllowReads]: without either, Serve returns an error at
+// once.
 //
 // When ctx ends, streams end, clients with keys are told (see [Handler.Close]) and keep their keys
 // until they close their connections, or until the leases' deadlines; waiting requests fail with
@@ -33,7 +34,7 @@ func Serve(ctx context.Context, l net.Listener, h *Handler) error {
 func serve(ctx context.Context, l net.Listener, h *Handler, ownerOnly bool) error {
 	defer l.Close()
 	if !ownerOnly && h.token == nil && (h.openActs || !h.openReads) {
-		return failure(ErrForbidden, "Serve needs a Token, or AllowReads without AllowActions, on a listener not made by Listen: otherwise "+
+		return failure(ErrForbidden, "Serve needs a token (WithToken), or AllowReads without AllowActions, on a listener not made by Listen: otherwise "+
 			"any process that reaches the address could act, or none could read")
 	}
 	serving, cancel := context.WithCancel(context.Background())

@@ -60,9 +60,9 @@ type latch struct{ atomic.Bool }
 //	                   the mesh, if the node doesn't answer, or if it takes no part until it is
 //	                   restarted, since another process had its name ([lockmesh.Mesh.Alive])
 //	/readyz            200 once the node has been ready (see [lockmesh.Mesh.Ready]), and from then
-//	                   on, until it drains or ends; also after the [WithReadyLimit]. 503 in any case
-//	                   while the other nodes refuse the node ([lockmesh.ErrRefused]), or while the
-//	                   node doesn't answer
+//	                   on, until it drains or ends; also after the limit ([WithReadyLimit]). 503 in
+//	                   any case while the other nodes refuse the node ([lockmesh.ErrRefused]), or
+//	                   while the node doesn't answer
 //	/readyz?settled=1  the same with [lockmesh.Mesh.Settled]: the gate of a rolling restart
 //	/drain             with [AllowDrain]: calls [lockmesh.Mesh.Drain], and answers 200 when no lease
 //	                   is held, or 503 after [DefaultDrainTime] or ?timeout=10s

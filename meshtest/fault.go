@@ -120,7 +120,7 @@ func (m *Mesh) Wipe(name string) {
 	n := m.find(name)
 	switch {
 	case !m.opts.dynamic:
-		m.t.Fatalf("meshtest: Wipe(%q): the electorate is fixed, so nodes have no state directories; use DynamicMembership", name)
+		m.t.Fatalf("meshtest: Wipe(%q): the electorate is fixed, so nodes have no state directories; use WithDynamicMembership", name)
 	case n.up:
 		m.t.Fatalf("meshtest: Wipe(%q): it %s; only a node that has crashed can lose its directory", name, n.state())
 	}

@@ -48,8 +48,8 @@ func TestALeaseOfACrashedNodeThatNoVoterHeardOfIsSeen(t *testing.T) {
 
 // The owner of a lease is cut off, or crashes, before any other voter has heard of the grant. The
 // voter with the other vote can't tell the lease from a request that was given up, so a watch that
-// begins now waits with Synced until the lease must be over: Synced without the lease says that the
-// key is free, and Observe that there is no leader.
+// begins now waits with EventSynced until the lease must be over: EventSynced without the lease
+// says that the key is free, and Observe that there is no leader.
 func TestAWatchIsNotSyncedWithoutALeaseThatNoVoterHeardOf(t *testing.T) {
 	synced := func(t *testing.T, n *lockmesh.Mesh) {
 		watch, err := n.Watch(t.Context(), "k")

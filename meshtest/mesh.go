@@ -137,7 +137,7 @@ func (m *Mesh) start(n *node) {
 	m.opts.configure(&cfg)
 	if cfg.StateDir != before.StateDir || cfg.Bootstrap != before.Bootstrap || cfg.Name != before.Name || cfg.Bind != before.Bind || cfg.Advertise != "" || cfg.Clock != before.Clock || cfg.MaxTTL != before.MaxTTL ||
 		!slices.Equal(cfg.Peers, before.Peers) || !slices.Equal(cfg.Voters, before.Voters) {
-		m.t.Fatalf("meshtest: Configure has changed Name, Bind, Advertise, Peers, Voters, StateDir, Bootstrap, MaxTTL or Clock of %s; use Names, Voters, DynamicMembership, MaxTTL and SetClock", n.name)
+		m.t.Fatalf("meshtest: WithConfig has changed Name, Bind, Advertise, Peers, Voters, StateDir, Bootstrap, MaxTTL or Clock of %s; use WithNames, WithVoters, WithDynamicMembership, WithMaxTTL and SetClock", n.name)
 	}
 	mesh, err := join(m.t.Context(), cfg, proc.World())
 	if err != nil {

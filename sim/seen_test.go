@@ -19,19 +19,16 @@ func inspecting(o Options) Options {
 // TestSwarmInspections has nodes inspect keys amid all faults, and demands that inspections show
 // all calls completed before.
 func TestSwarmInspections(t *testing.T) {
-	sampled.Computes(t)
 	swarm(t, 24, func(seed uint64) Options { return inspecting(Draw(seed)) }, inspectedEnough(t))
 }
 
 // TestInspectionsWithCoalescing does the same with write coalescing.
 func TestInspectionsWithCoalescing(t *testing.T) {
-	sampled.Computes(t)
 	swarm(t, 8, func(seed uint64) Options { return inspecting(coalescing(Draw(seed))) }, inspectedEnough(t))
 }
 
 // TestInspectionsWhereTheElectorateChanges does the same with dynamic membership.
 func TestInspectionsWhereTheElectorateChanges(t *testing.T) {
-	sampled.Computes(t)
 	swarm(t, sampled.Count(5, 24), func(seed uint64) Options { return inspecting(DrawDynamic(seed)) }, inspectedEnough(t))
 }
 

@@ -158,7 +158,7 @@ func TestTheEndOfGossipEndsItsStreams(t *testing.T) {
 }
 
 func TestAStreamThatIsNotAcceptedIsDropped(t *testing.T) {
-	sampled.Computes(t)
+	sampled.Waits(t)
 	hasty := thisBuild
 	hasty.handshakeTimeout = 250 * time.Millisecond
 	a, b := open(t, config("a", nil)), openBuild(t, config("b", nil), hasty)

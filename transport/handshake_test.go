@@ -389,7 +389,7 @@ func TestAFloodOfGarbageIsAFewLinesInTheLog(t *testing.T) {
 }
 
 func TestAMuteConnectionIsDropped(t *testing.T) {
-	sampled.Computes(t)
+	sampled.Waits(t)
 	hasty := thisBuild
 	hasty.handshakeTimeout = 20 * time.Millisecond
 	for _, words := range []string{"", "L", magicLocks, "\x16\x03\x01"} {

@@ -324,7 +324,7 @@ type gauge struct {
 // counted on the time would work on after a crash of this node, beside the next holder.
 var errLowered = errors.New("the voters have lowered MaxTTL, and the time is longer than MaxTTL now: ask for less")
 
-var errLimit = errors.New("too many keys are held through this server; release some, or raise its MaxLeases")
+var errLimit = errors.New("too many keys are held through this server; release some, or raise its limit (WithMaxLeases)")
 
 // take takes a place until the call of the returned function, which may be called only once.
 func (g *gauge) take() (give func(), err error) {

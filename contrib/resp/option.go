@@ -36,7 +36,7 @@ func CheckPassword(password string) error {
 	return nil
 }
 
-// WithoutPassword has all clients served, also without a [WithPassword] on a listener other than a
+// WithoutPassword has all clients served, also without a password on a listener other than a
 // socket of [admin.Listen]: for a network on which each process may take locks. A page in a browser
 // can't speak the protocol, but each other program can.
 func WithoutPassword() Option { return func(s *Server) { s.open = true } }
@@ -53,11 +53,11 @@ func WithMaxTTL(d time.Duration) Option {
 	return func(s *Server) { s.maxTTL = d }
 }
 
-// AllowLongTTL has clients set keys for longer than [WithMaxTTL], without an end, and extend a key
-// beyond the time of the SET. This node keeps up such a lease, and if the node crashes or loses the
-// majority of the voters, the lease ends early. Then the server cuts the connection of the SET or
-// the last extension, and only a client that takes the end of its connection for the end of its
-// lock is safe. Most clients connect again without a word: the option is for others.
+// AllowLongTTL has clients set keys for longer than the limit of [WithMaxTTL], without an end, and
+// extend a key beyond the time of the SET. This node keeps up such a lease, and if the node crashes
+// or loses the majority of the voters, the lease ends early. Then the server cuts the connection of
+// the SET or the last extension, and only a client that takes the end of its connection for the end
+// of its lock is safe. Most clients connect again without a word: the option is for others.
 func AllowLongTTL() Option { return func(s *Server) { s.allowLong = true } }
 
 // WithMaxConns sets how many connections each call of [Server.Serve] keeps open at a time, instead

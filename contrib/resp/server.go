@@ -59,7 +59,7 @@ func New(mesh *lockmesh.Mesh, opts ...Option) *Server {
 // same time: their clients share the keys.
 //
 // A listener made by [admin.Listen] is open to its owner only, and its clients need no password. On
-// another listener the server needs a [WithPassword] or [WithoutPassword]: without either, Serve
+// another listener the server needs [WithPassword] or [WithoutPassword]: without either, Serve
 // returns an error at once. For TLS pass a listener of package crypto/tls.
 //
 // Keys outlive the connections of their clients, as in Redis, and the end of Serve: each key lasts
@@ -75,7 +75,7 @@ func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 func (s *Server) serve(ctx context.Context, l net.Listener, ownerOnly bool) error {
 	defer l.Close()
 	if !ownerOnly && s.password == nil && !s.open {
-		return errors.New("resp: Serve needs a Password, or WithoutPassword, on a listener not made by admin.Listen: otherwise any process " +
+		return errors.New("resp: Serve needs WithPassword, or WithoutPassword, on a listener not made by admin.Listen: otherwise any process " +
 			"that reaches the address could take locks")
 	}
 	serving, cancel := context.WithCancelCause(context.Background())

@@ -326,7 +326,6 @@ func quarrel(t *testing.T, seed uint64) map[string]bool {
 // no test failed for a proposer that goes on with the first accepted electorate reported, nor for a
 // proposer that counts promises for an earlier ballot.
 func TestProposersThatQuarrelDecideOneElectorate(t *testing.T) {
-	sampled.Computes(t)
 	some := 0
 	for seed := range uint64(300) {
 		if d := quarrel(t, seed); len(d) > 1 {

@@ -139,7 +139,7 @@ func TestTheLimitOfStatesIsTold(t *testing.T) {
 }
 
 func TestTheTimeIsKept(t *testing.T) {
-	sampled.Computes(t)
+	sampled.Waits(t)
 	var out bytes.Buffer
 	began := time.Now()
 	if err := run(t.Context(), []string{"-for", "300ms"}, &out, io.Discard); err != nil {

@@ -77,7 +77,7 @@ func TestHelpHelps(t *testing.T) {
 }
 
 func TestARunForAWhile(t *testing.T) {
-	sampled.Computes(t)
+	sampled.Waits(t)
 	var out bytes.Buffer
 	if err := run([]string{"-for", "200ms", "-seconds", "1", "-seed", "77"}, &out, io.Discard); err != nil {
 		t.Fatal(err)
