@@ -58,13 +58,14 @@ func (h *holder) checkGrace(ctx context.Context, asked time.Duration) error {
 	if asked == 0 {
 		return nil
 	}
-	length, err := h.TTL, error(nil)
+	length := h.TTL
 	if length == 0 {
+		var err error
 		if length, err = h.ownTTL(ctx); err != nil || length == 0 {
 			return err
 		}
 	}
-	_, err = newGrace(asked, length)
+	_, err := newGrace(asked, length)
 	return err
 }
 
