@@ -51,7 +51,8 @@ func (m *rate) add(incarnation vote.Incarnation, voter, sent, now vote.Instant) 
 	r := halfway{voter, sent.Add(half), half}
 	ran := r.own.Sub(m.base.own)
 	switch {
-	case incarnation != m.incarnation, ran < 0:
+	case incarnation != m.incarnation, ran < 0, ran > 2*rateWindow:
+		// Within two windows the base moves, unless all round trips are longer now than at its time.
 		*m = rate{incarnation: incarnation, base: r}
 		return
 	case ran < rateBegins:

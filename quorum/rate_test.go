@@ -17,18 +17,25 @@ type clocks struct {
 	gone time.Duration
 	base vote.Instant // of the voter's clock
 	inc  vote.Incarnation
+
+	least time.Duration // of each way
 }
 
-// run has a refresh answered every two seconds. Each way takes up to most.
+// run has a refresh answered every two seconds. Each way takes up to most longer than least.
 func (c *clocks) run(d, most time.Duration) {
 	for end := c.own.Add(d); c.own < end; {
 		const every = 2 * time.Second
-		there, back := time.Duration(c.rng.Int64N(int64(most))), time.Duration(c.rng.Int64N(int64(most)))
+		there, back := c.way(most), c.way(most)
 		c.gone += every
 		at := c.gone + there
 		c.m.add(c.inc, c.base.Add(at+faster(at, c.ppm)), c.own.Add(every), c.own.Add(every+there+back))
 		c.own = c.own.Add(every)
 	}
+}
+
+// way returns how long a message is on its way.
+func (c *clocks) way(most time.Duration) time.Duration {
+	return c.least + time.Duration(c.rng.Int64N(int64(most)))
 }
 
 // faster returns by how much more a clock advances that is faster by some millionths.
@@ -44,13 +51,14 @@ func (c *clocks) shows(t *testing.T, what string, ppm, doubt int64) {
 func TestTheRateOfAVotersClock(t *testing.T) {
 	for _, ppm := range []int64{-5000, -40, 0, 37, 5000} {
 		c := &clocks{rng: rand.New(rand.NewPCG(1, 2)), own: 1000, base: 77_000, ppm: ppm, inc: 1}
-		c.run(rateBegins, time.Millisecond)
+		c.run(2*time.Second, time.Second) // a late answer is the first
+		c.run(rateBegins-2*time.Second, time.Millisecond)
 		c.shows(t, "at the beginning", 0, 0)
 		c.run(5*time.Minute, time.Millisecond)
 		c.shows(t, "after five minutes", ppm, 7)
 		c.run(5*rateWindow, time.Millisecond)
 		c.shows(t, "after hours", ppm, 1)
-		c.run(time.Minute, time.Second) // a busy network
+		c.run(10*time.Minute, 100*time.Millisecond) // a busy network
 		c.shows(t, "while answers are late", ppm, 1)
 		c.ppm, c.base, c.gone = ppm+20, c.base.Add(c.gone+faster(c.gone, ppm)), 0
 		c.run(2*rateWindow, time.Millisecond)
@@ -59,6 +67,17 @@ func TestTheRateOfAVotersClock(t *testing.T) {
 		c.run(rateBegins, time.Millisecond)
 		c.shows(t, "of a new incarnation", 0, 0)
 	}
+}
+
+// TestTheRateAfterAChangeOfTheNetwork : where all round trips are longer from some time on, the
+// measurement begins anew.
+func TestTheRateAfterAChangeOfTheNetwork(t *testing.T) {
+	c := &clocks{rng: rand.New(rand.NewPCG(1, 2)), own: 1000, base: 77_000, ppm: 40, inc: 1}
+	c.run(rateWindow, time.Millisecond)
+	c.shows(t, "before", 40, 1)
+	c.ppm, c.base, c.gone, c.least = 90, c.base.Add(c.gone+faster(c.gone, 40)), 0, 10*time.Millisecond
+	c.run(4*rateWindow, time.Millisecond)
+	c.shows(t, "hours after", 90, rateDoubt)
 }
 
 // TestTheRateOverASlowNetwork : is known once enough time has passed, and not before.

@@ -256,11 +256,11 @@ func (d *dynamicWorld) updateGossip(p *process) {
 			continue
 		}
 		e := &p.gossip[i]
-		var now sighting
+		var seen sighting
 		if o.p != nil && o.hung == pauseNone && d.w.nemesis.passesGossip(p.host, o) && d.w.nemesis.passesGossip(o, p.host) {
-			now = sighting{true, o.p.gossipDir()}
+			seen = sighting{true, o.p.gossipDir()}
 		}
-		known := e.learn(now, d.w.now, most, p.host.rng)
+		known := e.learn(seen, d.w.now, most, p.host.rng)
 		switch {
 		case d.reportFailed[p.host] > 0 && e.state == vote.Alive:
 			e.state = vote.Failed // although the host may be alive
