@@ -30,12 +30,13 @@ func TestTheLoopAsksNoContext(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			inLivingBubble(t, func(t *testing.T, w *living) {
-				w.founders = []string{"a", "b"}
-				a := w.start("a", found)
-				w.start("b", found)
-				w.ready("a")
-				w.ready("b")
+				// Of three voters a may leave, once the other voters are back. One of two would hear at
+				// once that the vote can't be given up.
+				w.founders = []string{"a", "b", "c"}
+				w.foundAll()
+				a := w.nodes["a"]
 				w.crash("b")
+				w.crash("c")
 				if name == "ready" {
 					w.untilNotReady("a")
 				}

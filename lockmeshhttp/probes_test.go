@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -23,7 +22,10 @@ import (
 	"github.com/lockmesh/lockmesh/register"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	sampled.Together(4)
+	goleak.VerifyTestMain(m)
+}
 
 // get asks the handler, and returns the answer as "200 text".
 func get(t *testing.T, h http.Handler, method, path string) string {
@@ -147,33 +149,22 @@ func TestARefusedNodeIsNeverLetThrough(t *testing.T) {
 	t.Parallel()
 	sampled.Waits(t)
 	names := []string{"a", "b", "c"}
-	var addrs []string
-	var ports []net.Listener
-	for range names {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			t.Fatal(err)
-		}
-		addrs = append(addrs, l.Addr().String())
-		ports = append(ports, l)
-	}
-	for _, l := range ports {
-		l.Close()
-	}
+	var peers []string
 	var nodes []*lockmesh.Mesh
-	for i, name := range names {
+	for _, name := range names {
 		list := names
 		if name == "c" {
 			list = []string{name}
 		}
 		m, err := lockmesh.Join(t.Context(), lockmesh.Config{
-			Name: name, Bind: addrs[i], Peers: addrs, Voters: list, MaxTTL: time.Second, Logger: slog.New(slog.DiscardHandler),
+			Name: name, Bind: "127.0.0.1:0", Peers: peers, Voters: list, MaxTTL: time.Second, Logger: slog.New(slog.DiscardHandler),
 		})
 		if err != nil {
 			t.Fatal(err)
 		}
 		defer m.Close()
 		nodes = append(nodes, m)
+		peers = append(peers, m.Addr())
 		if name == "b" { // a and b count before c starts, and c has only to wait
 			if err := m.Ready(t.Context()); err != nil {
 				t.Fatal(err)

@@ -6,7 +6,6 @@ import (
 	"bufio"
 	"net"
 	"os"
-
 	"path/filepath"
 	"strings"
 	"syscall"
@@ -180,12 +179,7 @@ func TestAgentForRedisClientsAlone(t *testing.T) {
 func TestAgentOverTCP(t *testing.T) {
 	t.Parallel()
 	b := newRoom(t)
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	addr := l.Addr().String()
-	l.Close()
+	addr := freeport.Address(t)
 	const token = "0123456789abcdefghij"
 	p := b.command("agent", "--socket", "none", "--http", addr, "--expect", "1", "--max-ttl", "1s")
 	p.Env = append(p.Env, "LOCKMESH_ADMIN_TOKEN="+token)

@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/lockmesh/lockmesh/internal/freeport"
 	"github.com/lockmesh/lockmesh/internal/testwait"
 )
 
@@ -91,12 +92,7 @@ func need(t *testing.T, programs ...string) {
 func newRedisServer(t *testing.T) (addr string) {
 	t.Helper()
 	need(t, "redis-server")
-	free, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	addr = free.Addr().String()
-	_ = free.Close()
+	addr = freeport.Address(t)
 	_, port, _ := net.SplitHostPort(addr)
 	cmd := exec.Command("redis-server", "--bind", "127.0.0.1", "--port", port, "--save", "", "--appendonly", "no", "--dir", t.TempDir())
 	if err := cmd.Start(); err != nil {
