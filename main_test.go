@@ -5,9 +5,12 @@ import (
 	"testing"
 
 	"go.uber.org/goleak"
+
+	"github.com/lockmesh/lockmesh/internal/sampled"
 )
 
 func TestMain(m *testing.M) {
+	sampled.CollectRarely()
 	goleak.VerifyTestMain(suite{m})
 }
 

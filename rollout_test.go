@@ -250,12 +250,15 @@ func TestARolloutWithoutASurgeServesAllTheWhile(t *testing.T) {
 	t.Parallel()
 	sampled.Computes(t)
 	sampled.Unraced(t)
-	for _, n := range []int{3, 4, 5} {
-		for _, c := range []struct{ pause, drain time.Duration }{
+	for i, n := range []int{3, 4, 5} {
+		for j, c := range []struct{ pause, drain time.Duration }{
 			{time.Millisecond, 0},
 			{5 * time.Second, 0},
 			{time.Millisecond, time.Minute},
 		} {
+			if !sampled.Case(3*i+j, 4) {
+				continue
+			}
 			t.Run(fmt.Sprintf("%d processes, the next after %v, drained for %v", n, c.pause, c.drain), func(t *testing.T) {
 				inCountedBubble(t, func(t *testing.T, w *living) {
 					old, next := []string{"a", "b", "c", "d", "e"}[:n], []string{"f", "g", "h", "i", "j"}[:n]

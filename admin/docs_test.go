@@ -4,6 +4,7 @@ package admin
 
 import (
 	"context"
+	"log/slog"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -13,7 +14,6 @@ import (
 
 	"github.com/lockmesh/lockmesh"
 	"github.com/lockmesh/lockmesh/internal/sampled"
-	"github.com/lockmesh/lockmesh/meshtest"
 )
 
 // TestThePagesCommandsWork runs the shell commands of docs/admin.md with the curl of this machine.
@@ -27,15 +27,18 @@ func TestThePagesCommandsWork(t *testing.T) {
 	page, err := os.ReadFile("../docs/admin.md")
 	must(t, err)
 	t.Parallel()
-	m := meshtest.New(t, 1)
+	// A mesh of one process by count is ready at once.
+	m, err := lockmesh.Join(t.Context(), lockmesh.Config{Name: "a", Bind: "127.0.0.1:0", Expect: 1, Insecure: true, Logger: slog.New(slog.DiscardHandler)})
+	must(t, err)
+	defer m.Close()
 	path := filepath.Join(shortDir(t), "s")
 	l, err := Listen(path)
 	must(t, err)
 	ctx, cancel := context.WithCancel(context.Background())
 	served := make(chan error)
-	go func() { served <- Serve(ctx, l, New(m.Node("a"), AllowLocks(lockmesh.DefaultMaxTTL))) }()
+	go func() { served <- Serve(ctx, l, New(m, AllowLocks(lockmesh.DefaultMaxTTL))) }()
 	defer func() { cancel(); must(t, <-served) }()
-	m.Ready()
+	must(t, m.Ready(t.Context()))
 
 	wants := []string{`"ready":true`, `"left_ms":`, `"event":"held","key":"jobs/2"`, ``}
 	blocks := regexp.MustCompile("(?s)```sh\n(.*?)```").FindAllStringSubmatch(string(page), -1)
@@ -49,7 +52,7 @@ func TestThePagesCommandsWork(t *testing.T) {
 			t.Errorf("%v: %s\nprints %s", err, b[1], out)
 		}
 	}
-	if !m.Node("a").Draining() {
+	if !m.Draining() {
 		t.Error("the node isn't draining")
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/lockmesh/lockmesh/internal/sampled"
 	"github.com/lockmesh/lockmesh/internal/vote"
 )
 
@@ -21,7 +22,7 @@ func TestSwarmCoalescing(t *testing.T) {
 
 // TestSwarmCoalescingDynamic does the same with dynamic membership.
 func TestSwarmCoalescingDynamic(t *testing.T) {
-	swarm(t, 8, func(seed uint64) Options { return coalescing(DrawDynamic(seed)) }, coalescedEnough(t))
+	swarm(t, sampled.Count(4, 8), func(seed uint64) Options { return coalescing(DrawDynamic(seed)) }, coalescedEnough(t))
 }
 
 // TestSwarmCoalescingBeyondTheAssumptions does the same where clocks err without bound and

@@ -14,7 +14,7 @@ import (
 // TestSwarmCounted runs seeds of a mesh that is born by count, with a population within the bound
 // of the claim.
 func TestSwarmCounted(t *testing.T) {
-	seeds := sampled.Count(20, 60)
+	seeds := sampled.Count(10, 60)
 	swarm(t, seeds, DrawByCount, func(f *Figures) {
 		n := uint64(seeds)
 		for _, k := range f.NotFired() {

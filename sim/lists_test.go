@@ -13,7 +13,7 @@ import (
 // of voters and maximum TTLs the nodes have, and however both are changed node by node. Once all
 // nodes have the same configuration, each node is served.
 func TestListsThatDifferNeverMakeTwoHolders(t *testing.T) {
-	eachSeed(t, sampled.Count(40, 200), func(t *testing.T, seed uint64) {
+	eachSeed(t, sampled.Count(20, 200), func(t *testing.T, seed uint64) {
 		o := DrawLists(seed)
 		o.Trace = traceFile(t)
 		w := New(o)

@@ -18,7 +18,7 @@ func TestSwarmInPieces(t *testing.T) {
 // TestSwarmInPiecesDynamic does the same with dynamic membership.
 func TestSwarmInPiecesDynamic(t *testing.T) {
 	draw := func(seed uint64) Options { return inPieces(DrawDynamic(seed)) }
-	swarm(t, 6, draw, func(*Figures) {}, "-dynamic", "-pieces")
+	swarm(t, sampled.Count(3, 6), draw, func(*Figures) {}, "-dynamic", "-pieces")
 }
 
 func inPieces(o Options) Options {

@@ -13,7 +13,7 @@ import (
 // TestSwarmRegistered runs seeds of a mesh with a register, with a population larger than any
 // bound.
 func TestSwarmRegistered(t *testing.T) {
-	seeds := sampled.Count(10, 60)
+	seeds := sampled.Count(5, 60)
 	swarm(t, seeds, DrawWithRegister, func(f *Figures) {
 		n := uint64(seeds)
 		if f.Fired[fault.Register] == 0 {

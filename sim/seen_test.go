@@ -19,7 +19,7 @@ func inspecting(o Options) Options {
 // TestSwarmInspections has nodes inspect keys amid all faults, and demands that inspections show
 // all calls completed before.
 func TestSwarmInspections(t *testing.T) {
-	swarm(t, 24, func(seed uint64) Options { return inspecting(Draw(seed)) }, inspectedEnough(t))
+	swarm(t, sampled.Count(12, 24), func(seed uint64) Options { return inspecting(Draw(seed)) }, inspectedEnough(t))
 }
 
 // TestInspectionsWithCoalescing does the same with write coalescing.
@@ -29,12 +29,14 @@ func TestInspectionsWithCoalescing(t *testing.T) {
 
 // TestInspectionsWhereTheElectorateChanges does the same with dynamic membership.
 func TestInspectionsWhereTheElectorateChanges(t *testing.T) {
-	swarm(t, sampled.Count(5, 24), func(seed uint64) Options { return inspecting(DrawDynamic(seed)) }, inspectedEnough(t))
+	swarm(t, sampled.Count(3, 24), func(seed uint64) Options { return inspecting(DrawDynamic(seed)) }, inspectedEnough(t))
 }
 
 func inspectedEnough(t *testing.T) func(f *Figures) {
 	return func(f *Figures) {
-		if f.Inspections < 1000 || f.Unsettled > f.Inspections/10 || f.Values == 0 {
+		// Few dynamic worlds set values, so only the hunt demands a value of these worlds.
+		valued := f.Values > 0 || f.Changes > 0 && !sampled.Whole
+		if f.Inspections < 1000 || f.Unsettled > f.Inspections/10 || !valued {
 			t.Errorf("%d inspections, of which %d weren't settled; they showed %d values", f.Inspections, f.Unsettled, f.Values)
 		}
 	}

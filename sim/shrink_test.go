@@ -210,7 +210,7 @@ func TestTheWrittenTestIsGo(t *testing.T) {
 	if err := errors.Join(os.WriteFile(filepath.Join(dir, "shrunk_test.go"), b.Bytes(), 0o600), os.WriteFile(filepath.Join(dir, "overlay"), overlay, 0o600)); err != nil {
 		t.Fatal(err)
 	}
-	if out, err := exec.CommandContext(t.Context(), "go", "vet", "-overlay", filepath.Join(dir, "overlay"), ".").CombinedOutput(); err != nil {
+	if out, err := exec.CommandContext(t.Context(), "go", "vet", "-overlay", filepath.Join(dir, "overlay"), here).CombinedOutput(); err != nil {
 		t.Errorf("go vet: %v\n%s\n%s", err, out, b.String())
 	}
 }

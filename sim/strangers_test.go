@@ -9,7 +9,7 @@ import (
 // TestSwarmStrangers runs seeds of a mesh that is born by count beside misconfigured processes,
 // which stop only themselves.
 func TestSwarmStrangers(t *testing.T) {
-	seeds := sampled.Count(10, 60)
+	seeds := sampled.Count(6, 60)
 	swarm(t, seeds, DrawStrangers, func(f *Figures) {
 		n := uint64(seeds)
 		if f.Births < n || f.GaveWay < n/5 {

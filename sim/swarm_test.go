@@ -92,7 +92,7 @@ const (
 
 // TestSwarmDynamic runs seeds with dynamic membership.
 func TestSwarmDynamic(t *testing.T) {
-	seeds := sampled.Count(32, 60)
+	seeds := sampled.Count(16, 60)
 	if sampled.Raced {
 		seeds = 8
 	}
@@ -100,14 +100,19 @@ func TestSwarmDynamic(t *testing.T) {
 		if sampled.Raced {
 			return
 		}
+		if f.Changes < changesEach*uint64(seeds) || f.Fired[fault.Targeted] < targetedEach*uint64(seeds) {
+			t.Errorf("%d changes of electorates began, and %d targeted faults met one: it has shown too little", f.Changes, f.Fired[fault.Targeted])
+		}
+		if !sampled.Whole { // what follows is rare
+			return
+		}
 		for _, k := range f.NotFired() {
 			if k.IsOfDynamic() {
 				t.Errorf("no run had this fault: %v", k)
 			}
 		}
-		if f.Changes < changesEach*uint64(seeds) || f.ElectorateAmbushes == 0 || f.Fired[fault.Targeted] < targetedEach*uint64(seeds) {
-			t.Errorf("%d changes of electorates began, %d targeted faults met one, and %d nodes died at a message about one: it has shown too little",
-				f.Changes, f.Fired[fault.Targeted], f.ElectorateAmbushes)
+		if f.ElectorateAmbushes == 0 {
+			t.Error("no node died at a message about an electorate")
 		}
 		if f.Marks[markOrder] == 0 { // few of these worlds are calm for long enough for the check *idle*
 			t.Errorf("no run reached this: %v", markOrder)
@@ -115,10 +120,13 @@ func TestSwarmDynamic(t *testing.T) {
 	}, "-dynamic")
 }
 
-// servingJudged demands that the checks *idle* and *order* had something to judge. Both need a mesh
-// without faults for a while, and without a change of the electorate.
+// servingJudged demands in the hunt that the checks *idle* and *order* had something to judge. Both
+// need a mesh without faults for a while, and without a change of the electorate, which is rare.
 func servingJudged(t *testing.T, f *Figures) {
 	t.Helper()
+	if !sampled.Whole {
+		return
+	}
 	for _, m := range []Mark{markIdle, markOrder} {
 		if f.Marks[m] == 0 {
 			t.Errorf("no run reached this: %v", m)

@@ -67,7 +67,7 @@ func TestWatchesWithCoalescing(t *testing.T) {
 // no faults: amid faults and changes no lease comes and goes undisturbed.
 func TestWatchesWhereTheElectorateChanges(t *testing.T) {
 	sampled.Computes(t)
-	swarm(t, 4, func(seed uint64) Options {
+	swarm(t, sampled.Count(2, 4), func(seed uint64) Options {
 		o := watched(DrawDynamic(seed))
 		if seed%2 == 0 {
 			o.Faults.Every = 0

@@ -73,7 +73,7 @@ type posted struct {
 // More seeds and steps find more: go test ./internal/node -run Anything -wild.seeds 4000
 // -wild.steps 1000 takes minutes.
 var (
-	wildSeeds = flag.Int("wild.seeds", sampled.Count(24, 64), "how many orders TestAnythingInAnyOrder draws in each manner")
+	wildSeeds = flag.Int("wild.seeds", sampled.Count(12, 64), "how many orders TestAnythingInAnyOrder draws in each manner")
 	wildSteps = flag.Int("wild.steps", 300, "how many things are done in each")
 )
 

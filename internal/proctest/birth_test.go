@@ -50,7 +50,8 @@ func (f *fleet) serves(names ...string) (last line) {
 // Three processes without directories found a mesh. A voter is killed, and a new process takes the
 // seat.
 func TestABornMeshReplacesAKilledVoter(t *testing.T) {
-	f := newFleet(t, 2*time.Second)
+	t.Parallel()
+	f := newFleet(t, 4*time.Second)
 	f.begin("a", "b", "c")
 	for _, name := range abc {
 		f.procs[name].awaitElectorate(abc...)

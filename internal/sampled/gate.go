@@ -2,5 +2,5 @@
 
 package sampled
 
-// whole says that all cases are tried.
-const whole = false
+// Whole says that tests try all cases.
+const Whole = false

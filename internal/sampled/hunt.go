@@ -2,5 +2,5 @@
 
 package sampled
 
-// whole says that all cases are tried.
-const whole = true
+// Whole says that tests try all cases.
+const Whole = true

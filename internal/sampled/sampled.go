@@ -6,7 +6,9 @@ package sampled
 import (
 	"flag"
 	"fmt"
+	"os"
 	"runtime"
+	"runtime/debug"
 	"testing"
 )
 
@@ -17,7 +19,7 @@ const shorter = 4
 // otherwise each stride-th from the first on, and with -short a quarter of those.
 func Case(i, stride int) bool {
 	switch {
-	case whole:
+	case Whole:
 		return true
 	case testing.Short():
 		stride *= shorter
@@ -28,7 +30,7 @@ func Case(i, stride int) bool {
 // Count returns how many cases a test draws at random, from fixed seeds: the first number in the
 // gate, the second in the hunt.
 func Count(gate, hunt int) int {
-	if whole {
+	if Whole {
 		return hunt
 	}
 	return gate
@@ -44,12 +46,31 @@ func Together(n int) {
 	}
 }
 
+// CollectRarely makes garbage collection rare, unless the environment variable GOGC says otherwise.
+// TestMain calls CollectRarely in a package whose tests make much garbage, of which little lives for
+// long: the tests then need about a quarter less of a processor, and some hundred megabytes more.
+func CollectRarely() {
+	if os.Getenv("GOGC") == "" {
+		debug.SetGCPercent(400)
+	}
+}
+
 // Waits skips the rest of a test with -short, since the test waits for real time to pass: for quiet
 // voters, the end of leases, the start of processes.
 func Waits(t testing.TB) {
 	t.Helper()
 	if testing.Short() {
 		t.Skip("this test waits for real time to pass; -short leaves the test out")
+	}
+}
+
+// OnlyRaced skips the rest of a test save under the race detector and in the hunt, since the test
+// waits for a quarter of a minute or longer for real time to pass. The gate runs the test under the
+// race detector.
+func OnlyRaced(t testing.TB) {
+	t.Helper()
+	if !Raced && !Whole {
+		t.Skip("this test waits for long; the gate runs the test under the race detector")
 	}
 }
 
@@ -67,7 +88,7 @@ func Computes(t testing.TB) {
 // slow.
 func Unraced(t testing.TB) {
 	t.Helper()
-	if Raced && !whole {
+	if Raced && !Whole {
 		t.Skip("this test computes for long; the race detector watches it in the hunt")
 	}
 }

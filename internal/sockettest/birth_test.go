@@ -14,6 +14,7 @@ import (
 // Processes without names and disks found a mesh over sockets and gossip. Then all voters but one
 // end, and the survivor takes part in the next mesh with another identity.
 func TestProcessesWithoutNamesFoundAMesh(t *testing.T) {
+	sampled.OnlyRaced(t)
 	t.Parallel()
 	sampled.Waits(t)
 	r := &onLoopback{t: t, secret: ownSecret(), ttl: time.Second}
@@ -83,6 +84,7 @@ func TestAMeshOfOneProcessEnds(t *testing.T) {
 // after the founding: on a busy machine the survivor might be fresh before all three have started,
 // and would be a founder itself. A node without a vote leads the two parts together.
 func TestASurvivorIsVotedInUnderItsNewIdentity(t *testing.T) {
+	sampled.OnlyRaced(t)
 	t.Parallel()
 	sampled.Waits(t)
 	r := &onLoopback{t: t, secret: ownSecret(), ttl: time.Second}

@@ -19,6 +19,7 @@ import (
 // seen beside two busy processes. All promises are examined in the bubble, where no goroutine is
 // late, and in the hunt.
 func TestAMeshKeepsItsPromisesOverSockets(t *testing.T) {
+	sampled.OnlyRaced(t)
 	sampled.Waits(t)
 	t.Parallel()
 	var prompt []string

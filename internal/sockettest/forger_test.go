@@ -68,6 +68,7 @@ func forging() world.World {
 // the largest possible token in all its messages, over real sockets. The locks of all other nodes
 // go on with sane, rising tokens, and an operator learns which node is broken.
 func TestOneVoterThatNamesAbsurdTokensStopsNoOther(t *testing.T) {
+	sampled.OnlyRaced(t)
 	sampled.Waits(t)
 	t.Parallel()
 	r := &onLoopback{t: t, secret: ownSecret(), ttl: calmTTL, voters: []string{"a", "b", "c"}}

@@ -16,7 +16,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	sampled.Together(map[bool]int{false: 16, true: 4}[sampled.Raced])
+	sampled.Together(map[bool]int{false: 24, true: 4}[sampled.Raced])
 	goleak.VerifyTestMain(suite{m})
 }
 

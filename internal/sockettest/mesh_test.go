@@ -209,6 +209,7 @@ func TestExactlyOneOfManyTryLocksWinsOverSockets(t *testing.T) {
 }
 
 func TestTheNextWaiterFollowsAHolderThatCrashed(t *testing.T) {
+	sampled.OnlyRaced(t)
 	t.Parallel()
 	r := calm(t)
 	crashes, b := r.join("crashes", nil), r.nodes[1]
@@ -346,6 +347,7 @@ func TestARefusalNamesBothValuesOverSockets(t *testing.T) {
 }
 
 func TestTheLaterOfTwoProcessesIsRefusedOverSockets(t *testing.T) {
+	sampled.OnlyRaced(t)
 	t.Parallel()
 	r := loopback(t, calmTTL, "a", "b", "c")
 	first := r.lock(r.nodes[0], "k")

@@ -12,6 +12,7 @@ import (
 // The secret of a running mesh is changed in the three steps of docs/changing-the-secret.md. Leases
 // are held throughout, and locks are acquired after each step.
 func TestTheSecretIsChangedWhileLocksAreHeld(t *testing.T) {
+	sampled.OnlyRaced(t)
 	t.Parallel()
 	sampled.Waits(t)
 	old, fresh := lockmesh.NewSecret(), lockmesh.NewSecret()
