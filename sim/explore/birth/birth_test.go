@@ -2,6 +2,7 @@ package birth
 
 import (
 	"fmt"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -12,7 +13,7 @@ import (
 // Within the claimed bound no two meshes have a majority at the same time, in any order of events.
 func TestNoTwoMeshesHaveAMajority(t *testing.T) {
 	scopes, wide := Scopes()
-	if sampled.Count(0, 1) > 0 { // in the hunt
+	if sampled.Whole && !sampled.Raced {
 		scopes = append(scopes, wide...)
 	}
 	if testing.Short() { // these scopes take by far the longest
@@ -56,5 +57,20 @@ func TestBeyondTheBoundTwoMeshesHaveAMajority(t *testing.T) {
 		if r.Violation == nil || !strings.HasPrefix(r.Violation.What, "two meshes") {
 			t.Errorf("%+v: %v", o, r.Violation)
 		}
+	}
+}
+
+// A machine that raises an alarm, or takes a wrong identity, is a violation.
+func TestAWrongEventIsAViolation(t *testing.T) {
+	x := newExplorer(Options{Expect: 2, Most: 1, Processes: 1})
+	const wrong = "a raises an alarm"
+	x.heard[hearing{event: event{kind: waitsFor}}] = heardResult{err: wrong}
+	r, err := x.search()
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := Violation{What: wrong, Path: []string{"a starts", "a has seen the same founders for long"}}
+	if r.Violation == nil || !reflect.DeepEqual(*r.Violation, want) {
+		t.Errorf("%+v, want %+v", r.Violation, want)
 	}
 }

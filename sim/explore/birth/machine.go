@@ -33,6 +33,20 @@ type mind struct {
 	elected    id               // the known electorate
 }
 
+// mindID is the number of a mind. Zero is the mind that knows nothing.
+type mindID uint32
+
+// numberOf returns the number of a mind.
+func (x *explorer) numberOf(k mind) mindID {
+	n, ok := x.mindOf[k]
+	if !ok {
+		n = mindID(len(x.minds))
+		x.minds = append(x.minds, k)
+		x.mindOf[k] = n
+	}
+	return n
+}
+
 // id is the number of a report or an electorate; zero for none.
 type id uint16
 

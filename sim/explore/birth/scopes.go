@@ -1,6 +1,6 @@
 package birth
 
-// Scopes returns scopes of seconds each, and wider scopes of minutes each.
+// Scopes returns scopes of up to two seconds each, and wider scopes of up to twenty.
 func Scopes() (small, wide []Options) {
 	apart := [][2]int{{0, 3}, {0, 4}, {1, 3}, {1, 4}}
 	small = []Options{
@@ -15,6 +15,9 @@ func Scopes() (small, wide []Options) {
 	wide = []Options{
 		{Expect: 2, Most: 3, Processes: 5},
 		{Expect: 3, Most: 4, Processes: 4},
+		{Expect: 2, Most: 3, Processes: 4, Rebirths: 1, Changes: 1},
+		{Expect: 2, Most: 3, Processes: 5, Changes: 1},
+		{Expect: 2, Most: 3, Processes: 5, Rebirths: 1},
 	}
 	return small, wide
 }

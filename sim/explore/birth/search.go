@@ -73,10 +73,10 @@ const (
 	dead
 )
 
-// world is a state of all processes.
+// world is a state of all processes. Worlds are map keys, so minds are numbers.
 type world struct {
 	state    [maxProcesses]state
-	mind     [maxProcesses]mind
+	mind     [maxProcesses]mindID
 	rebirths uint8
 	changes  uint8
 }
@@ -85,6 +85,8 @@ type explorer struct {
 	o            Options
 	electors     map[[2]int]vote.Elector
 	all          []vote.Elector // see everyone
+	minds        []mind
+	mindOf       map[mind]mindID
 	electorates  []vote.Electorate
 	electorateOf map[string]id
 	reports      []*vote.Message
@@ -95,33 +97,45 @@ type explorer struct {
 
 type saying struct {
 	process int
-	mind    mind
+	mind    mindID
 }
 
+// hearing is an event at a process with a mind.
 type hearing struct {
-	process int
-	mind    mind
-	event   event
-	arg     id
+	event
+	mind mindID
 }
 
 type heardResult struct {
-	mind mind
+	mind mindID
 	err  string
 }
 
-type event uint8
+type eventKind uint8
 
 const (
-	hears    event = iota // arg is a report, of the process in by
-	waitsFor              // the margin passes
-	gives                 // the patience is over
-	isTold                // arg is an electorate
+	starts   eventKind = iota
+	ends               // the process dies
+	hears              // arg is a report, of the process by
+	waitsFor           // the margin passes
+	gives              // the patience is over
+	isTold             // arg is an electorate, known to the process by
+	decides            // arg is an electorate
 )
+
+// event is something that happens at a process.
+type event struct {
+	kind        eventKind
+	process, by uint8
+	arg         id
+}
+
+// visit calls for a world after an event. If wrong isn't empty, the event is a violation.
+type visit func(next world, e event, wrong string) error
 
 type step struct {
 	world world
-	text  string
+	event event
 	from  int // the place of the world before
 	depth int // the number of events up to here
 }
@@ -131,11 +145,15 @@ func Run(o Options) (*Report, error) {
 	if o.Processes > maxProcesses || o.Processes < 1 || o.Expect < 2 || o.Most < 1 {
 		return nil, fmt.Errorf("%d processes, %d at a time, %d expected: there are 1 to %d, and at least 2 are expected", o.Processes, o.Most, o.Expect, maxProcesses)
 	}
-	x := &explorer{
+	return newExplorer(o).search()
+}
+
+func newExplorer(o Options) *explorer {
+	return &explorer{
 		o: o, electors: make(map[[2]int]vote.Elector), electorateOf: make(map[string]id), reportOf: make(map[string]id),
 		said: make(map[saying]id), heard: make(map[hearing]heardResult),
+		minds: []mind{{}}, mindOf: map[mind]mindID{{}: 0},
 	}
-	return x.search()
 }
 
 func (x *explorer) search() (*Report, error) {
@@ -149,13 +167,17 @@ func (x *explorer) search() (*Report, error) {
 			break
 		}
 		w := steps[at].world
-		err := x.each(w, func(next world, text string) error {
+		err := x.each(w, func(next world, e event, wrong string) error {
 			r.Steps++
+			if wrong != "" {
+				steps = append(steps, step{next, e, at, steps[at].depth + 1})
+				return errors.New(wrong)
+			}
 			if met[next] {
 				return nil
 			}
 			met[next] = true
-			steps = append(steps, step{next, text, at, steps[at].depth + 1})
+			steps = append(steps, step{next, e, at, steps[at].depth + 1})
 			if what := x.judge(&next, r); what != "" {
 				return errors.New(what)
 			}
@@ -164,7 +186,7 @@ func (x *explorer) search() (*Report, error) {
 		if err != nil {
 			v := &Violation{What: err.Error()}
 			for i := len(steps) - 1; i > 0; i = steps[i].from {
-				v.Path = append(v.Path, steps[i].text)
+				v.Path = append(v.Path, x.text(steps[i].event))
 			}
 			slices.Reverse(v.Path)
 			r.Violation = v
@@ -176,7 +198,7 @@ func (x *explorer) search() (*Report, error) {
 }
 
 // each calls f with each possible successor of a world.
-func (x *explorer) each(w world, f func(next world, text string) error) error {
+func (x *explorer) each(w world, f visit) error {
 	alive := 0
 	for i := range x.o.Processes {
 		if w.state[i] == runs {
@@ -184,14 +206,14 @@ func (x *explorer) each(w world, f func(next world, text string) error) error {
 		}
 	}
 	for i := range x.o.Processes {
-		name := names[i]
+		process := uint8(i)
 		switch w.state[i] {
 		case unborn:
 			// The processes are alike, so they begin in order.
 			if alive < x.o.Most && (i == 0 || w.state[i-1] != unborn) {
 				next := w
 				next.state[i] = runs
-				if err := f(next, fmt.Sprintf("%s starts", name)); err != nil {
+				if err := f(next, event{kind: starts, process: process}, ""); err != nil {
 					return err
 				}
 			}
@@ -200,33 +222,33 @@ func (x *explorer) each(w world, f func(next world, text string) error) error {
 			continue
 		}
 		next := w
-		next.state[i], next.mind[i] = dead, mind{}
-		if err := f(next, fmt.Sprintf("%s ends", name)); err != nil {
+		next.state[i], next.mind[i] = dead, 0
+		if err := f(next, event{kind: ends, process: process}, ""); err != nil {
 			return err
 		}
-		k := w.mind[i]
+		k := x.minds[w.mind[i]]
 		for j := range x.o.Processes {
 			if j == i || w.state[j] != runs || x.apart(i, j) {
 				continue
 			}
 			if report := x.says(j, w.mind[j]); report != k.told[j] && k.elected == 0 {
-				if err := x.happens(w, i, hears, report, j, f, fmt.Sprintf("%s hears that %s %s", name, names[j], x.describe(report))); err != nil {
+				if err := x.happens(w, event{hears, process, uint8(j), report}, f); err != nil {
 					return err
 				}
 			}
-			if e := w.mind[j].elected; e != 0 && e != k.elected {
-				if err := x.happens(w, i, isTold, e, j, f, fmt.Sprintf("%s is told by %s of %s", name, names[j], x.name(e))); err != nil {
+			if e := x.minds[w.mind[j]].elected; e != 0 && e != k.elected {
+				if err := x.happens(w, event{isTold, process, uint8(j), e}, f); err != nil {
 					return err
 				}
 			}
 		}
 		if k.elected == 0 {
 			if k.pledge == 0 {
-				if err := x.happens(w, i, waitsFor, 0, i, f, fmt.Sprintf("%s has seen the same founders for long", name)); err != nil {
+				if err := x.happens(w, event{kind: waitsFor, process: process}, f); err != nil {
 					return err
 				}
 			} else if int(w.rebirths) < x.o.Rebirths {
-				if err := x.happens(w, i, gives, 0, i, f, fmt.Sprintf("%s gives up its pledge", name)); err != nil {
+				if err := x.happens(w, event{kind: gives, process: process}, f); err != nil {
 					return err
 				}
 			}
@@ -244,28 +266,27 @@ func (x *explorer) apart(i, j int) bool {
 }
 
 // happens calls f with the world after an event at a process.
-func (x *explorer) happens(w world, i int, e event, arg id, by int, f func(world, string) error, text string) error {
-	h := hearing{i, w.mind[i], e, arg}
-	if e == hears || e == isTold {
-		h.arg = arg<<3 | id(by)
-	}
+func (x *explorer) happens(w world, e event, f visit) error {
+	i, by := int(e.process), int(e.by)
+	before := x.minds[w.mind[i]]
+	h := hearing{e, w.mind[i]}
 	got, ok := x.heard[h]
 	if !ok {
-		m := x.machine(i, w.mind[i])
-		k := w.mind[i]
-		switch e {
+		m := x.machine(i, before)
+		k := before
+		switch e.kind {
 		case hears:
 			now := vote.Now{Fast: begins, Slow: begins}
 			if k.told[by] == 0 {
 				m.Link(now, vote.Conn(1+by), session(by))
 			}
-			k.told[by] = arg
-			m.Receive(now, vote.Conn(1+by), session(by), x.reports[arg])
+			k.told[by] = e.arg
+			m.Receive(now, vote.Conn(1+by), session(by), x.reports[e.arg])
 		case waitsFor:
 			// Each time a machine of its own, until the process has pledged: a pledge that is left
 			// incomplete is undone.
 			for t := 0; t <= turns && len(x.pledgeOf(m)) == 0; t++ {
-				m = x.machine(i, w.mind[i])
+				m = x.machine(i, before)
 				for at := begins.Add(pollTime); at < begins.Add(margin+time.Duration(t)*turn+3*pollTime); at = at.Add(pollTime) {
 					x.remind(m, k, at)
 				}
@@ -275,39 +296,39 @@ func (x *explorer) happens(w world, i int, e event, arg id, by int, f func(world
 			m.Tick(vote.Now{Fast: at, Slow: at})
 		case isTold:
 			now := vote.Now{Fast: begins, Slow: begins}
-			told := x.electorates[arg]
+			told := x.electorates[e.arg]
 			m.Receive(now, vote.Conn(1+by), session(by), &vote.Message{Kind: vote.KindElectorate, Consensus: &vote.Consensus{Electorate: told, Contacts: told.Voters}})
 		}
 		after, err := x.after(i, k, m)
 		if after.elected != 0 {
 			after.told, after.pledge = [maxProcesses]id{}, 0 // later reports to a member don't matter
 		}
-		got = heardResult{mind: after}
+		got = heardResult{mind: x.numberOf(after)}
 		if err != nil {
 			got.err = err.Error()
 		}
 		x.heard[h] = got
 	}
 	if got.err != "" {
-		return f(w, text+": "+got.err)
+		return f(w, e, got.err)
 	}
 	next := w
 	next.mind[i] = got.mind
-	if got.mind.generation > w.mind[i].generation {
+	if x.minds[got.mind].generation > before.generation {
 		next.rebirths++
 		if int(next.rebirths) > x.o.Rebirths {
 			return nil
 		}
 	}
-	return f(next, text)
+	return f(next, e, "")
 }
 
 // says returns a process's report about itself.
-func (x *explorer) says(i int, k mind) id {
+func (x *explorer) says(i int, k mindID) id {
 	key := saying{i, k}
 	n, ok := x.said[key]
 	if !ok {
-		n = x.numbered(x.report(x.machine(i, k)))
+		n = x.numbered(x.report(x.machine(i, x.minds[k])))
 		x.said[key] = n
 	}
 	return n
@@ -318,7 +339,7 @@ func (x *explorer) says(i int, k mind) id {
 func (x *explorer) acts(w *world, e *vote.Electorate, exactly bool) bool {
 	n := 0
 	for i := range x.o.Processes {
-		k := w.mind[i]
+		k := &x.minds[w.mind[i]]
 		if w.state[i] != runs || k.elected == 0 {
 			continue
 		}
@@ -335,10 +356,11 @@ func (x *explorer) judge(w *world, r *Report) string {
 	var known []uint64
 	var acting []*vote.Electorate
 	for i := range x.o.Processes {
-		if w.state[i] != runs || w.mind[i].elected == 0 {
+		elected := x.minds[w.mind[i]].elected
+		if w.state[i] != runs || elected == 0 {
 			continue
 		}
-		e := &x.electorates[w.mind[i].elected]
+		e := &x.electorates[elected]
 		if !slices.Contains(known, e.Lineage) {
 			known = append(known, e.Lineage)
 		}
@@ -364,9 +386,9 @@ func (x *explorer) judge(w *world, r *Report) string {
 // changes calls f with each world after a change of an electorate: a majority of the voters know
 // the newest version, and add another process, replace a voter by another process, or remove a
 // voter.
-func (x *explorer) changes(w world, f func(world, string) error) error {
+func (x *explorer) changes(w world, f visit) error {
 	for i := range x.o.Processes {
-		k := w.mind[i]
+		k := x.minds[w.mind[i]]
 		if w.state[i] != runs || k.elected == 0 {
 			continue
 		}
@@ -384,11 +406,12 @@ func (x *explorer) changes(w world, f func(world, string) error) error {
 			next := w
 			next.changes++
 			changed := vote.Electorate{Version: e.Version + 2, Lineage: e.Lineage, Voters: voters, Most: e.Most, MaxTTL: e.MaxTTL}
-			next.mind[i] = mind{generation: k.generation, elected: x.electorate(changed)}
-			return f(next, fmt.Sprintf("%s decides with the others that %s vote", names[i], x.name(next.mind[i].elected)))
+			elected := x.electorate(changed)
+			next.mind[i] = x.numberOf(mind{generation: k.generation, elected: elected})
+			return f(next, event{kind: decides, process: uint8(i), arg: elected}, "")
 		}
 		for j := range x.o.Processes {
-			v := x.elector(j, w.mind[j].generation)
+			v := x.elector(j, x.minds[w.mind[j]].generation)
 			if w.state[j] != runs || slices.Contains(e.Voters, v) {
 				continue
 			}
@@ -410,6 +433,28 @@ func (x *explorer) changes(w world, f func(world, string) error) error {
 		}
 	}
 	return nil
+}
+
+// text describes an event.
+func (x *explorer) text(e event) string {
+	name, by := names[e.process], names[e.by]
+	switch e.kind {
+	case starts:
+		return fmt.Sprintf("%s starts", name)
+	case ends:
+		return fmt.Sprintf("%s ends", name)
+	case hears:
+		return fmt.Sprintf("%s hears that %s %s", name, by, x.describe(e.arg))
+	case waitsFor:
+		return fmt.Sprintf("%s has seen the same founders for long", name)
+	case gives:
+		return fmt.Sprintf("%s gives up its pledge", name)
+	case isTold:
+		return fmt.Sprintf("%s is told by %s of %s", name, by, x.name(e.arg))
+	case decides:
+		return fmt.Sprintf("%s decides with the others that %s vote", name, x.name(e.arg))
+	}
+	panic(fmt.Sprintf("birth: an event of kind %d", e.kind))
 }
 
 // describe describes a report.
