@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// TestEachFieldOfTheAPIHasAComment : an exported field of an exported type says what it is, in a
+// TestEachFieldOfTheAPIHasAComment: an exported field of an exported type says what it is, in a
 // comment above or beside it. Fields that are declared in one line after a field with a comment
 // above belong to that comment.
 func TestEachFieldOfTheAPIHasAComment(t *testing.T) {

@@ -72,9 +72,10 @@ const (
 // Config configures a node: its identity, its peers and the nodes that it trusts. The zero value of
 // a field means the field's default if there is one, and is an error otherwise.
 //
-// All nodes of a mesh must agree on Mesh, Voters or Expect, MinVoters and Secret, and with fixed
-// Voters on MaxTTL. Either all or none of them have a StateDir; either all or none have a Register.
-// A node that differs is refused; its log and the logs of the others name both values.
+// Mesh, MinVoters and Secret must be equal on all nodes of a mesh, and so must Voters or Expect;
+// with fixed Voters, MaxTTL too. Either all or none of the nodes have a StateDir; either all or
+// none have a Register. A node that differs is refused; its log and the logs of the others name
+// both values.
 type Config struct {
 	// Name is the node's name, unique in the mesh: up to 128 bytes of printable UTF-8 without
 	// spaces or commas. A second live process with the same name is refused, as long as both

@@ -246,7 +246,9 @@ func TestAWipedFounderIsANewPeer(t *testing.T) {
 		s := w.until("a", "c voted in anew", func(s ElectorateStatus) bool {
 			return !s.Joint && s.Version >= 3 && slices.Equal(s.names(), []string{"a", "b", "c"})
 		})
-		after := w.until("c", "itself a voter", func(s ElectorateStatus) bool { return s.Voter && s.Stored == s.Version && !s.Joint && s.Version >= 3 })
+		after := w.until("c", "itself a voter", func(s ElectorateStatus) bool {
+			return s.Voter && s.StoredVersion == s.Version && !s.Joint && s.Version >= 3
+		})
 		if after.DirID == before.DirID {
 			t.Errorf("%v", s)
 		}

@@ -125,7 +125,7 @@ func (w *living) foundAll() {
 	}
 	for _, name := range w.founders {
 		w.until(name, "the electorate stored, and every voter counting", func(s ElectorateStatus) bool {
-			return s.Version > 0 && s.Stored == s.Version && s.Counting == len(w.founders)
+			return s.Version > 0 && s.StoredVersion == s.Version && s.Counting == len(w.founders)
 		})
 	}
 }
@@ -195,7 +195,7 @@ func TestThreeFoundersFoundOnce(t *testing.T) {
 		w.foundAll()
 		for _, name := range w.founders {
 			w.until(name, "version 1", func(s ElectorateStatus) bool {
-				return s.Version == 1 && s.Stored == 1 && s.Voter && s.Majority == 2 && s.Counting == 3 && s.Change == "" && s.Trouble == "" && s.Lost == ""
+				return s.Version == 1 && s.StoredVersion == 1 && s.Voter && s.Majority == 2 && s.Counting == 3 && s.Change == "" && s.Trouble == "" && s.Lost == ""
 			})
 			w.unlock(w.lock(name, "k"))
 		}

@@ -82,7 +82,7 @@ func (s *ElectorateStatus) gist() string {
 	for _, v := range s.Voters {
 		fmt.Fprintf(&b, "%q %s %q\n", v.Name, v.State, v.Drift)
 	}
-	fmt.Fprintln(&b, s.Majority, s.Ready, s.Version, s.Joint, s.Old, s.New, s.Voter, s.Standby, s.Stored)
+	fmt.Fprintln(&b, s.Majority, s.Ready, s.Version, s.Joint, s.Old, s.New, s.Voter, s.Standby, s.StoredVersion)
 	for _, text := range []string{s.Change, s.Trouble, s.Lost} {
 		fmt.Fprintf(&b, "%q\n", durationPattern.ReplaceAllString(text, "..."))
 	}
@@ -108,7 +108,7 @@ func (c *Config) electorateStatus(v engine.ElectorateView) ElectorateStatus {
 	}
 	st, e := &v.Status, &v.Status.Electorate
 	s.Dynamic, s.Joint, s.Voter, s.FromFixed, s.Expect = true, e.Joint(), st.Voter, c.FromFixed, c.Expect
-	s.Version, s.Stored = vote.VersionNumber(e.Version), vote.VersionNumber(st.Stored)
+	s.Version, s.StoredVersion = vote.VersionNumber(e.Version), vote.VersionNumber(st.Stored)
 	if s.Joint {
 		s.Old, s.New = engine.ElectorNames(e.Old), engine.ElectorNames(e.Voters)
 	}
@@ -170,8 +170,8 @@ func (s *ElectorateStatus) write(b *strings.Builder) {
 		if s.FromFixed {
 			b.WriteString(", and is being converted from fixed voters (FromFixed)")
 		}
-		if s.Stored != s.Version {
-			fmt.Fprintf(b, " and has stored %d", s.Stored)
+		if s.StoredVersion != s.Version {
+			fmt.Fprintf(b, " and has stored %d", s.StoredVersion)
 		}
 	}
 	if s.Expect > 0 {

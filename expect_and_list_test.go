@@ -12,7 +12,7 @@ import (
 	"github.com/lockmesh/lockmesh/register"
 )
 
-// TestAMisconfiguredProcessStopsOnlyItself : a process that lists only itself starts while its
+// TestAMisconfiguredProcessStopsOnlyItself: a process that lists only itself starts while its
 // discovery finds no other node, counts alone, and then meets a mesh with Expect, or one of its
 // voters. If that voter gave way, the other two would go on, and the process as well.
 func TestAMisconfiguredProcessStopsOnlyItself(t *testing.T) {
@@ -87,7 +87,7 @@ func (w *living) reachesX(names string) {
 	})
 }
 
-// TestAGrownMeshGoesOnBesideASingleProcess : the list of a mesh that one node has founded has one
+// TestAGrownMeshGoesOnBesideASingleProcess: the list of a mesh that one node has founded has one
 // voter, however many there are by now. A process with Expect 1 that has counted for longer must
 // not make one of these voters give way.
 func TestAGrownMeshGoesOnBesideASingleProcess(t *testing.T) {

@@ -120,7 +120,7 @@ func TestAMeshIsBornByCount(t *testing.T) {
 		for _, name := range []string{"a", "b", "c"} {
 			w.unlock(w.lock(name, "k"))
 			s := w.nodes[name].Status().Electorate
-			if !s.Dynamic || s.Expect != 3 || s.Version != 1 || s.Stored != 1 || !s.Voter || s.Majority != 2 || s.MaxVoters != DefaultMaxVoters || s.DirID == 0 || s.StateDir != "" {
+			if !s.Dynamic || s.Expect != 3 || s.Version != 1 || s.StoredVersion != 1 || !s.Voter || s.Majority != 2 || s.MaxVoters != DefaultMaxVoters || s.DirID == 0 || s.StateDir != "" {
 				t.Errorf("%s: %+v", name, s)
 			}
 			if text := w.nodes[name].Status().String(); !contains(text, "electorate 1", "Expect 3") || strings.Contains(text, "directory") {
@@ -363,7 +363,7 @@ func TestALeavingVoterIsReplaced(t *testing.T) {
 	})
 }
 
-// TestTheOnlyProcessLeaves : a program on a laptop said at each end that other voters need it.
+// TestTheOnlyProcessLeaves: a program on a laptop said at each end that other voters need it.
 func TestTheOnlyProcessLeaves(t *testing.T) {
 	inCountedBubble(t, func(t *testing.T, w *living) {
 		w.start("a", expect(1))

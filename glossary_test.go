@@ -107,7 +107,7 @@ func TestTheNamesInPagesExist(t *testing.T) {
 	}
 }
 
-// TestTheGlossaryIsInOrder : a reader looks a term up by the alphabet.
+// TestTheGlossaryIsInOrder: a reader looks a term up by the alphabet.
 func TestTheGlossaryIsInOrder(t *testing.T) {
 	last := ""
 	for line := range strings.Lines(page(t, "docs/glossary.md")) {
@@ -125,7 +125,7 @@ func TestTheGlossaryIsInOrder(t *testing.T) {
 	}
 }
 
-// TestTheIndexHasEachDecision : docs/adr/README.md links all records, and in order.
+// TestTheIndexHasEachDecision: docs/adr/README.md links all records, and in order.
 func TestTheIndexHasEachDecision(t *testing.T) {
 	records, err := filepath.Glob(filepath.Join("docs", "adr", "[0-9]*.md"))
 	if err != nil || len(records) == 0 {

@@ -56,7 +56,7 @@ func (w *living) hang() (since time.Time) {
 	w.start("f", nil)
 	since = time.Now()
 	w.until("a", "a proposal", func(s ElectorateStatus) bool { since = time.Now(); return s.Change != "" })
-	w.until("a", "an electorate that isn't stored", func(s ElectorateStatus) bool { return s.Stored < s.Version })
+	w.until("a", "an electorate that isn't stored", func(s ElectorateStatus) bool { return s.StoredVersion < s.Version })
 	return since
 }
 
@@ -78,7 +78,7 @@ func TestFault76ADiskThatHangsIsTroubleAndCostsTheVote(t *testing.T) {
 			t.Errorf("%d alarms", n)
 		}
 		w.HangDisk(statePath("a"), false)
-		w.until("a", "no trouble", func(s ElectorateStatus) bool { return s.Trouble == "" && s.Stored == s.Version })
+		w.until("a", "no trouble", func(s ElectorateStatus) bool { return s.Trouble == "" && s.StoredVersion == s.Version })
 		time.Sleep(2 * time.Second)
 		if n := w.logs.count("level=INFO", "can be written again", "on=a"); n != 1 {
 			t.Errorf("%d lines say that the trouble is over", n)

@@ -165,7 +165,8 @@ const MaxPageKeys = 1000
 // Page is a part of the keys in use.
 type Page struct {
 	Keys []Info // in order of their names
-	// Next is the argument after of ListPage for the next page; empty if there are no more keys.
+	// Next is the value of the parameter after with which ListPage returns the next page; empty if
+	// there are no more keys.
 	Next string
 }
 
@@ -173,14 +174,17 @@ type Page struct {
 // from others. [Mesh.Inspect] shows more of a single key. Callers of one node that want the same
 // key wait behind a single request of their node: Inspect shows the callers behind this node's
 // request, and ListPage shows each node's request only. And ListPage shows a request that may be
-// held (see [Holder.Unsure]) as a waiter. The page has up to most keys: the first by name among
-// those after the name after. An empty prefix means all keys, an empty after the first page, and a
-// most of zero [MaxPageKeys]. A page may have fewer keys, or none, although there are more keys;
-// Next is then not empty. Each key is shown as of some moment, which may differ from key to key.
+// held (see [Holder.Unsure]) as a waiter.
 //
-// Errors: ErrKey; ErrOption if most is negative or above MaxPageKeys; ErrNoQuorum if too few voters
-// answer within a TTL; ErrClosed; ErrBusy; or ctx's error.
-func (m *Mesh) ListPage(ctx context.Context, prefix, after string, most int) (Page, error) {
+// The page has at most limit keys, in the order of their names, from the first name behind after
+// on. An empty prefix selects all keys, an empty after selects the first page, and a limit of zero
+// means [MaxPageKeys]. A page may have fewer keys, or none, although there are more keys;
+// [Page].Next is then not empty. Each key is shown as of some moment, which may differ from key to
+// key.
+//
+// Errors: ErrKey; ErrOption if limit is negative or above MaxPageKeys; ErrNoQuorum if too few
+// voters answer within a TTL; ErrClosed; ErrBusy; or ctx's error.
+func (m *Mesh) ListPage(ctx context.Context, prefix, after string, limit int) (Page, error) {
 	m.checkUsable("Mesh.ListPage")
 	ctx = guardContext(ctx, "Mesh.ListPage")
 	for _, part := range []string{prefix, after} {
@@ -190,17 +194,17 @@ func (m *Mesh) ListPage(ctx context.Context, prefix, after string, most int) (Pa
 			}
 		}
 	}
-	if most < 0 || most > MaxPageKeys {
+	if limit < 0 || limit > MaxPageKeys {
 		return Page{}, &Error{
 			Op: "list", Key: prefix, Reason: ErrOption,
 			Text: fmt.Sprintf("a page of %d keys; 1 to %d are possible, and 0 means the maximum",
-				most, MaxPageKeys),
+				limit, MaxPageKeys),
 		}
 	}
-	if most == 0 {
-		most = MaxPageKeys
+	if limit == 0 {
+		limit = MaxPageKeys
 	}
-	found, err := m.eng.Page(ctx, vote.Key(prefix), vote.Key(after), most)
+	found, err := m.eng.Page(ctx, vote.Key(prefix), vote.Key(after), limit)
 	if err != nil {
 		return Page{}, err
 	}
@@ -210,8 +214,8 @@ func (m *Mesh) ListPage(ctx context.Context, prefix, after string, most int) (Pa
 		for ; n < len(views) && views[n].Key == key; n++ {
 			permits = max(permits, views[n].Permits)
 		}
-		if len(page.Keys) == most {
-			page.Next = page.Keys[most-1].Key
+		if len(page.Keys) == limit {
+			page.Next = page.Keys[limit-1].Key
 			return page, nil
 		}
 		page.Keys = append(page.Keys, m.info(string(key), permits, views[:n], nil))

@@ -8,7 +8,7 @@ import (
 	"github.com/lockmesh/lockmesh/internal/testwait"
 )
 
-// TestALoweredMaxTTLCountsAfterALoss : the maximum TTL of a mesh born by count was lowered long
+// TestALoweredMaxTTLCountsAfterALoss: the maximum TTL of a mesh born by count was lowered long
 // ago. A total loss heals in 7 of the lowered value, although one process that had known the longer
 // one outlives the loss.
 func TestALoweredMaxTTLCountsAfterALoss(t *testing.T) {

@@ -23,7 +23,7 @@ func TestAnotherMaxVotersIsToldOfAndTheDecidedOneCounts(t *testing.T) {
 			w.start(name, limited(3, true))
 		}
 		for _, name := range w.founders {
-			w.until(name, "the limit decided", func(s ElectorateStatus) bool { return s.MaxVoters == 3 && s.Stored == s.Version })
+			w.until(name, "the limit decided", func(s ElectorateStatus) bool { return s.MaxVoters == 3 && s.StoredVersion == s.Version })
 		}
 		for _, name := range []string{"d", "e"} {
 			w.start(name, limited(5, false))

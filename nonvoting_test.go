@@ -92,7 +92,7 @@ func TestANonVotingNodeThatMustVoteIsAnError(t *testing.T) {
 	}
 }
 
-// TestOneOfTwoVotersIsNonVoting : a voter that is restarted with NonVoting can't be voted out while
+// TestOneOfTwoVotersIsNonVoting: a voter that is restarted with NonVoting can't be voted out while
 // it is one of two. Its log and the other node say so; another voting node takes its place.
 func TestOneOfTwoVotersIsNonVoting(t *testing.T) {
 	sampled.Computes(t)

@@ -418,7 +418,7 @@ func TestAnObserverIsToldOfTheElectorate(t *testing.T) {
 		w.start("b", found)
 		w.start("c", found)
 		w.ready("a")
-		w.until("a", "the electorate stored", func(s ElectorateStatus) bool { return s.Version > 0 && s.Stored == s.Version })
+		w.until("a", "the electorate stored", func(s ElectorateStatus) bool { return s.Version > 0 && s.StoredVersion == s.Version })
 		got := take[ElectorateChanged](&s)
 		if len(got) != 1 || got[0].Electorate.Version != 1 || !slices.Equal(got[0].Electorate.names(), []string{"a", "b", "c"}) || got[0].Electorate.Joint {
 			t.Errorf("%+v", got)

@@ -10,7 +10,7 @@ import (
 	"github.com/lockmesh/lockmesh/internal/testwait"
 )
 
-// TestProcessesWithExpectAreRestartedUnderTheirNames : as systemd restarts services with names of
+// TestProcessesWithExpectAreRestartedUnderTheirNames: as systemd restarts services with names of
 // their own. The voters vote the new process in, in place of the earlier one, with no spare process
 // to take the seat meanwhile.
 func TestProcessesWithExpectAreRestartedUnderTheirNames(t *testing.T) {
@@ -50,7 +50,7 @@ func TestProcessesWithExpectAreRestartedUnderTheirNames(t *testing.T) {
 	}
 }
 
-// TestAProcessThatWasCutOffIsRefusedUnderItsName : an orchestrator replaces a process that is only
+// TestAProcessThatWasCutOffIsRefusedUnderItsName: an orchestrator replaces a process that is only
 // cut off by another of the same name. The new process votes, and goes on to once the first is
 // back.
 func TestAProcessThatWasCutOffIsRefusedUnderItsName(t *testing.T) {
@@ -95,7 +95,7 @@ func TestAProcessThatWasCutOffIsRefusedUnderItsName(t *testing.T) {
 	})
 }
 
-// TestTheNewerOfTwoProcessesIsRestarted : with fixed voters the newer of two processes of a name
+// TestTheNewerOfTwoProcessesIsRestarted: with fixed voters the newer of two processes of a name
 // gives way until its end. Alive says so, so that an orchestrator restarts the process.
 func TestTheNewerOfTwoProcessesIsRestarted(t *testing.T) {
 	t.Parallel()

@@ -145,9 +145,9 @@ type ElectorateStatus struct {
 	// again whenever the process gives up an electorate without a majority.
 	StateDir string
 	DirID    uint64
-	// Stored is the version in the directory, by which this node votes. Stored is behind Version
-	// while the disk is busy.
-	Stored uint64
+	// StoredVersion is the version in the directory, by which this node votes. StoredVersion is
+	// behind Version while the disk is busy.
+	StoredVersion uint64
 }
 
 // VoterState is the state of a voter as seen by this node.

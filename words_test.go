@@ -196,7 +196,7 @@ func TestPagesNameTheirNouns(t *testing.T) {
 // docs/glossary.md for the standard words.
 var dialect = regexp.MustCompile(`^func (?:Test|Fuzz|Benchmark|Example)\w*(?:Nobody|Whoever|Somebody|Refound|Statement[^s]|Stated|Restat|TwoLives|ALife|NewLife|InLine|Tale[A-Z]|Books?[A-Z(]|TakenUp|EarlierAttempt|LaterAttempt|Whom|Lookout|Courtesy|Following|TheLiving)\w*\(`)
 
-// TestTheNamesOfTestsUseStandardWords : CI prints these names on a failure.
+// TestTheNamesOfTestsUseStandardWords: CI prints these names on a failure.
 func TestTheNamesOfTestsUseStandardWords(t *testing.T) {
 	t.Parallel()
 	sampled.Unraced(t)

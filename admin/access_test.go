@@ -85,7 +85,7 @@ func serveOnce(h http.Handler, r *http.Request, owner bool) *httptest.ResponseRe
 	return w
 }
 
-// TestPagesOfOtherSites : a page of any site can have a browser send requests.
+// TestPagesOfOtherSites: a page of any site can have a browser send requests.
 func TestPagesOfOtherSites(t *testing.T) {
 	run(t, func(t *testing.T, m *meshtest.Mesh) {
 		h := New(m.Node("a"), AllowActions(), AllowHosts("status.example"), WithLogger(slog.New(slog.DiscardHandler)))
@@ -123,7 +123,7 @@ func TestPagesOfOtherSites(t *testing.T) {
 	})
 }
 
-// TestPagesOfOtherSitesAtTheOwnersSocket : a forwarded port leads a browser to the owner's socket,
+// TestPagesOfOtherSitesAtTheOwnersSocket: a forwarded port leads a browser to the owner's socket,
 // and a site with a name that resolves to the port gets no access.
 func TestPagesOfOtherSitesAtTheOwnersSocket(t *testing.T) {
 	run(t, func(t *testing.T, m *meshtest.Mesh) {
@@ -223,7 +223,7 @@ func TestTokensThatCantBeUsed(t *testing.T) {
 	must(t, CheckToken(strings.Repeat("x", MinTokenLen)))
 }
 
-// TestServeRefusesToBeOpen : Serve refuses a listener on which any process could act.
+// TestServeRefusesToBeOpen: Serve refuses a listener on which any process could act.
 func TestServeRefusesToBeOpen(t *testing.T) {
 	run(t, func(t *testing.T, m *meshtest.Mesh) {
 		for _, opts := range [][]Option{nil, {AllowActions()}, {AllowActions(), AllowReads()}, {AllowLocks(time.Second)}} {
@@ -283,7 +283,7 @@ func tell(t *testing.T, s *site, method, path string, answers *bytes.Buffer) {
 	answers.Write(<-read)
 }
 
-// TestAnAnswerKeepsTheConnection : a request without a body doesn't end its connection, also where
+// TestAnAnswerKeepsTheConnection: a request without a body doesn't end its connection, also where
 // the server or a wrapper gives every request a Body, as HTTP/2 and http.MaxBytesHandler do.
 func TestAnAnswerKeepsTheConnection(t *testing.T) {
 	meshtest.Run(t, 1, func(t *testing.T, m *meshtest.Mesh) {

@@ -71,7 +71,7 @@ func electorateOf(e *lockmesh.ElectorateStatus) Electorate {
 		}),
 		Majority: e.Majority, Counting: e.Counting, Ready: e.Ready, Spare: e.Spare, Dynamic: e.Dynamic, FromFixed: e.FromFixed, Version: e.Version, Joint: e.Joint,
 		Old: names(e.Old), New: names(e.New), Voter: e.Voter, Standby: names(e.Standby), Change: e.Change, Trouble: e.Trouble, Lost: e.Lost,
-		MaxVoters: e.MaxVoters, MaxTTLMS: e.MaxTTL.Milliseconds(), Expect: e.Expect, StateDir: e.StateDir, DirID: hex(e.DirID), Stored: e.Stored,
+		MaxVoters: e.MaxVoters, MaxTTLMS: e.MaxTTL.Milliseconds(), Expect: e.Expect, StateDir: e.StateDir, DirID: hex(e.DirID), StoredVersion: e.StoredVersion,
 	}
 }
 

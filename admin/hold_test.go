@@ -45,7 +45,7 @@ func TestAHoldLastsAsLongAsItsConnection(t *testing.T) {
 	})
 }
 
-// TestAHoldTellsTheLengthOfItsLease : whatever the phase of the refreshes, on which the time left
+// TestAHoldTellsTheLengthOfItsLease: whatever the phase of the refreshes, on which the time left
 // depends.
 func TestAHoldTellsTheLengthOfItsLease(t *testing.T) {
 	const own = 4 * time.Second
@@ -94,7 +94,7 @@ func TestAHoldEndsWhenItsClientVanishes(t *testing.T) {
 	})
 }
 
-// TestAHoldEndsWhenItsClientStopsReading : the pipe has no buffer, so that writes wait at once.
+// TestAHoldEndsWhenItsClientStopsReading: the pipe has no buffer, so that writes wait at once.
 func TestAHoldEndsWhenItsClientStopsReading(t *testing.T) {
 	run(t, func(t *testing.T, m *meshtest.Mesh) {
 		s := newSite(t, m, "a")
@@ -142,7 +142,7 @@ func TestAHoldEndsWithItsLease(t *testing.T) {
 	})
 }
 
-// TestTheServersStopGivesHoldersTime : the key is released only when the client has closed the
+// TestTheServersStopGivesHoldersTime: the key is released only when the client has closed the
 // connection, or at the deadline told to the client.
 func TestTheServersStopGivesHoldersTime(t *testing.T) {
 	run(t, func(t *testing.T, m *meshtest.Mesh) {
@@ -191,7 +191,7 @@ func TestTheServersStopGivesHoldersTime(t *testing.T) {
 	})
 }
 
-// TestAHoldKeepsItsKeyAfterTheServersStop : a Hold that has ended by the stop of the server keeps
+// TestAHoldKeepsItsKeyAfterTheServersStop: a Hold that has ended by the stop of the server keeps
 // the key until its Release.
 func TestAHoldKeepsItsKeyAfterTheServersStop(t *testing.T) {
 	run(t, func(t *testing.T, m *meshtest.Mesh) {
@@ -211,7 +211,7 @@ func TestAHoldKeepsItsKeyAfterTheServersStop(t *testing.T) {
 	})
 }
 
-// TestAHoldOfALostMachineIsKeptToItsDeadline : where the system gives up a connection, the client
+// TestAHoldOfALostMachineIsKeptToItsDeadline: where the system gives up a connection, the client
 // may go on with its work behind a broken network.
 func TestAHoldOfALostMachineIsKeptToItsDeadline(t *testing.T) {
 	run(t, func(t *testing.T, m *meshtest.Mesh) {
@@ -238,7 +238,7 @@ func TestAHoldOfALostMachineIsKeptToItsDeadline(t *testing.T) {
 	})
 }
 
-// TestAHoldWithTooMuchBehindItIsKeptToItsDeadline : the server cuts the client, which may go on
+// TestAHoldWithTooMuchBehindItIsKeptToItsDeadline: the server cuts the client, which may go on
 // with its work.
 func TestAHoldWithTooMuchBehindItIsKeptToItsDeadline(t *testing.T) {
 	run(t, func(t *testing.T, m *meshtest.Mesh) {
@@ -261,7 +261,7 @@ func TestAHoldWithTooMuchBehindItIsKeptToItsDeadline(t *testing.T) {
 	})
 }
 
-// TestAHoldThatIsHalfClosedEndsBeforeItsRelease : a client that closes its own side only still
+// TestAHoldThatIsHalfClosedEndsBeforeItsRelease: a client that closes its own side only still
 // reads.
 func TestAHoldThatIsHalfClosedEndsBeforeItsRelease(t *testing.T) {
 	run(t, func(t *testing.T, m *meshtest.Mesh) {
@@ -294,7 +294,7 @@ func TestAHoldThatIsHalfClosedEndsBeforeItsRelease(t *testing.T) {
 	})
 }
 
-// TestAHoldEndsOnce : a client that is told of the server's stop, and then closes its own side,
+// TestAHoldEndsOnce: a client that is told of the server's stop, and then closes its own side,
 // gets no second end.
 func TestAHoldEndsOnce(t *testing.T) {
 	run(t, func(t *testing.T, m *meshtest.Mesh) {
@@ -349,7 +349,7 @@ func (c *lostConn) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// TestAHoldsClientNoticesSilence : a server that has fallen silent may have lost the lease.
+// TestAHoldsClientNoticesSilence: a server that has fallen silent may have lost the lease.
 func TestAHoldsClientNoticesSilence(t *testing.T) {
 	run(t, func(t *testing.T, m *meshtest.Mesh) {
 		s := newSite(t, m, "a")
@@ -376,7 +376,7 @@ func TestAHoldsClientNoticesSilence(t *testing.T) {
 	})
 }
 
-// TestALineAfterTheDeadlineRevivesNoHold : a line that has waited until after the deadline of the
+// TestALineAfterTheDeadlineRevivesNoHold: a line that has waited until after the deadline of the
 // line before, since this process or the node stood still, ends the hold.
 func TestALineAfterTheDeadlineRevivesNoHold(t *testing.T) {
 	h := &Hold{done: make(chan struct{}), gone: make(chan struct{}), revoked: make(chan Revocation, 1), cancel: func() {}, client: &Client{}}
@@ -434,7 +434,7 @@ func TestAHoldsContextBoundsTheWaitOnly(t *testing.T) {
 	})
 }
 
-// TestAReleaseIsConfirmed : the next request finds the key free, however soon after the release.
+// TestAReleaseIsConfirmed: the next request finds the key free, however soon after the release.
 func TestAReleaseIsConfirmed(t *testing.T) {
 	run(t, func(t *testing.T, m *meshtest.Mesh) {
 		s := newSite(t, m, "a")
@@ -478,7 +478,7 @@ func TestAReleaseWithoutAServerIsNotConfirmed(t *testing.T) {
 	})
 }
 
-// TestAReleaseWaitsUntilTheEndOfTheLease : for an answer of a node that hangs. Then the key is free
+// TestAReleaseWaitsUntilTheEndOfTheLease: for an answer of a node that hangs. Then the key is free
 // without a release.
 func TestAReleaseWaitsUntilTheEndOfTheLease(t *testing.T) {
 	for _, c := range []struct{ ttl, least, most time.Duration }{
@@ -504,7 +504,7 @@ func TestAReleaseWaitsUntilTheEndOfTheLease(t *testing.T) {
 	}
 }
 
-// TestAHoldIsReleasedOnce : of several concurrent calls, a single call reports that the key was
+// TestAHoldIsReleasedOnce: of several concurrent calls, a single call reports that the key was
 // released.
 func TestAHoldIsReleasedOnce(t *testing.T) {
 	run(t, func(t *testing.T, m *meshtest.Mesh) {
@@ -533,7 +533,7 @@ func TestAHoldIsReleasedOnce(t *testing.T) {
 	})
 }
 
-// TestAHoldsIDShowsTheLease : a request for the lease by the hold's id changes nothing about the
+// TestAHoldsIDShowsTheLease: a request for the lease by the hold's id changes nothing about the
 // hold.
 func TestAHoldsIDShowsTheLease(t *testing.T) {
 	run(t, func(t *testing.T, m *meshtest.Mesh) {

@@ -58,7 +58,7 @@ func TestAClientsLease(t *testing.T) {
 	})
 }
 
-// TestAnExtensionOutlivesItsNode : a client works on after the node has crashed, until the deadline
+// TestAnExtensionOutlivesItsNode: a client works on after the node has crashed, until the deadline
 // that the client was told. So the voters keep the key until then, and the node accepts no
 // extension beyond the length for which the voters keep the key.
 func TestAnExtensionOutlivesItsNode(t *testing.T) {
@@ -101,7 +101,7 @@ func TestAnExtensionOutlivesItsNode(t *testing.T) {
 	}
 }
 
-// TestALockOutlivesItsNodeByItsTTL : if the node of a lock crashes, a voter or not, and before or
+// TestALockOutlivesItsNodeByItsTTL: if the node of a lock crashes, a voter or not, and before or
 // after the session's next refresh, the key is free soon after the deadline. The earliest crash
 // is a few round trips after the grant: a node that crashes at once may not have told a voter
 // whose vote came late how long the lease is, and the voter keeps such a vote for a MaxTTL.
@@ -127,7 +127,7 @@ func TestALockOutlivesItsNodeByItsTTL(t *testing.T) {
 	}
 }
 
-// TestALeaseWithALongHoldOutlivesItsNode : the same for a key that is held for a least time too
+// TestALeaseWithALongHoldOutlivesItsNode: the same for a key that is held for a least time too
 // long for a promise of the voters. The votes are older than the grant by the time on the way, and
 // by the wait for another holder.
 func TestALeaseWithALongHoldOutlivesItsNode(t *testing.T) {
@@ -153,7 +153,7 @@ func TestALeaseWithALongHoldOutlivesItsNode(t *testing.T) {
 	}
 }
 
-// TestAShortLockWithALongHoldIsGrantedOverASlowNetwork : its votes are older than a quarter of its
+// TestAShortLockWithALongHoldIsGrantedOverASlowNetwork: its votes are older than a quarter of its
 // ttl, and the client is told a deadline that allows for that.
 func TestAShortLockWithALongHoldIsGrantedOverASlowNetwork(t *testing.T) {
 	run(t, func(t *testing.T, m *meshtest.Mesh) {
@@ -167,7 +167,7 @@ func TestAShortLockWithALongHoldIsGrantedOverASlowNetwork(t *testing.T) {
 	}, meshtest.WithLatency(30*time.Millisecond))
 }
 
-// TestAnExtensionAfterMaxTTLWasLowered : an extension without a ttl is no longer than the voters
+// TestAnExtensionAfterMaxTTLWasLowered: an extension without a ttl is no longer than the voters
 // keep the key by now.
 func TestAnExtensionAfterMaxTTLWasLowered(t *testing.T) {
 	run(t, func(t *testing.T, m *meshtest.Mesh) {
@@ -183,7 +183,7 @@ func TestAnExtensionAfterMaxTTLWasLowered(t *testing.T) {
 	})
 }
 
-// TestAMaxTTLLoweredJustNowCounts : a handler that hasn't noticed yet that the voters keep keys for
+// TestAMaxTTLLoweredJustNowCounts: a handler that hasn't noticed yet that the voters keep keys for
 // less time grants and extends none for longer, and tells no deadline that they don't keep.
 func TestAMaxTTLLoweredJustNowCounts(t *testing.T) {
 	run(t, func(t *testing.T, m *meshtest.Mesh) {
@@ -209,7 +209,7 @@ func TestAMaxTTLLoweredJustNowCounts(t *testing.T) {
 	}, meshtest.WithMaxTTL(3*time.Second), meshtest.WithDynamicMembership())
 }
 
-// TestAnExtensionIsAsLongAsTheLease : an extension may be as long as the lease was at its grant,
+// TestAnExtensionIsAsLongAsTheLease: an extension may be as long as the lease was at its grant,
 // though the extension before was shorter; the error for a longer extension says what to do.
 func TestAnExtensionIsAsLongAsTheLease(t *testing.T) {
 	run(t, func(t *testing.T, m *meshtest.Mesh) {
@@ -232,7 +232,7 @@ func TestAnExtensionIsAsLongAsTheLease(t *testing.T) {
 	})
 }
 
-// TestARefusalIsShort : the answer to a refused request names some holders and waiters of a crowded
+// TestARefusalIsShort: the answer to a refused request names some holders and waiters of a crowded
 // key, and counts the others.
 func TestARefusalIsShort(t *testing.T) {
 	run(t, func(t *testing.T, m *meshtest.Mesh) {
@@ -394,7 +394,7 @@ func TestAClientThatVanishesWhileItWaits(t *testing.T) {
 	})
 }
 
-// TestRequestsBehindAWait : requests sent while another waits are answered in their order.
+// TestRequestsBehindAWait: requests sent while another waits are answered in their order.
 func TestRequestsBehindAWait(t *testing.T) {
 	run(t, func(t *testing.T, m *meshtest.Mesh) {
 		s := newSite(t, m, "a")
@@ -421,7 +421,7 @@ func TestRequestsBehindAWait(t *testing.T) {
 	})
 }
 
-// TestAClientWithTooMuchBehindAWaitIsCut : where the client is gone, the end of its connection lies
+// TestAClientWithTooMuchBehindAWaitIsCut: where the client is gone, the end of its connection lies
 // behind these bytes, and the request would wait on.
 func TestAClientWithTooMuchBehindAWaitIsCut(t *testing.T) {
 	run(t, func(t *testing.T, m *meshtest.Mesh) {
@@ -440,7 +440,7 @@ func TestAClientWithTooMuchBehindAWaitIsCut(t *testing.T) {
 	})
 }
 
-// TestARequestInParts : where a part leaves room for a byte in the HTTP server's buffer, the server
+// TestARequestInParts: where a part leaves room for a byte in the HTTP server's buffer, the server
 // reads a single byte of the request, and this read is no watch.
 func TestARequestInParts(t *testing.T) {
 	run(t, func(t *testing.T, m *meshtest.Mesh) {
@@ -464,7 +464,7 @@ func TestARequestInParts(t *testing.T) {
 	})
 }
 
-// TestAClientThatDoesntReadItsLease : a client that is gone, or stuck, when the answer is sent
+// TestAClientThatDoesntReadItsLease: a client that is gone, or stuck, when the answer is sent
 // doesn't learn of its lease, so the server releases the lease at once.
 func TestAClientThatDoesntReadItsLease(t *testing.T) {
 	run(t, func(t *testing.T, m *meshtest.Mesh) {
@@ -504,7 +504,7 @@ func TestTheNumberOfLeasesIsBounded(t *testing.T) {
 	})
 }
 
-// TestEndedLeasesAreForgotten : the memory of ended leases is bounded.
+// TestEndedLeasesAreForgotten: the memory of ended leases is bounded.
 func TestEndedLeasesAreForgotten(t *testing.T) {
 	run(t, func(t *testing.T, m *meshtest.Mesh) {
 		s := newSite(t, m, "a")
@@ -526,7 +526,7 @@ func TestEndedLeasesAreForgotten(t *testing.T) {
 	})
 }
 
-// TestLocksAreOff : without AllowLocks no client acquires a lock.
+// TestLocksAreOff: without AllowLocks no client acquires a lock.
 func TestLocksAreOff(t *testing.T) {
 	run(t, func(t *testing.T, m *meshtest.Mesh) {
 		s := newSite(t, m, "a")

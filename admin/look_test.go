@@ -28,7 +28,7 @@ func slowly(took time.Duration) (inspect func(context.Context, string) (lockmesh
 	}, calls
 }
 
-// TestRefusedRequestsShareALook : however many requests of a key are refused, the node asks the
+// TestRefusedRequestsShareALook: however many requests of a key are refused, the node asks the
 // voters for the key's state once in a while.
 func TestRefusedRequestsShareALook(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -59,7 +59,7 @@ func TestRefusedRequestsShareALook(t *testing.T) {
 	})
 }
 
-// TestALookEndsWithItsRequest : while voters are silent, a refused request is answered without the
+// TestALookEndsWithItsRequest: while voters are silent, a refused request is answered without the
 // key's state, after lookTime at most; the end of one client's connection holds up no other client.
 func TestALookEndsWithItsRequest(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -85,7 +85,7 @@ func TestALookEndsWithItsRequest(t *testing.T) {
 	})
 }
 
-// TestLooksAreBounded : beyond MaxAnswers keys at a time, a refused request is answered at once,
+// TestLooksAreBounded: beyond MaxAnswers keys at a time, a refused request is answered at once,
 // without the state of its key.
 func TestLooksAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -115,7 +115,7 @@ func TestLooksAreBounded(t *testing.T) {
 	})
 }
 
-// TestARefusalNamesTheHolderOfNow : a client that tries again after lookAge learns the next holder.
+// TestARefusalNamesTheHolderOfNow: a client that tries again after lookAge learns the next holder.
 func TestARefusalNamesTheHolderOfNow(t *testing.T) {
 	run(t, func(t *testing.T, m *meshtest.Mesh) {
 		s := newSite(t, m, "a")

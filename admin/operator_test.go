@@ -185,7 +185,7 @@ func TestAnOperatorDrainsAndStops(t *testing.T) {
 	})
 }
 
-// TestAStopWaitsForClients : a client with a lease for a set ttl can't be notified of the node's
+// TestAStopWaitsForClients: a client with a lease for a set ttl can't be notified of the node's
 // end, so the node waits for the end of the lease, doesn't extend the lease, and grants no further
 // leases. A holder over a connection is notified, with a moment to finish. The node doesn't wait
 // for the application's own leases.
@@ -223,7 +223,7 @@ func TestAStopWaitsForClients(t *testing.T) {
 	})
 }
 
-// TestAStopThatIsTooShort : the node ends, and releases no lease on which a client counts.
+// TestAStopThatIsTooShort: the node ends, and releases no lease on which a client counts.
 func TestAStopThatIsTooShort(t *testing.T) {
 	for name, opt := range map[string]Option{
 		"lease": func(*Handler) {},
@@ -250,7 +250,7 @@ func TestAStopThatIsTooShort(t *testing.T) {
 	}
 }
 
-// TestALeaveGoesOnWithoutItsClient : a voter is voted out even if its operator presses Ctrl-C.
+// TestALeaveGoesOnWithoutItsClient: a voter is voted out even if its operator presses Ctrl-C.
 func TestALeaveGoesOnWithoutItsClient(t *testing.T) {
 	run(t, func(t *testing.T, m *meshtest.Mesh) {
 		s := newSite(t, m, "a")

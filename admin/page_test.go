@@ -61,7 +61,7 @@ func TestThePageIsSmall(t *testing.T) {
 	}
 }
 
-// TestEveryClientGetsThePage : the page is the same for all clients, even if no other request is
+// TestEveryClientGetsThePage: the page is the same for all clients, even if no other request is
 // allowed, for a foreign host name, and for a link on another site.
 func TestEveryClientGetsThePage(t *testing.T) {
 	run(t, func(t *testing.T, m *meshtest.Mesh) {
@@ -91,7 +91,7 @@ func TestEveryClientGetsThePage(t *testing.T) {
 	})
 }
 
-// TestThePagesPolicy : the policy allows no code but files of the server, and no HTML made of text.
+// TestThePagesPolicy: the policy allows no code but files of the server, and no HTML made of text.
 func TestThePagesPolicy(t *testing.T) {
 	directives := map[string]string{}
 	for d := range strings.SplitSeq(pagePolicy, "; ") {
@@ -188,7 +188,7 @@ func sources(t *testing.T) map[string]string {
 	return texts
 }
 
-// TestThePageIsMadeOfItsSources : each source is sent, the modules as a single script in which each
+// TestThePageIsMadeOfItsSources: each source is sent, the modules as a single script in which each
 // module follows its imports, and no name is declared twice.
 func TestThePageIsMadeOfItsSources(t *testing.T) {
 	files, left := page(t), sources(t)
@@ -240,7 +240,7 @@ func TestThePageIsMadeOfItsSources(t *testing.T) {
 	}
 }
 
-// TestThePageIsWholeByItself : the page names no address of another server, loads each of its
+// TestThePageIsWholeByItself: the page names no address of another server, loads each of its
 // files, and has no code or style beside its files.
 func TestThePageIsWholeByItself(t *testing.T) {
 	for name, text := range sources(t) {
@@ -278,7 +278,7 @@ func TestThePageIsWholeByItself(t *testing.T) {
 	}
 }
 
-// TestThePageFindsItsElements : each id used by the scripts is in index.html once, and each address
+// TestThePageFindsItsElements: each id used by the scripts is in index.html once, and each address
 // requested by the scripts is a route.
 func TestThePageFindsItsElements(t *testing.T) {
 	index := sources(t)["index.html"]

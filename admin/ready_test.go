@@ -12,7 +12,7 @@ import (
 	"github.com/lockmesh/lockmesh/meshtest"
 )
 
-// TestReadyAndSettled : a restarted voter is quiet for a MaxTTL; meanwhile locks are granted, and
+// TestReadyAndSettled: a restarted voter is quiet for a MaxTTL; meanwhile locks are granted, and
 // no other voter can be spared.
 func TestReadyAndSettled(t *testing.T) {
 	run(t, func(t *testing.T, m *meshtest.Mesh) {
@@ -102,7 +102,7 @@ func TestReadyEndsWithTheNode(t *testing.T) {
 	})
 }
 
-// TestReadyWhileDraining : a node that drains acquires no more locks, and goes on to vote.
+// TestReadyWhileDraining: a node that drains acquires no more locks, and goes on to vote.
 func TestReadyWhileDraining(t *testing.T) {
 	run(t, func(t *testing.T, m *meshtest.Mesh) {
 		s := newSite(t, m, "a")

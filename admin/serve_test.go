@@ -34,7 +34,7 @@ func answer(t *testing.T, r io.Reader) (status int, body string) {
 	return a.StatusCode, string(data)
 }
 
-// TestRequestsWithoutEnd : a client that sends slowly or without end is cut off, and holds nothing
+// TestRequestsWithoutEnd: a client that sends slowly or without end is cut off, and holds nothing
 // up.
 func TestRequestsWithoutEnd(t *testing.T) {
 	run(t, func(t *testing.T, m *meshtest.Mesh) {
@@ -107,7 +107,7 @@ func TestRequestsWithoutEnd(t *testing.T) {
 	})
 }
 
-// TestASlowReaderIsServed : a client that reads steadily gets a long answer, however slow it reads.
+// TestASlowReaderIsServed: a client that reads steadily gets a long answer, however slow it reads.
 func TestASlowReaderIsServed(t *testing.T) {
 	run(t, func(t *testing.T, m *meshtest.Mesh) {
 		s := newSite(t, m, "a")
@@ -203,7 +203,7 @@ func TestConnectionsAreBounded(t *testing.T) {
 	})
 }
 
-// TestAListenerThatFailsForAMoment : the errors of a process without file descriptors are logged
+// TestAListenerThatFailsForAMoment: the errors of a process without file descriptors are logged
 // once, and clients are served afterwards.
 func TestAListenerThatFailsForAMoment(t *testing.T) {
 	run(t, func(t *testing.T, m *meshtest.Mesh) {
@@ -325,7 +325,7 @@ func TestRequestsThatCantBeUsed(t *testing.T) {
 	})
 }
 
-// TestKeysInPaths : every key has a path, and gets through unchanged.
+// TestKeysInPaths: every key has a path, and gets through unchanged.
 func TestKeysInPaths(t *testing.T) {
 	run(t, func(t *testing.T, m *meshtest.Mesh) {
 		s := newSite(t, m, "a")
@@ -356,7 +356,7 @@ func TestKeysInPaths(t *testing.T) {
 	})
 }
 
-// TestInAnApplicationsServer : behind a ServeMux with a prefix, and wrappers of the writer.
+// TestInAnApplicationsServer: behind a ServeMux with a prefix, and wrappers of the writer.
 func TestInAnApplicationsServer(t *testing.T) {
 	run(t, func(t *testing.T, m *meshtest.Mesh) {
 		l := pipes.New()

@@ -120,8 +120,8 @@ type Electorate struct {
 	StateDir string `json:"state_dir"`
 	// DirID is the identity of the directory, in hexadecimal; with Expect, of the process.
 	DirID string `json:"dir_id"`
-	// Stored is the version in the directory.
-	Stored uint64 `json:"stored"`
+	// StoredVersion is the version in the directory.
+	StoredVersion uint64 `json:"stored_version"`
 }
 
 // Voter is a voter as seen by a node, see [lockmesh.VoterStatus].

@@ -101,7 +101,7 @@ func TestWatch(t *testing.T) {
 	})
 }
 
-// TestABrowserThatConnectsAgainIsToldOfTheGap : the browser can't know the events in between.
+// TestABrowserThatConnectsAgainIsToldOfTheGap: the browser can't know the events in between.
 func TestABrowserThatConnectsAgainIsToldOfTheGap(t *testing.T) {
 	run(t, func(t *testing.T, m *meshtest.Mesh) {
 		s := newSite(t, m, "a")
@@ -117,7 +117,7 @@ func TestABrowserThatConnectsAgainIsToldOfTheGap(t *testing.T) {
 	})
 }
 
-// TestASlowReaderIsToldOfItsGap : a reader that pauses while events come, and for some seconds
+// TestASlowReaderIsToldOfItsGap: a reader that pauses while events come, and for some seconds
 // more, misses events, and receives a gap.
 func TestASlowReaderIsToldOfItsGap(t *testing.T) {
 	run(t, func(t *testing.T, m *meshtest.Mesh) {
@@ -148,7 +148,7 @@ func TestASlowReaderIsToldOfItsGap(t *testing.T) {
 	})
 }
 
-// TestAReaderThatStopsIsCut : the stream of a stuck reader takes a place no longer than writeTime.
+// TestAReaderThatStopsIsCut: the stream of a stuck reader takes a place no longer than writeTime.
 func TestAReaderThatStopsIsCut(t *testing.T) {
 	run(t, func(t *testing.T, m *meshtest.Mesh) {
 		s := newSite(t, m, "a")

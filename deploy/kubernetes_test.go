@@ -275,7 +275,7 @@ func (o *objects) checkReplacement(t *testing.T) {
 	}
 }
 
-// TestAFieldThatDoesNotExistIsFound : the check of the manifests is as strict as an API server.
+// TestAFieldThatDoesNotExistIsFound: the check of the manifests is as strict as an API server.
 func TestAFieldThatDoesNotExistIsFound(t *testing.T) {
 	for _, field := range []string{"ReadinessProbe", "readinesProbe"} {
 		data, err := yaml.YAMLToJSONStrict([]byte("containers:\n- name: c\n  " + field + ": {}\n"))

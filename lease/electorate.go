@@ -14,7 +14,7 @@ import (
 type appliedElectorate struct {
 	vote.Electorate
 	member bool // this voter belongs to the electorate
-	// unraised : the electorate's minimum token was refused, and votes that haven't won may have
+	// unraised: the electorate's minimum token was refused, and votes that haven't won may have
 	// smaller tokens.
 	unraised bool
 }

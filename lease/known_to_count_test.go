@@ -6,7 +6,7 @@ import (
 	"github.com/lockmesh/lockmesh/internal/vote"
 )
 
-// TestKnownToCount : a node knows that a voter counts once the voter has said so in an answer or an
+// TestKnownToCount: a node knows that a voter counts once the voter has said so in an answer or an
 // acknowledgement.
 func TestKnownToCount(t *testing.T) {
 	c := newTalk()

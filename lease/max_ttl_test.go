@@ -127,7 +127,7 @@ func TestAVoterGrantsTheDecidedMaxTTL(t *testing.T) {
 	u.quiet(500 * time.Millisecond)
 }
 
-// TestTheAnswerToASyncExtendsByItsVersion : the requester counts on a session by the version in the
+// TestTheAnswerToASyncExtendsByItsVersion: the requester counts on a session by the version in the
 // answer. A long sync takes a while to apply, and the maximum TTL may have been raised meanwhile.
 func TestTheAnswerToASyncExtendsByItsVersion(t *testing.T) {
 	u := newTuned(t)

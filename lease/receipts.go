@@ -26,7 +26,7 @@ type receipts struct {
 	// the owner's clock.
 	first             vote.Instant
 	confirmedDeadline vote.Instant // the session's deadline without the extensions from first on
-	// answerLost : the owner has opened the stream without having received the answer to its
+	// answerLost: the owner has opened the stream without having received the answer to its
 	// previous sync. The owner gets no votes until a refresh shows that the owner receives answers:
 	// otherwise the owner would take a key from waiting requests anew in each TTL, for as long as
 	// the one-way cut lasts.

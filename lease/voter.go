@@ -40,7 +40,7 @@ type Config struct {
 	// The state directory is new, so no earlier incarnation has promised anything: the voter
 	// doesn't wait for the maximum TTL at its start
 	Fresh bool
-	// Born : the voter is a founder of a mesh that is born by count. It waits for the maximum TTL,
+	// Born: the voter is a founder of a mesh that is born by count. It waits for the maximum TTL,
 	// since an earlier mesh may have granted leases up to the birth; and no other voter knows more
 	// of the tokens of that mesh than the wall clock shows.
 	Born bool

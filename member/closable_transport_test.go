@@ -9,7 +9,7 @@ import (
 	"github.com/hashicorp/memberlist"
 )
 
-// TestNothingComesInBeforeTheTransportIsOpen : before the transport is open, memberlist has no
+// TestNothingComesInBeforeTheTransportIsOpen: before the transport is open, memberlist has no
 // member yet, and would apply to itself a message about an earlier incarnation of its node.
 func TestNothingComesInBeforeTheTransportIsOpen(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -69,7 +69,7 @@ func TestTheRateOfAVotersClock(t *testing.T) {
 	}
 }
 
-// TestTheRateAfterAChangeOfTheNetwork : where all round trips are longer from some time on, the
+// TestTheRateAfterAChangeOfTheNetwork: where all round trips are longer from some time on, the
 // measurement begins anew.
 func TestTheRateAfterAChangeOfTheNetwork(t *testing.T) {
 	c := &clocks{rng: rand.New(rand.NewPCG(1, 2)), own: 1000, base: 77_000, ppm: 40, inc: 1}
@@ -80,7 +80,7 @@ func TestTheRateAfterAChangeOfTheNetwork(t *testing.T) {
 	c.shows(t, "hours after", 90, rateDoubt)
 }
 
-// TestTheRateOverASlowNetwork : is known once enough time has passed, and not before.
+// TestTheRateOverASlowNetwork: is known once enough time has passed, and not before.
 func TestTheRateOverASlowNetwork(t *testing.T) {
 	c := &clocks{rng: rand.New(rand.NewPCG(1, 2)), own: 1000, base: 77_000, ppm: 300, inc: 1}
 	c.run(2*time.Minute, 50*time.Millisecond)

@@ -94,19 +94,19 @@ func (p *peer) hopeless() bool {
 type State uint8
 
 const (
-	// Connecting : nothing is known yet, or the connection has just broken.
+	// Connecting: nothing is known yet, or the connection has just broken.
 	Connecting State = iota
-	// Reachable : the voter answers and its votes count.
+	// Reachable: the voter answers and its votes count.
 	Reachable
-	// Quiet : the voter answers, but its votes don't count yet.
+	// Quiet: the voter answers, but its votes don't count yet.
 	Quiet
-	// Unreachable : the voter can't be reached.
+	// Unreachable: the voter can't be reached.
 	Unreachable
-	// Refused : the voter refuses this node.
+	// Refused: the voter refuses this node.
 	Refused
-	// Behind : the voter answers, but under an electorate that is over.
+	// Behind: the voter answers, but under an electorate that is over.
 	Behind
-	// Silent : the voter seems connected, and has left a refresh unanswered.
+	// Silent: the voter seems connected, and has left a refresh unanswered.
 	Silent
 )
 

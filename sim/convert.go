@@ -170,7 +170,7 @@ func (cv *conversion) convertConfig(h *host, f *node.Dynamic, list []vote.NodeID
 		panic(fmt.Sprintf("sim: %s can't be converted: %v", h.alias, err))
 	}
 	h.disk.state = state
-	f.State, f.FromFixed, f.Found = state, true, false
+	f.State, f.FromFixed, f.MayFound = state, true, false
 	f.Fresh = f.Fresh && !slices.Contains(list, h.name)
 	return f
 }

@@ -128,7 +128,7 @@ func (d *dynamicWorld) configOf(h *host) *node.Dynamic {
 	if own, ok := f.Most[h.alias]; ok {
 		most = own
 	}
-	return &node.Dynamic{State: h.disk.state, Fresh: fresh, Found: found, MaxVoters: most}
+	return &node.Dynamic{State: h.disk.state, Fresh: fresh, MayFound: found, MaxVoters: most}
 }
 
 // takeOutputs takes a process's outputs other than messages: states to store, wanted connections,

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// TestGossipLearnsLate : a change is known within the limit, and not before a time that differs
+// TestGossipLearnsLate: a change is known within the limit, and not before a time that differs
 // from change to change.
 func TestGossipLearnsLate(t *testing.T) {
 	const most, step = time.Second, 10 * time.Millisecond

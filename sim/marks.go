@@ -19,86 +19,86 @@ type Mark uint8
 
 // The marks.
 const (
-	// markYieldWon : a request that had given a vote back was granted later.
+	// markYieldWon: a request that had given a vote back was granted later.
 	markYieldWon Mark = iota
-	// markHeldOn : a voter inquired of a request after the request had won.
+	// markHeldOn: a voter inquired of a request after the request had won.
 	markHeldOn
-	// markResynced : a holder's sync named its lease to a voter in its startup quarantine.
+	// markResynced: a holder's sync named its lease to a voter in its startup quarantine.
 	markResynced
-	// markOutlived : a lease survived a restart of every voter.
+	// markOutlived: a lease survived a restart of every voter.
 	markOutlived
-	// markVoteBack : a voter gave its vote to a lease that was already held.
+	// markVoteBack: a voter gave its vote to a lease that was already held.
 	markVoteBack
-	// markConfirmed : a lease needed a round of confirmations.
+	// markConfirmed: a lease needed a round of confirmations.
 	markConfirmed
-	// markProposalTimeout : a proposal timeout expired.
+	// markProposalTimeout: a proposal timeout expired.
 	markProposalTimeout
-	// markGrantedLate : a request was granted after waiting for more than the maximum TTL, while
+	// markGrantedLate: a request was granted after waiting for more than the maximum TTL, while
 	// none of its connections broke.
 	markGrantedLate
-	// markTooLate : a vote arrived for a request that was over.
+	// markTooLate: a vote arrived for a request that was over.
 	markTooLate
-	// markTaken : a TryLock failed because the key was taken.
+	// markTaken: a TryLock failed because the key was taken.
 	markTaken
-	// markNoQuorum : a TryLock failed because too few voters counted.
+	// markNoQuorum: a TryLock failed because too few voters counted.
 	markNoQuorum
-	// markSurvivedBreak : a lease was extended after a connection to one of its voters had broken.
+	// markSurvivedBreak: a lease was extended after a connection to one of its voters had broken.
 	markSurvivedBreak
-	// markUnknown : a voter received a message of a session that it had forgotten.
+	// markUnknown: a voter received a message of a session that it had forgotten.
 	markUnknown
-	// markMismatch : a node began another stream on an unbroken connection.
+	// markMismatch: a node began another stream on an unbroken connection.
 	markMismatch
-	// markWokeUpLost : a process found its lease lost after having been stopped.
+	// markWokeUpLost: a process found its lease lost after having been stopped.
 	markWokeUpLost
-	// markHolderDied : a key was granted after its holder had crashed.
+	// markHolderDied: a key was granted after its holder had crashed.
 	markHolderDied
-	// markUnconfirmed : a release was given up before it was confirmed.
+	// markUnconfirmed: a release was given up before it was confirmed.
 	markUnconfirmed
-	// markProbe : a voter probed whether a process is alive, because another process came with its
+	// markProbe: a voter probed whether a process is alive, because another process came with its
 	// name.
 	markProbe
-	// markTurnedAway : a voter refused an incarnation for good, because a newer incarnation had
+	// markTurnedAway: a voter refused an incarnation for good, because a newer incarnation had
 	// superseded it.
 	markTurnedAway
-	// markLastResort : a voter took its clock's reading for the highest token.
+	// markLastResort: a voter took its clock's reading for the highest token.
 	markLastResort
-	// markClosed : a node closed a connection: the node had no answer for half a TTL, or was
+	// markClosed: a node closed a connection: the node had no answer for half a TTL, or was
 	// refused.
 	markClosed
-	// markOrder : the older of two requests was granted first while nothing was wrong; they were
+	// markOrder: the older of two requests was granted first while nothing was wrong; they were
 	// made far enough apart to be told apart.
 	markOrder
-	// markIdle : the check *idle* judged a key that requests had waited for, while nothing was
+	// markIdle: the check *idle* judged a key that requests had waited for, while nothing was
 	// wrong.
 	markIdle
-	// markFenced : a resource refused a write that came too late.
+	// markFenced: a resource refused a write that came too late.
 	markFenced
-	// markUpgraded : a reader's upgrade to an exclusive lease was granted.
+	// markUpgraded: a reader's upgrade to an exclusive lease was granted.
 	markUpgraded
-	// markClash : the younger of two upgrades was refused.
+	// markClash: the younger of two upgrades was refused.
 	markClash
-	// markBeside : a reader was granted a key beside another reader.
+	// markBeside: a reader was granted a key beside another reader.
 	markBeside
-	// markLetIn : a reader was granted a key beside a writer with a downgraded lease.
+	// markLetIn: a reader was granted a key beside a writer with a downgraded lease.
 	markLetIn
-	// markFull : all permits of a semaphore were held.
+	// markFull: all permits of a semaphore were held.
 	markFull
-	// markMoved : a voter moved its vote to another slot when asked to.
+	// markMoved: a voter moved its vote to another slot when asked to.
 	markMoved
-	// markUnfit : a request was refused for its number of permits.
+	// markUnfit: a request was refused for its number of permits.
 	markUnfit
-	// markApart : a voter gave a shared lease a larger token, because the token of the tally was
+	// markApart: a voter gave a shared lease a larger token, because the token of the tally was
 	// taken.
 	markApart
-	// markDelayed : a lease was granted to a request that had waited while a lapsed lease's delay
+	// markDelayed: a lease was granted to a request that had waited while a lapsed lease's delay
 	// kept the key from others.
 	markDelayed
-	// markHeldLeast : a lease was granted to a request that had waited while a released lease's
+	// markHeldLeast: a lease was granted to a request that had waited while a released lease's
 	// minimum hold kept the key from others.
 	markHeldLeast
-	// markFixed : a fixed lease, never extended, ended by itself.
+	// markFixed: a fixed lease, never extended, ended by itself.
 	markFixed
-	// markOutlivedNode : a lease with a length of its own kept the key from others for a while
+	// markOutlivedNode: a lease with a length of its own kept the key from others for a while
 	// after its node had crashed.
 	markOutlivedNode
 

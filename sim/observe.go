@@ -12,11 +12,11 @@ import (
 // sim/plan). Its methods may read the world, but must not change it: [World.At] and [World.AtNode]
 // schedule changes. A world runs the same with an observer and without.
 type Observer interface {
-	// Granted : a request has won, and its user believes in the lease from now on.
+	// Granted: a request has won, and its user believes in the lease from now on.
 	Granted(*Request)
-	// Ended : a request is over. Its State says how.
+	// Ended: a request is over. Its State says how.
 	Ended(*Request)
-	// Sent : a message leaves its sender. Between is false for messages between a node and its own
+	// Sent: a message leaves its sender. Between is false for messages between a node and its own
 	// voter. The message belongs to the world and is valid for the length of the call only.
 	Sent(from, to vote.SessionID, m *vote.Message, between bool)
 }

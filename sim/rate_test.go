@@ -7,7 +7,7 @@ import (
 	"github.com/lockmesh/lockmesh/internal/node"
 )
 
-// TestNodesMeasureTheRatesOfClocks : of clocks that run at different rates, as in production.
+// TestNodesMeasureTheRatesOfClocks: of clocks that run at different rates, as in production.
 func TestNodesMeasureTheRatesOfClocks(t *testing.T) {
 	ppm := []int64{300, -200, 0}
 	s := stage(t, Options{Voters: 3, Clocks: Clocks{PPM: ppm}})

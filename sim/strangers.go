@@ -11,9 +11,9 @@ import (
 
 // strangers is the part of a world for misconfigured processes beside a mesh that is born by count:
 // each has a fixed list of voters with its own name only. The mesh expects more processes, so it
-// has the stronger configuration: strangers are to stop themselves, and nothing else. Strangers
-// have no clients, since without contact they can't know of the mesh; the world checks whose votes
-// count.
+// has the stronger configuration: only the misconfigured processes may stop, and the mesh must go
+// on. Strangers have no clients, since without contact they can't know of the mesh; the world
+// checks whose votes count.
 type strangers struct {
 	w  *World
 	on map[*host]bool // the hosts whose next process is a stranger

@@ -389,7 +389,7 @@ func (w *World) start(h *host) {
 		cfg.Voters, cfg.Dynamic, p.met = []vote.NodeID{h.name}, nil, make(map[vote.NodeID]vote.Standing)
 	case c != nil:
 		cfg.Voters, cfg.Birth = nil, vote.Birth{Expect: c.Expect, MinVoters: c.leastVoters()}
-		cfg.Dynamic.RegisterTerm, cfg.Dynamic.Found = c.Register, h.voter
+		cfg.Dynamic.RegisterTerm, cfg.Dynamic.MayFound = c.Register, h.voter
 	}
 	if w.lists != nil {
 		h.ttl = w.lists.most[h] // sessions last as long as this process allows

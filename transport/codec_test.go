@@ -204,7 +204,7 @@ func TestASpecWithoutAnEndIsAWordShorter(t *testing.T) {
 	}
 }
 
-// TestADecidedMaxTTLSurvives : over a link of wire version 2 all values arrive. For wire version 1
+// TestADecidedMaxTTLSurvives: over a link of wire version 2 all values arrive. For wire version 1
 // a message with a decided value is refused, and a node's own value is left out.
 func TestADecidedMaxTTLSurvives(t *testing.T) {
 	for _, k := range []vote.Kind{vote.KindElectorate, vote.KindReport, vote.KindAccept, vote.KindPrepared} {
@@ -239,7 +239,7 @@ func TestADecidedMaxTTLSurvives(t *testing.T) {
 	}
 }
 
-// TestAMaxTTLThatCantBeIsRefused : with such a value a node would found a mesh, or report the
+// TestAMaxTTLThatCantBeIsRefused: with such a value a node would found a mesh, or report the
 // value, and all other nodes would refuse the node.
 func TestAMaxTTLThatCantBeIsRefused(t *testing.T) {
 	for _, d := range []time.Duration{-1, 1, vote.MinTTL - 1, vote.LongestTTL + 1, math.MaxInt64} {

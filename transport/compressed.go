@@ -26,7 +26,7 @@ const (
 	gossipSealedNow = 1
 )
 
-// errCompressed : the received gossip is compressed.
+// errCompressed: the received gossip is compressed.
 var errCompressed = errors.New("gossip came in compressed, which no node of a mesh sends")
 
 // unpacker inspects packets of gossip for compressed content.

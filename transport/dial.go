@@ -14,7 +14,7 @@ import (
 	"github.com/lockmesh/lockmesh/internal/vote"
 )
 
-// errSlow : the handshake as a whole took too long.
+// errSlow: the handshake as a whole took too long.
 var errSlow = errors.New("the peer took too long to answer")
 
 // session is a connection that is about to become a link or a gossip stream. One goroutine owns a

@@ -27,7 +27,7 @@ const (
 	hangUpTimeout = time.Second
 )
 
-// errTooMuch : a peer sent more than a handshake needs.
+// errTooMuch: a peer sent more than a handshake needs.
 var errTooMuch = errors.New("too many bytes before the end of the handshake")
 
 // earlyConn is a connection with an unauthenticated peer: the bytes read are bounded until trust is

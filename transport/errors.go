@@ -8,28 +8,28 @@ import (
 )
 
 var (
-	// ErrClosed : the port or the connection was closed from this side. Don't retry on a closed
+	// ErrClosed: the port or the connection was closed from this side. Don't retry on a closed
 	// port or connection.
 	ErrClosed = errors.New("transport closed")
-	// ErrSelf : the address leads back to this very process. Leave the address out.
+	// ErrSelf: the address leads back to this very process. Leave the address out.
 	ErrSelf = errors.New("the address is our own")
-	// ErrQueueFull : the peer takes messages more slowly than they are queued, and the bound is
+	// ErrQueueFull: the peer takes messages more slowly than they are queued, and the bound is
 	// reached. The connection is broken, since an ordered stream can't skip a message; dial again.
 	ErrQueueFull = errors.New("the send queue is full")
-	// errReplaced : the peer process has opened more connections to this node than needed, and this
+	// errReplaced: the peer process has opened more connections to this node than needed, and this
 	// connection was the least recently used.
 	errReplaced = errors.New("the peer has opened too many connections")
-	// errIdle : the connection received nothing for so long that the peer process can't be using
+	// errIdle: the connection received nothing for so long that the peer process can't be using
 	// it: a process that uses a connection sends refreshes.
 	errIdle = errors.New("the peer has sent nothing for too long")
-	// errStalled : the peer has stopped reading, so that a write didn't finish within writeTimeout.
+	// errStalled: the peer has stopped reading, so that a write didn't finish within writeTimeout.
 	// The connection is broken.
 	errStalled = errors.New("the peer has stopped reading")
-	// ErrNoAnswer : a connection could be opened, which takes small packets only, but no answer
+	// ErrNoAnswer: a connection could be opened, which takes small packets only, but no answer
 	// came back in time. Most likely the path silently drops longer packets (see maxSegment), or
 	// the process there is stopped, or the address belongs to another kind of server.
 	ErrNoAnswer = errors.New("connected, but the handshake has no answer: packet size?")
-	// errNotLockmesh : the peer at the address uses another protocol. Correct the address.
+	// errNotLockmesh: the peer at the address uses another protocol. Correct the address.
 	errNotLockmesh = errors.New("the peer doesn't speak the protocol of lockmesh")
 )
 

@@ -27,7 +27,7 @@ const (
 	protoPrefix = "lockmesh" // of all versions
 )
 
-// errOtherVersion : the peer speaks TLS, and another version of the protocols.
+// errOtherVersion: the peer speaks TLS, and another version of the protocols.
 var errOtherVersion = errors.New("the peer speaks another version of lockmesh's handshake")
 
 // identity holds what a process proves itself with: a certificate that says nothing, for the

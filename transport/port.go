@@ -65,15 +65,15 @@ type Config struct {
 //
 // A handler must not wait for Close of the port, which waits for the handler.
 type Handler interface {
-	// Linked : both sides have agreed on the link, and messages can be sent to c. dialed is whether
+	// Linked: both sides have agreed on the link, and messages can be sent to c. dialed is whether
 	// Dial made the connection; fixed is whether this node is converting (Terms.Converting), and
 	// the peer's electorate is fixed.
 	Linked(c vote.Conn, peer vote.SessionID, dialed, fixed bool)
-	// Received : these messages came from the peer. The handler now owns the batch, and frees it
+	// Received: these messages came from the peer. The handler now owns the batch, and frees it
 	// when the messages are no longer needed. While Received blocks, the port reads nothing more
 	// from this connection, and in time the peer can't write to it.
 	Received(c vote.Conn, peer vote.SessionID, b *Batch)
-	// Closed : the connection has ended, and no more calls follow for c. Closed is called exactly
+	// Closed: the connection has ended, and no more calls follow for c. Closed is called exactly
 	// once for each Linked. err is the reason: ErrClosed when this side closed the connection,
 	// io.EOF when the peer did, ErrQueueFull, errStalled, errMalformed, or a network error.
 	Closed(c vote.Conn, peer vote.SessionID, err error)

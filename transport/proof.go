@@ -54,13 +54,13 @@ const (
 	asAcceptor = "acceptor"
 )
 
-// errNoSecret : the peer knows none of our secrets.
+// errNoSecret: the peer knows none of our secrets.
 var errNoSecret = errors.New("the peer has another secret")
 
-// ErrPlain : a port without a secret can't get one.
+// ErrPlain says that a port without a secret can't get one.
 var ErrPlain = errors.New("this node was started without a secret, and speaks plain text")
 
-// errDropped : the secret by which the link was made isn't accepted any more.
+// errDropped says that the secret by which the link was made isn't accepted any more.
 var errDropped = errors.New("the secret by which the link was made isn't accepted any more")
 
 // key is what a node derives from one secret.

@@ -110,8 +110,11 @@ function notes(e, status) {
       "it takes no more locks, and waits until it holds none.",
     );
   }
-  if (e.dynamic && e.stored !== e.version && e.voter) {
-    add("stored", `This node's directory has electorate ${e.stored}, not ${e.version} yet.`);
+  if (e.dynamic && e.stored_version !== e.version && e.voter) {
+    add(
+      "stored",
+      `This node's directory has electorate ${e.stored_version}, not ${e.version} yet.`,
+    );
   }
   for (const r of status.refused) {
     add(

@@ -86,7 +86,7 @@ func (c *timed) check(t *testing.T) {
 	}
 }
 
-// TestKeysAtTheEndOfAnAgent : however an agent ends, no other client gets a key while the agent's
+// TestKeysAtTheEndOfAnAgent: however an agent ends, no other client gets a key while the agent's
 // client counts on the key, and the key is free afterwards. A client that is notified of the end
 // has a moment to finish; a client without notifications keeps the key until its time is over. An
 // agent that hangs notifies no client: a run kills its command while the lease lasts.
@@ -160,7 +160,7 @@ const stubborn = `trap '' TERM
 echo ready
 while :; do date +%s%N >"$0.new" && mv "$0.new" "$0"; sleep 0.01; done`
 
-// TestACommandThatGoesOnAtTheEndOfItsAgent : an agent that ends in good order keeps the key until
+// TestACommandThatGoesOnAtTheEndOfItsAgent: an agent that ends in good order keeps the key until
 // the command has ended, however long a grace the command was given.
 func TestACommandThatGoesOnAtTheEndOfItsAgent(t *testing.T) {
 	needsProc(t)
@@ -197,7 +197,7 @@ func TestACommandThatGoesOnAtTheEndOfItsAgent(t *testing.T) {
 	}
 }
 
-// TestKeysOfAnAgentAlone : an agent that is a mesh by itself remembers nothing. After a kill, or
+// TestKeysOfAnAgentAlone: an agent that is a mesh by itself remembers nothing. After a kill, or
 // after an end that left keys to clients, the restarted agent grants no key on which a client may
 // count.
 func TestKeysOfAnAgentAlone(t *testing.T) {
@@ -304,7 +304,7 @@ func TestKeysOfAnAgentAlone(t *testing.T) {
 	}
 }
 
-// TestAMinimumHoldOutlivesAnAgentAlone : a key that rests keeps its promise over an end in good
+// TestAMinimumHoldOutlivesAnAgentAlone: a key that rests keeps its promise over an end in good
 // order.
 func TestAMinimumHoldOutlivesAnAgentAlone(t *testing.T) {
 	for name, end := range map[string]func(b *openBench){
@@ -331,7 +331,7 @@ func TestAMinimumHoldOutlivesAnAgentAlone(t *testing.T) {
 	}
 }
 
-// TestAnAgentAloneNeedsAnEndInGoodOrder : where nothing tells of the agent before, an agent alone
+// TestAnAgentAloneNeedsAnEndInGoodOrder: where nothing tells of the agent before, an agent alone
 // takes for granted that clients over TCP count on keys, and others only where systemd may have
 // removed what was told.
 func TestAnAgentAloneNeedsAnEndInGoodOrder(t *testing.T) {
@@ -387,7 +387,7 @@ func TestAnAgentAloneNeedsAnEndInGoodOrder(t *testing.T) {
 	}
 }
 
-// TestTheFileOfAGoodEndIsThisUsersOwn : in a directory that others can write, such as /tmp, another
+// TestTheFileOfAGoodEndIsThisUsersOwn: in a directory that others can write, such as /tmp, another
 // user could make the file, or a link in its place.
 func TestTheFileOfAGoodEndIsThisUsersOwn(t *testing.T) {
 	for name, forge := range map[string]func(path, other string) error{
@@ -406,7 +406,7 @@ func TestTheFileOfAGoodEndIsThisUsersOwn(t *testing.T) {
 	}
 }
 
-// TestAFailedStartForgetsNoAgentBefore : the socket of a killed agent is still there after a start
+// TestAFailedStartForgetsNoAgentBefore: the socket of a killed agent is still there after a start
 // that failed, so that the next start knows of the agent.
 func TestAFailedStartForgetsNoAgentBefore(t *testing.T) {
 	b := newRoom(t)

@@ -37,7 +37,7 @@ func put(ctx context.Context, t *testing.T, l *pipes.Listener, line string) {
 	go func() { _, _ = io.Copy(io.Discard, here) }()
 }
 
-// TestTheGraceBeginsWithTheSignal : the time that the listeners take to end is a part of --grace,
+// TestTheGraceBeginsWithTheSignal: the time that the listeners take to end is a part of --grace,
 // since systemd counts from the signal, too.
 func TestTheGraceBeginsWithTheSignal(t *testing.T) {
 	meshtest.Run(t, 3, func(t *testing.T, m *meshtest.Mesh) {
@@ -67,7 +67,7 @@ func TestTheGraceBeginsWithTheSignal(t *testing.T) {
 	})
 }
 
-// TestAnAgentWithOthersWaitsForItsClients : an agent that other nodes refused at its start, and
+// TestAnAgentWithOthersWaitsForItsClients: an agent that other nodes refused at its start, and
 // later accepted, releases no key of a client that can't be told of the agent's end.
 func TestAnAgentWithOthersWaitsForItsClients(t *testing.T) {
 	meshtest.Run(t, 3, func(t *testing.T, m *meshtest.Mesh) {

@@ -16,7 +16,7 @@ import (
 	"github.com/lockmesh/lockmesh/internal/testwait"
 )
 
-// TestAgentEnds : upon a signal, or the verb stop, the agent ends in good order.
+// TestAgentEnds: upon a signal, or the verb stop, the agent ends in good order.
 func TestAgentEnds(t *testing.T) {
 	b := newBench(t)
 	for name, end := range map[string]func(){
@@ -57,7 +57,7 @@ func TestAgentEnds(t *testing.T) {
 	b.wants(0, "electorate") // the voters can grant locks
 }
 
-// TestAnAgentWhoseLogIsNotReadEnds : a log that isn't read, as of a stopped pager, stops no lock
+// TestAnAgentWhoseLogIsNotReadEnds: a log that isn't read, as of a stopped pager, stops no lock
 // and no end.
 func TestAnAgentWhoseLogIsNotReadEnds(t *testing.T) {
 	t.Parallel()
@@ -88,7 +88,7 @@ func TestAnAgentWhoseLogIsNotReadEnds(t *testing.T) {
 	}
 }
 
-// TestAgentRestarts : the next agent takes over the socket of a killed agent, and is quiet at
+// TestAgentRestarts: the next agent takes over the socket of a killed agent, and is quiet at
 // first.
 func TestAgentRestarts(t *testing.T) {
 	alone := []string{"--expect", "1", "--max-ttl", "2s"} // the restarted agent is quiet for so long
@@ -167,7 +167,7 @@ func TestAgentsSettings(t *testing.T) {
 	}
 }
 
-// TestAgentForRedisClientsAlone : an agent needs neither a socket nor HTTP.
+// TestAgentForRedisClientsAlone: an agent needs neither a socket nor HTTP.
 func TestAgentForRedisClientsAlone(t *testing.T) {
 	t.Parallel()
 	b := newRoom(t)
@@ -175,7 +175,7 @@ func TestAgentForRedisClientsAlone(t *testing.T) {
 		complains("the agent listens for Redis lock clients")
 }
 
-// TestAgentOverTCP : the token of the agent is needed, and enough.
+// TestAgentOverTCP: the token of the agent is needed, and enough.
 func TestAgentOverTCP(t *testing.T) {
 	t.Parallel()
 	b := newRoom(t)
@@ -205,7 +205,7 @@ func TestAgentOverTCP(t *testing.T) {
 	}
 }
 
-// TestSystemd : the service manager is notified that the agent is up, is alive, and ends.
+// TestSystemd: the service manager is notified that the agent is up, is alive, and ends.
 func TestSystemd(t *testing.T) {
 	t.Parallel()
 	b := newRoom(t)
@@ -246,7 +246,7 @@ func TestSystemd(t *testing.T) {
 	}
 }
 
-// TestJoin : a process that joins for a moment acquires locks, and never votes.
+// TestJoin: a process that joins for a moment acquires locks, and never votes.
 func TestJoin(t *testing.T) {
 	b := newBench(t, "--name", "a", "--voters", "a", "--max-ttl", brief, "-v")
 	addr := strings.Fields(strings.TrimPrefix(b.wants(0, "status").out.String(), "node a at "))[0]
@@ -292,7 +292,7 @@ func TestJoin(t *testing.T) {
 	}
 }
 
-// TestRedisClients : a lock taken by a Redis client and a lock of a shell exclude each other.
+// TestRedisClients: a lock taken by a Redis client and a lock of a shell exclude each other.
 func TestRedisClients(t *testing.T) {
 	const password = "kQ7vXw2-first-hB9zLm4TgY8s"
 	t.Parallel()

@@ -44,7 +44,7 @@ func TestWaitForVoters(t *testing.T) {
 	wantsComplaint(t, b.wants(64, "wait", "--free", "a\nb"), "key")
 }
 
-// TestWaitWithoutAMajority : of two voters the second is missing until the test starts it.
+// TestWaitWithoutAMajority: of two voters the second is missing until the test starts it.
 func TestWaitWithoutAMajority(t *testing.T) {
 	b := newBench(t)
 	b.agent.signal(syscall.SIGTERM)
@@ -108,7 +108,7 @@ func TestWaitForAKey(t *testing.T) {
 	}
 }
 
-// TestWaitOutlastsARestart : the agent may start after the wait, and may restart meanwhile.
+// TestWaitOutlastsARestart: the agent may start after the wait, and may restart meanwhile.
 func TestWaitOutlastsARestart(t *testing.T) {
 	alone := []string{"--expect", "1", "--max-ttl", brief} // the restarted agent is quiet for so long
 	b := newBench(t, alone...)

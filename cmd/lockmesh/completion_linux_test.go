@@ -26,7 +26,7 @@ func (b *bench) wantsHarmless() {
 	}
 }
 
-// TestBashQuotesKeys : a completed key is a single word for bash, whatever characters the key has.
+// TestBashQuotesKeys: a completed key is a single word for bash, whatever characters the key has.
 func TestBashQuotesKeys(t *testing.T) {
 	b := newBench(t)
 	b.holdKeys()
@@ -64,7 +64,7 @@ printf '%%s\n' "${answer[@]}"`, c.words))
 	b.wantsHarmless()
 }
 
-// TestTabInATerminal : Tab completes a hostile key, a key with colons, and the name of a hostile
+// TestTabInATerminal: Tab completes a hostile key, a key with colons, and the name of a hostile
 // file, and none of these runs a command.
 func TestTabInATerminal(t *testing.T) {
 	b := newBench(t)

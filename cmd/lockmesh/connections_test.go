@@ -21,7 +21,7 @@ func (p *process) openFiles() int {
 	return len(files)
 }
 
-// TestACrowdOfConnections : clients that open as many connections as possible keep out neither the
+// TestACrowdOfConnections: clients that open as many connections as possible keep out neither the
 // mesh nor each other. Clients without a place receive an error.
 func TestACrowdOfConnections(t *testing.T) {
 	const files = 200

@@ -73,7 +73,7 @@ func talk(conn net.Conn, text, want string) string {
 	return string(got)
 }
 
-// TestTenThousandConnections : idle connections, unfinished requests, holds over connections and
+// TestTenThousandConnections: idle connections, unfinished requests, holds over connections and
 // keys of Redis clients, 10,000 together, leave room for other clients and for the mesh.
 func TestTenThousandConnections(t *testing.T) {
 	const n = 10_000
@@ -133,7 +133,7 @@ func TestTenThousandConnections(t *testing.T) {
 	t.Logf("afterwards: %d MiB and %d files", b.status("VmRSS")>>10, b.agent.openFiles())
 }
 
-// TestSlowClients : the agent cuts off clients that send a byte a second, or read nothing, while
+// TestSlowClients: the agent cuts off clients that send a byte a second, or read nothing, while
 // such clients keep their connections.
 func TestSlowClients(t *testing.T) {
 	t.Parallel()

@@ -61,7 +61,7 @@ func (m *machines) in(ns string, args ...string) *process {
 	return p
 }
 
-// TestDoctorOnAFaultyNetwork : packets that a firewall drops, and a way for short packets only.
+// TestDoctorOnAFaultyNetwork: packets that a firewall drops, and a way for short packets only.
 func TestDoctorOnAFaultyNetwork(t *testing.T) {
 	b := newBench(t)
 	m := newMachines(t, b)
@@ -102,7 +102,7 @@ func TestDoctorOnAFaultyNetwork(t *testing.T) {
 	wantFinding(t, all, "packets", fail, "raise the MTU")
 }
 
-// TestDoctorOnAFileSystemOfAProgram : which may be on a network.
+// TestDoctorOnAFileSystemOfAProgram: which may be on a network.
 func TestDoctorOnAFileSystemOfAProgram(t *testing.T) {
 	_, noFUSE := os.Stat("/dev/fuse")
 	if _, err := exec.LookPath("bindfs"); err != nil || noFUSE != nil || os.Getuid() != 0 {

@@ -68,7 +68,7 @@ func nameServer(t *testing.T, names map[string][]netip.Addr) *net.Resolver {
 	}}
 }
 
-// TestDoctorOnNames : names that don't exist or have no address, entries without a port, and the
+// TestDoctorOnNames: names that don't exist or have no address, entries without a port, and the
 // addresses of a service, with this machine's among them or not.
 func TestDoctorOnNames(t *testing.T) {
 	one, two, self := netip.MustParseAddr("198.51.100.1"), netip.MustParseAddr("198.51.100.2"), netip.MustParseAddr("127.0.0.1")
@@ -111,7 +111,7 @@ func TestDoctorOnNames(t *testing.T) {
 	}
 }
 
-// TestDoctorOnADecidedMaxTTL : with dynamic membership a node with another maximum TTL isn't
+// TestDoctorOnADecidedMaxTTL: with dynamic membership a node with another maximum TTL isn't
 // refused, and the decided value counts; doctor says so.
 func TestDoctorOnADecidedMaxTTL(t *testing.T) {
 	mesh, err := lockmesh.Join(t.Context(), lockmesh.Config{Expect: 1, Bind: "127.0.0.1:0", Insecure: true})

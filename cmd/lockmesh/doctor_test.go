@@ -50,7 +50,7 @@ func wantFinding(t *testing.T, all []finding, check string, v verdict, text stri
 	t.Errorf("no finding %s %s with %q in %+v", v, check, text, all)
 }
 
-// TestDoctor : each check finds the fault for which the check was made.
+// TestDoctor: each check finds the fault for which the check was made.
 func TestDoctor(t *testing.T) {
 	const secret, other = "kQ7vXw2-first-hB9zLm4TgY8s", "pR3nDc6-second-jF5aVu1WeK0x"
 	t.Parallel()
@@ -118,7 +118,7 @@ func TestDoctor(t *testing.T) {
 	}
 }
 
-// TestDoctorOnDirectories : doctor reports the faults of a state directory.
+// TestDoctorOnDirectories: doctor reports the faults of a state directory.
 func TestDoctorOnDirectories(t *testing.T) {
 	t.Parallel()
 	b := newRoom(t)
@@ -177,7 +177,7 @@ func founds(t *testing.T, dir string) {
 	}
 }
 
-// TestDoctorOnNamesWithSeveralAddresses : a host name is one node, and an address of the node is
+// TestDoctorOnNamesWithSeveralAddresses: a host name is one node, and an address of the node is
 // enough; of dns: each address is a node.
 func TestDoctorOnNamesWithSeveralAddresses(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -218,7 +218,7 @@ func TestDoctorOnNamesWithSeveralAddresses(t *testing.T) {
 	}
 }
 
-// TestDoctorOnAMeshThatStarts : of three voters two have just started, and one is missing. The
+// TestDoctorOnAMeshThatStarts: of three voters two have just started, and one is missing. The
 // voters are quiet for a minute, so however slow the machine is, doctor finds them quiet.
 func TestDoctorOnAMeshThatStarts(t *testing.T) {
 	const secret = "kQ7vXw2-first-hB9zLm4TgY8s"
@@ -246,7 +246,7 @@ func TestDoctorOnAMeshThatStarts(t *testing.T) {
 	wantFinding(t, all, "ready", fail, "no lock can be granted: 0 of 3 voters count, and 2 are needed")
 }
 
-// TestDoctorOnAFewFiles : doctor runs under a low limit of open files.
+// TestDoctorOnAFewFiles: doctor runs under a low limit of open files.
 func TestDoctorOnAFewFiles(t *testing.T) {
 	b := newRoom(t)
 	p := b.command("doctor", "-o", "json", "--voters", "a", "--name", "a", "--insecure")
@@ -260,7 +260,7 @@ func TestDoctorOnAFewFiles(t *testing.T) {
 	wantFinding(t, objects[finding](t, p.out.String()), "files", warn, "a process may have 256 files open")
 }
 
-// TestDoctorOnVoters : doctor's findings about the voters of a status: of clocks, which no test can
+// TestDoctorOnVoters: doctor's findings about the voters of a status: of clocks, which no test can
 // set apart on one machine, and of votes that don't come.
 func TestDoctorOnVoters(t *testing.T) {
 	var s lockmesh.Status
@@ -294,7 +294,7 @@ func TestDoctorOnVoters(t *testing.T) {
 	wantFinding(t, x.found, "ready", fail, "recover")
 }
 
-// TestDoctorFindsOpenSecrets : a file with a secret that each user of the machine can read.
+// TestDoctorFindsOpenSecrets: a file with a secret that each user of the machine can read.
 func TestDoctorFindsOpenSecrets(t *testing.T) {
 	for _, name := range secretFiles {
 		path := filepath.Join(t.TempDir(), "secret")

@@ -36,7 +36,7 @@ func (b *bench) workers() map[string]*process {
 
 var tokenLine = regexp.MustCompile(`working with token (\d+)\n`)
 
-// TestExamplesInOtherLanguages : workers in a shell, Python and Node take turns, with tokens in
+// TestExamplesInOtherLanguages: workers in a shell, Python and Node take turns, with tokens in
 // order; each worker reports a lock held by another worker, and ends its work when the lock is
 // lost.
 func TestExamplesInOtherLanguages(t *testing.T) {
@@ -81,7 +81,7 @@ func TestExamplesInOtherLanguages(t *testing.T) {
 	holder.waitInTime()
 }
 
-// TestExamplesLoseTheLock : the work ends when the lock is evicted, and when the agent is gone.
+// TestExamplesLoseTheLock: the work ends when the lock is evicted, and when the agent is gone.
 func TestExamplesLoseTheLock(t *testing.T) {
 	b := newBench(t, "--expect", "1", "--max-ttl", brief)
 	for _, end := range []func(){
@@ -129,7 +129,7 @@ await hold(key, async ({ check }) => {
 `,
 }
 
-// TestExamplesReadTheClockAfterAPause : the agent and the workers are stopped for longer than the
+// TestExamplesReadTheClockAfterAPause: the agent and the workers are stopped for longer than the
 // lease. The workers continue first, and their next step finds the lock lost.
 func TestExamplesReadTheClockAfterAPause(t *testing.T) {
 	b := newBench(t, "--expect", "1", "--max-ttl", brief)

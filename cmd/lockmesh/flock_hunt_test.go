@@ -26,7 +26,7 @@ hold() {
 free() { echo >end; wait $holder; }
 `
 
-// TestTheSameCodesAsFlock : scripts that call flock(1) print the same with lockmesh run in its
+// TestTheSameCodesAsFlock: scripts that call flock(1) print the same with lockmesh run in its
 // place, for each option that docs/command.md calls the same.
 func TestTheSameCodesAsFlock(t *testing.T) {
 	if _, err := exec.LookPath("flock"); err != nil {

@@ -33,7 +33,7 @@ func linkTo(t *testing.T, node *lockmesh.Mesh) *link {
 	return &link{g: &globals{Timeout: time.Minute, streams: &streams{out: nowhere, err: nowhere}}, own: &ownNode{pipes: in, token: token}}
 }
 
-// TestALossBeforeTheLastGrant : a key that was lost when the last key is granted isn't taken for
+// TestALossBeforeTheLastGrant: a key that was lost when the last key is granted isn't taken for
 // held, and the last key is released.
 func TestALossBeforeTheLastGrant(t *testing.T) {
 	meshtest.Run(t, 3, func(t *testing.T, m *meshtest.Mesh) {
@@ -60,7 +60,7 @@ func TestALossBeforeTheLastGrant(t *testing.T) {
 	})
 }
 
-// TestTheGraceAfterAWait : how long a command waits for its second key doesn't change which --grace
+// TestTheGraceAfterAWait: how long a command waits for its second key doesn't change which --grace
 // fits the lease.
 func TestTheGraceAfterAWait(t *testing.T) {
 	meshtest.Run(t, 3, func(t *testing.T, m *meshtest.Mesh) {
@@ -103,7 +103,7 @@ func fits(h *holder, asked time.Duration) error {
 	return nil
 }
 
-// TestTheGraceInEachPhase : the longest grace fits a lease from the grant on, whenever the node has
+// TestTheGraceInEachPhase: the longest grace fits a lease from the grant on, whenever the node has
 // refreshed its sessions last, and whenever the node has told so.
 func TestTheGraceInEachPhase(t *testing.T) {
 	meshtest.Run(t, 3, func(t *testing.T, m *meshtest.Mesh) {

@@ -131,7 +131,7 @@ func (s *site) check(kinds []string, rounds int) {
 	s.t.Logf("inside: %v, in %d turns", inside, turns)
 }
 
-// TestKindsOfClientsContend : a client over HTTP in Python, another in Node, a shell with lockmesh
+// TestKindsOfClientsContend: a client over HTTP in Python, another in Node, a shell with lockmesh
 // run, a Redis client and a Go program that embeds a node contend for one key at two agents.
 func TestKindsOfClientsContend(t *testing.T) {
 	const rounds, key = 40, "contended"
@@ -206,7 +206,7 @@ func embedded(t *testing.T, peer string, f func(context.Context, *lockmesh.Mesh)
 	}
 }
 
-// TestKindsOfClientsWatch : curl, Python's standard library and Node's fetch read the events of a
+// TestKindsOfClientsWatch: curl, Python's standard library and Node's fetch read the events of a
 // watch one by one.
 func TestKindsOfClientsWatch(t *testing.T) {
 	t.Parallel()
@@ -245,7 +245,7 @@ func TestKindsOfClientsWatch(t *testing.T) {
 	}
 }
 
-// TestKindsOfUsers : the socket's mode keeps other users out, even users that can enter its
+// TestKindsOfUsers: the socket's mode keeps other users out, even users that can enter its
 // directory.
 func TestKindsOfUsers(t *testing.T) {
 	if os.Geteuid() != 0 || !isThere(t, "setpriv") || !isThere(t, "curl") {

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// TestTheReaderOfEventsIsGone : "lockmesh watch | head -1" ends with head, and not with the next
+// TestTheReaderOfEventsIsGone: "lockmesh watch | head -1" ends with head, and not with the next
 // event.
 func TestTheReaderOfEventsIsGone(t *testing.T) {
 	b := newBench(t)
@@ -30,7 +30,7 @@ func TestTheReaderOfEventsIsGone(t *testing.T) {
 	}
 }
 
-// TestOutputThatCannotBeWritten : a verb fails if its output is lost.
+// TestOutputThatCannotBeWritten: a verb fails if its output is lost.
 func TestOutputThatCannotBeWritten(t *testing.T) {
 	b := newBench(t)
 	for _, args := range [][]string{
@@ -51,7 +51,7 @@ func TestOutputThatCannotBeWritten(t *testing.T) {
 	}
 }
 
-// TestAHungAgentIsTold : the text names the flag that sets the limit.
+// TestAHungAgentIsTold: the text names the flag that sets the limit.
 func TestAHungAgentIsTold(t *testing.T) {
 	b := newBench(t)
 	b.agent.signal(syscall.SIGSTOP)

@@ -84,7 +84,7 @@ func TestLooks(t *testing.T) {
 	waiting.signal(sigTerm)
 }
 
-// TestPermitsAreNumbered : the permits of a semaphore count from 1, as Lease.Slot does.
+// TestPermitsAreNumbered: the permits of a semaphore count from 1, as Lease.Slot does.
 func TestPermitsAreNumbered(t *testing.T) {
 	b := newBench(t)
 	for range 2 {
@@ -181,7 +181,7 @@ echo "${COMPREPLY[*]}"`)
 	}
 }
 
-// TestHelp : each verb has a help with an example.
+// TestHelp: each verb has a help with an example.
 func TestHelp(t *testing.T) {
 	b := newBench(t)
 	for verb := range strings.FieldsSeq(b.wants(0, "internal-complete", "--", "").out.String()) {
@@ -206,7 +206,7 @@ func TestHelp(t *testing.T) {
 	}
 }
 
-// TestLsOnATerminal : long lines of a table can't be read once they are wrapped; elsewhere nothing
+// TestLsOnATerminal: long lines of a table can't be read once they are wrapped; elsewhere nothing
 // is cut.
 func TestLsOnATerminal(t *testing.T) {
 	b := newBench(t)

@@ -42,7 +42,7 @@ func ask(t *testing.T, method, url string) (int, string) {
 	return answer.StatusCode, string(body)
 }
 
-// TestMetrics : an agent with --metrics answers Prometheus, and refuses all other requests.
+// TestMetrics: an agent with --metrics answers Prometheus, and refuses all other requests.
 func TestMetrics(t *testing.T) {
 	t.Parallel()
 	b := newRoom(t)
@@ -92,7 +92,7 @@ func TestMetrics(t *testing.T) {
 	}
 }
 
-// TestMetricsByTheEnvironment : the flag has a variable, and the log shows a port chosen by the
+// TestMetricsByTheEnvironment: the flag has a variable, and the log shows a port chosen by the
 // system.
 func TestMetricsByTheEnvironment(t *testing.T) {
 	t.Parallel()
@@ -115,7 +115,7 @@ func TestMetricsByTheEnvironment(t *testing.T) {
 	}
 }
 
-// TestScrapersAreBounded : a client without a place waits until another client has gone, and the
+// TestScrapersAreBounded: a client without a place waits until another client has gone, and the
 // end of the server cuts all connections.
 func TestScrapersAreBounded(t *testing.T) {
 	defer goleak.VerifyNone(t, goleak.IgnoreCurrent())

@@ -58,7 +58,7 @@ func (w *watched) check() {
 	}
 }
 
-// TestRequestsWithoutEnd : bodies, headers and lengths without end are refused on all ways to the
+// TestRequestsWithoutEnd: bodies, headers and lengths without end are refused on all ways to the
 // agent.
 func TestRequestsWithoutEnd(t *testing.T) {
 	t.Parallel()
@@ -101,7 +101,7 @@ func TestRequestsWithoutEnd(t *testing.T) {
 	w.check()
 }
 
-// TestClientsThatVanish : when a waiting client vanishes, nothing is left of the client, and a key
+// TestClientsThatVanish: when a waiting client vanishes, nothing is left of the client, and a key
 // held by the client is free as documented.
 func TestClientsThatVanish(t *testing.T) {
 	t.Parallel()

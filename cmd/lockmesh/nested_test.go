@@ -78,7 +78,7 @@ func childrenOf(t *testing.T, parent int) (pids []int) {
 	return pids
 }
 
-// TestTheGuardHasItsOwnName : a user who ends all processes named lockmesh, by killall or pkill,
+// TestTheGuardHasItsOwnName: a user who ends all processes named lockmesh, by killall or pkill,
 // leaves the guard, which ends the command.
 func TestTheGuardHasItsOwnName(t *testing.T) {
 	needsProc(t)
@@ -120,7 +120,7 @@ func (b *bench) freeOnlyAfter(n *nest) {
 	}
 }
 
-// TestARunWithinARunIsKilled : no process of either command is left when the keys are free.
+// TestARunWithinARunIsKilled: no process of either command is left when the keys are free.
 func TestARunWithinARunIsKilled(t *testing.T) {
 	needsProc(t)
 	b := newBench(t)
@@ -132,7 +132,7 @@ func TestARunWithinARunIsKilled(t *testing.T) {
 	}
 }
 
-// TestARunWithinARunLosesItsLock : the end of the outer lock is the end of the inner command.
+// TestARunWithinARunLosesItsLock: the end of the outer lock is the end of the inner command.
 func TestARunWithinARunLosesItsLock(t *testing.T) {
 	needsProc(t)
 	b := newBench(t)
@@ -146,7 +146,7 @@ func TestARunWithinARunLosesItsLock(t *testing.T) {
 	}
 }
 
-// TestARunWithinARunGetsASignalOnce : the inner run forwards the signal, and no other process does.
+// TestARunWithinARunGetsASignalOnce: the inner run forwards the signal, and no other process does.
 func TestARunWithinARunGetsASignalOnce(t *testing.T) {
 	needsProc(t)
 	b := newBench(t)

@@ -79,7 +79,7 @@ func words(line string) (all []string) {
 	return all
 }
 
-// TestTheCallsInPagesAreUnderstood : each command line with lockmesh in a block of code can be
+// TestTheCallsInPagesAreUnderstood: each command line with lockmesh in a block of code can be
 // parsed, and each call named in the text has an existing verb and existing options.
 func TestTheCallsInPagesAreUnderstood(t *testing.T) {
 	parse := func(args []string) (*kong.Context, error) {
@@ -125,9 +125,9 @@ func TestTheCallsInPagesAreUnderstood(t *testing.T) {
 	}
 }
 
-// TestNewSecretsAreForOneUser : a page that writes a new secret to a file has the file readable by
+// TestNewSecretsAreForOneUser: a page that writes a new secret to a file has the file readable by
 // its user alone, as keygen -h does.
-// TestUnitsNameTheAddressOfTheMachine : a unit for several machines sets the address at which the
+// TestUnitsNameTheAddressOfTheMachine: a unit for several machines sets the address at which the
 // other machines reach each machine. An agent without the setting may advertise an address of
 // Docker, which is the same on all machines.
 func TestUnitsNameTheAddressOfTheMachine(t *testing.T) {

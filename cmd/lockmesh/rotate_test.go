@@ -36,7 +36,7 @@ func TestNextStep(t *testing.T) {
 	}
 }
 
-// TestMissingNodes : a node that comes back needs the file of the step, unless the mesh has no
+// TestMissingNodes: a node that comes back needs the file of the step, unless the mesh has no
 // secret. The node of a killed command doesn't come back.
 func TestMissingNodes(t *testing.T) {
 	s := &admin.Status{Members: []admin.Member{{Name: "a", State: "alive"}}, Secrets: []admin.SecretUse{{ID: "x"}}}
@@ -53,7 +53,7 @@ func TestMissingNodes(t *testing.T) {
 	}
 }
 
-// TestRotate : an agent reads its file again upon SIGHUP, and no secret is shown.
+// TestRotate: an agent reads its file again upon SIGHUP, and no secret is shown.
 func TestRotate(t *testing.T) {
 	t.Parallel()
 	b := newRoom(t)
@@ -100,7 +100,7 @@ func TestRotate(t *testing.T) {
 	}
 }
 
-// TestHangupWhileTheAgentStarts : by default SIGHUP ends a process.
+// TestHangupWhileTheAgentStarts: by default SIGHUP ends a process.
 func TestHangupWhileTheAgentStarts(t *testing.T) {
 	t.Parallel()
 	b := newRoom(t)

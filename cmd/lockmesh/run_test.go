@@ -91,7 +91,7 @@ func TestExitCodes(t *testing.T) {
 	}
 }
 
-// TestOptionsOfFlockAreExplained : docs/command.md names the replacement of each option.
+// TestOptionsOfFlockAreExplained: docs/command.md names the replacement of each option.
 func TestOptionsOfFlockAreExplained(t *testing.T) {
 	page, err := os.ReadFile("../../docs/command.md")
 	if err != nil {
@@ -162,7 +162,7 @@ func TestLocksOfARun(t *testing.T) {
 	b.wants(64, "run", "-n", "--permits", "3", "p", "--", "true")
 }
 
-// TestALostKeyEndsTheWaitForTheNext : another process may have the first key while the second is
+// TestALostKeyEndsTheWaitForTheNext: another process may have the first key while the second is
 // waited for. No command is started then, and no token is printed.
 func TestALostKeyEndsTheWaitForTheNext(t *testing.T) {
 	b := newBench(t)
@@ -189,7 +189,7 @@ func TestALostKeyEndsTheWaitForTheNext(t *testing.T) {
 	}
 }
 
-// TestASilentAgentEndsTheWait : a node that doesn't answer, as on a hung machine, keeps no process
+// TestASilentAgentEndsTheWait: a node that doesn't answer, as on a hung machine, keeps no process
 // that was told how long to wait.
 func TestASilentAgentEndsTheWait(t *testing.T) {
 	b := newBench(t)
@@ -211,7 +211,7 @@ func TestASilentAgentEndsTheWait(t *testing.T) {
 	b.wants(0, "run", "k", "--", "true")
 }
 
-// TestAGraceTooLong : is refused before the wait for the lock, which may take hours.
+// TestAGraceTooLong: is refused before the wait for the lock, which may take hours.
 func TestAGraceTooLong(t *testing.T) {
 	b := newBench(t)
 	holder, in := b.startPiped("lock", "k")
@@ -294,7 +294,7 @@ func TestLead(t *testing.T) {
 	b.wants(127, "lead", "boss", "--", "no-such-command")
 }
 
-// TestLeadKeepsNoConnections : campaigns leave nothing behind, in this process and in the agent.
+// TestLeadKeepsNoConnections: campaigns leave nothing behind, in this process and in the agent.
 func TestLeadKeepsNoConnections(t *testing.T) {
 	needsProc(t)
 	b := newBench(t)
@@ -316,7 +316,7 @@ func TestLeadKeepsNoConnections(t *testing.T) {
 	lead.waitInTime()
 }
 
-// TestLeadAfterAReload : a signal that the command handles, as many do with HUP, doesn't end lead
+// TestLeadAfterAReload: a signal that the command handles, as many do with HUP, doesn't end lead
 // at the next loss. The command's end by the signal does, and so does a TERM.
 func TestLeadAfterAReload(t *testing.T) {
 	b := newBench(t)

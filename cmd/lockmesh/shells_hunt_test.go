@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// TestTabInOtherShells : Tab completes verbs, a hostile key and a key with colons in zsh and in
+// TestTabInOtherShells: Tab completes verbs, a hostile key and a key with colons in zsh and in
 // fish, and no key runs a command.
 func TestTabInOtherShells(t *testing.T) {
 	for _, sh := range []struct {

@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// TestACommandOfAnotherUser : a run of an ordinary user can't end a command that has become root's.
+// TestACommandOfAnotherUser: a run of an ordinary user can't end a command that has become root's.
 // The user learns so, and the run ends with its command.
 func TestACommandOfAnotherUser(t *testing.T) {
 	const nobody = 65534

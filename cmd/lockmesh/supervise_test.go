@@ -87,7 +87,7 @@ func needsProc(t *testing.T) {
 	}
 }
 
-// TestKilled : a run that is killed leaves no process behind, and its key is free only then.
+// TestKilled: a run that is killed leaves no process behind, and its key is free only then.
 func TestKilled(t *testing.T) {
 	needsProc(t)
 	b := newBench(t)
@@ -105,7 +105,7 @@ func TestKilled(t *testing.T) {
 	}
 }
 
-// TestSignalsArePassedOn : the command handles each signal itself. Its loop starts no process,
+// TestSignalsArePassedOn: the command handles each signal itself. Its loop starts no process,
 // since bash loses a trapped SIGINT that comes while its first process in the foreground starts.
 func TestSignalsArePassedOn(t *testing.T) {
 	b := newBench(t)
@@ -132,7 +132,7 @@ func TestSignalsArePassedOn(t *testing.T) {
 	b.wants(0, "run", "-n", "k", "--", "true")
 }
 
-// TestSignalsWhileWaiting : a wait ends at once, and no request is left in the queue.
+// TestSignalsWhileWaiting: a wait ends at once, and no request is left in the queue.
 func TestSignalsWhileWaiting(t *testing.T) {
 	b := newBench(t)
 	holder := b.start("run", "k", "--", "sh", "-c", "echo ready; exec sleep 1000")
@@ -148,7 +148,7 @@ func TestSignalsWhileWaiting(t *testing.T) {
 	}
 }
 
-// TestIgnoredSignals : a run under nohup isn't ended by SIGHUP, nor is its command.
+// TestIgnoredSignals: a run under nohup isn't ended by SIGHUP, nor is its command.
 func TestIgnoredSignals(t *testing.T) {
 	b := newBench(t)
 	p := b.shell("trap '' HUP; exec lockmesh run k -- sh -c 'echo ready; read x; echo done'")
@@ -164,7 +164,7 @@ func TestIgnoredSignals(t *testing.T) {
 	}
 }
 
-// TestStopAndContinue : Ctrl-Z stops the command and the run; fg continues both.
+// TestStopAndContinue: Ctrl-Z stops the command and the run; fg continues both.
 func TestStopAndContinue(t *testing.T) {
 	needsProc(t)
 	b := newBench(t)
@@ -182,7 +182,7 @@ func TestStopAndContinue(t *testing.T) {
 	}
 }
 
-// TestTheLockIsLostWhileTheAgentIsSilent : the command gets SIGTERM and SIGKILL while the lease
+// TestTheLockIsLostWhileTheAgentIsSilent: the command gets SIGTERM and SIGKILL while the lease
 // lasts.
 func TestTheLockIsLostWhileTheAgentIsSilent(t *testing.T) {
 	needsProc(t)
@@ -205,7 +205,7 @@ func TestTheLockIsLostWhileTheAgentIsSilent(t *testing.T) {
 	}
 }
 
-// TestEviction : the command is signalled at once, and may end in good order.
+// TestEviction: the command is signalled at once, and may end in good order.
 func TestEviction(t *testing.T) {
 	b := newBench(t)
 	p := b.start("run", "k", "--", "bash", "-c", "trap 'echo cleaned; exit 0' TERM; echo ready; while :; do sleep 0.01; done")
@@ -217,7 +217,7 @@ func TestEviction(t *testing.T) {
 	}
 }
 
-// TestTheAgentIsKilled : the command is ended, since its lock can't be kept.
+// TestTheAgentIsKilled: the command is ended, since its lock can't be kept.
 func TestTheAgentIsKilled(t *testing.T) {
 	needsProc(t)
 	b := newBench(t)
@@ -229,7 +229,7 @@ func TestTheAgentIsKilled(t *testing.T) {
 	gone(t, pids)
 }
 
-// TestTheAgentIsKilledUnderClientsThatWait : the clients' exit code shows that no node answers any
+// TestTheAgentIsKilledUnderClientsThatWait: the clients' exit code shows that no node answers any
 // more.
 func TestTheAgentIsKilledUnderClientsThatWait(t *testing.T) {
 	b := newBench(t)
@@ -276,7 +276,7 @@ func TestRevocation(t *testing.T) {
 	}
 }
 
-// TestWhatACommandLeavesRunning : the key is held until all processes of the group have ended; with
+// TestWhatACommandLeavesRunning: the key is held until all processes of the group have ended; with
 // --command-only, until the command has ended.
 func TestWhatACommandLeavesRunning(t *testing.T) {
 	needsProc(t)
@@ -305,7 +305,7 @@ func TestWhatACommandLeavesRunning(t *testing.T) {
 	b.wants(0, "run", "-n", "k", "--", "true")
 }
 
-// TestProcessesOfAnotherUser : the user learns, once, which processes can't be ended, and isn't
+// TestProcessesOfAnotherUser: the user learns, once, which processes can't be ended, and isn't
 // told that the command was killed.
 func TestProcessesOfAnotherUser(t *testing.T) {
 	said, err := os.Create(filepath.Join(t.TempDir(), "said"))

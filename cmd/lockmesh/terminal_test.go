@@ -91,7 +91,7 @@ func (s *screen) shows(text string, n int) {
 
 const ctrlC, ctrlZ = "\x03", "\x1a"
 
-// TestCtrlC : a script ends with the command, as without lockmesh, whether the command has read
+// TestCtrlC: a script ends with the command, as without lockmesh, whether the command has read
 // from the terminal or not.
 func TestCtrlC(t *testing.T) {
 	b := newBench(t)
@@ -116,7 +116,7 @@ func TestCtrlC(t *testing.T) {
 	b.wants(0, "run", "-n", "k", "--", "true")
 }
 
-// TestCtrlCWhileWaiting : the terminal shows the holder of the key, and Ctrl-C ends the script.
+// TestCtrlCWhileWaiting: the terminal shows the holder of the key, and Ctrl-C ends the script.
 func TestCtrlCWhileWaiting(t *testing.T) {
 	b := newBench(t)
 	holder, _ := b.startPiped("run", "k", "--", "sh", "-c", "echo runs; read x")
@@ -134,7 +134,7 @@ func TestCtrlCWhileWaiting(t *testing.T) {
 	}
 }
 
-// TestASilentAgentOnATerminal : a wait without an end shows that the node doesn't answer, and who
+// TestASilentAgentOnATerminal: a wait without an end shows that the node doesn't answer, and who
 // holds the key once the node answers again.
 func TestASilentAgentOnATerminal(t *testing.T) {
 	b := newBench(t)
@@ -151,7 +151,7 @@ func TestASilentAgentOnATerminal(t *testing.T) {
 	s.shows("^C", 1)
 }
 
-// TestCtrlZ : fg and bg work, whether the command has read from the terminal or not.
+// TestCtrlZ: fg and bg work, whether the command has read from the terminal or not.
 func TestCtrlZ(t *testing.T) {
 	b := newBench(t)
 	s := b.newScreen()
@@ -179,7 +179,7 @@ func TestCtrlZ(t *testing.T) {
 	s.shows("code 1000", 1)
 }
 
-// TestNestedRunsOnATerminal : the command of a run within a run gets the terminal, and Ctrl-Z stops
+// TestNestedRunsOnATerminal: the command of a run within a run gets the terminal, and Ctrl-Z stops
 // all of them, and fg continues all.
 func TestNestedRunsOnATerminal(t *testing.T) {
 	b := newBench(t)
@@ -211,7 +211,7 @@ func TestNestedRunsOnATerminal(t *testing.T) {
 	b.wants(0, "run", "-n", "a", "b", "--", "true")
 }
 
-// TestColors : a terminal gets colours unless the user turns colours off.
+// TestColors: a terminal gets colours unless the user turns colours off.
 func TestColors(t *testing.T) {
 	b := newBench(t)
 	s := b.newScreen()
@@ -227,7 +227,7 @@ func TestColors(t *testing.T) {
 	}
 }
 
-// TestWaitOnATerminal : a terminal shows the reason of the wait, and the line goes when the wait is
+// TestWaitOnATerminal: a terminal shows the reason of the wait, and the line goes when the wait is
 // over.
 func TestWaitOnATerminal(t *testing.T) {
 	b := newBench(t)
@@ -244,7 +244,7 @@ func TestWaitOnATerminal(t *testing.T) {
 	}
 }
 
-// TestAWaitingLineFitsTheTerminal : a line that wraps can't be cleared, and a wide character takes
+// TestAWaitingLineFitsTheTerminal: a line that wraps can't be cleared, and a wide character takes
 // two cells.
 func TestAWaitingLineFitsTheTerminal(t *testing.T) {
 	for text, want := range map[string]string{

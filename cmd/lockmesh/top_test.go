@@ -36,7 +36,7 @@ func (s *screen) withTop(command string) {
 	s.types(`modes=$(stty -g); ` + command + `; code=$?; test "$modes" = "$(stty -g)" && echo modes ke""pt, code $((code+1000))` + "\n")
 }
 
-// TestTop : the screen shows an acquired key, and goes without a trace.
+// TestTop: the screen shows an acquired key, and goes without a trace.
 func TestTop(t *testing.T) {
 	b := newBench(t)
 	holder, _ := b.startPiped("lock", "jobs/1", "--value", "10.0.0.7:8080")
@@ -64,7 +64,7 @@ func TestTop(t *testing.T) {
 	}
 }
 
-// TestTopDetail : enter shows a key, and the keyboard goes through the pages.
+// TestTopDetail: enter shows a key, and the keyboard goes through the pages.
 func TestTopDetail(t *testing.T) {
 	b := newBench(t)
 	holder, _ := b.startPiped("lock", "jobs/1", "--value", "held-value")
@@ -84,7 +84,7 @@ func TestTopDetail(t *testing.T) {
 	waiting.signal(sigTerm)
 }
 
-// TestTopEndsBySignal : the terminal is left as before.
+// TestTopEndsBySignal: the terminal is left as before.
 func TestTopEndsBySignal(t *testing.T) {
 	b := newBench(t)
 	s := b.newScreen()
@@ -105,7 +105,7 @@ func TestTopEndsBySignal(t *testing.T) {
 	s.isRestored()
 }
 
-// TestTopStops : Ctrl-Z gives the terminal back to the shell, and fg shows the screen again.
+// TestTopStops: Ctrl-Z gives the terminal back to the shell, and fg shows the screen again.
 func TestTopStops(t *testing.T) {
 	b := newBench(t)
 	s := b.newScreen()
@@ -124,7 +124,7 @@ func TestTopStops(t *testing.T) {
 	s.isRestored()
 }
 
-// TestTopOutlastsItsNode : the screen shows that the node is gone, and goes on when the node is
+// TestTopOutlastsItsNode: the screen shows that the node is gone, and goes on when the node is
 // back.
 func TestTopOutlastsItsNode(t *testing.T) {
 	b := newBench(t)
@@ -142,7 +142,7 @@ func TestTopOutlastsItsNode(t *testing.T) {
 	s.shows("modes kept, code 1000", 1)
 }
 
-// TestTopRefuses : errors come before the terminal changes.
+// TestTopRefuses: errors come before the terminal changes.
 func TestTopRefuses(t *testing.T) {
 	b := newBench(t)
 	for args, want := range map[string]string{

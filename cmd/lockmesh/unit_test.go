@@ -31,7 +31,7 @@ func unit(t *testing.T) map[string][]string {
 	return settings
 }
 
-// TestTheUnitKeepsTheSocketsDirectory : an agent alone finds in the directory how the agent before
+// TestTheUnitKeepsTheSocketsDirectory: an agent alone finds in the directory how the agent before
 // has ended, also when systemd starts the agent again.
 func TestTheUnitKeepsTheSocketsDirectory(t *testing.T) {
 	u := unit(t)
@@ -40,7 +40,7 @@ func TestTheUnitKeepsTheSocketsDirectory(t *testing.T) {
 	}
 }
 
-// TestTheUnitReloadsTheSecret : upon SIGHUP the agent reads the operator's own file. A credential
+// TestTheUnitReloadsTheSecret: upon SIGHUP the agent reads the operator's own file. A credential
 // is a copy that systemd makes when the unit starts, and a reload would find the old secret.
 func TestTheUnitReloadsTheSecret(t *testing.T) {
 	u := unit(t)
@@ -57,7 +57,7 @@ func TestTheUnitReloadsTheSecret(t *testing.T) {
 	}
 }
 
-// TestALongKeyLeavesRoomForTheOtherColumns : any client may take a key of any length, and ls shows
+// TestALongKeyLeavesRoomForTheOtherColumns: any client may take a key of any length, and ls shows
 // the holders of all keys.
 func TestALongKeyLeavesRoomForTheOtherColumns(t *testing.T) {
 	for _, width := range []int{80, 200} {
@@ -77,7 +77,7 @@ func TestALongKeyLeavesRoomForTheOtherColumns(t *testing.T) {
 	}
 }
 
-// TestAJoinedNodeNeverVotes : a node that lives for a single call takes no seat, in whatever kind
+// TestAJoinedNodeNeverVotes: a node that lives for a single call takes no seat, in whatever kind
 // of mesh.
 func TestAJoinedNodeNeverVotes(t *testing.T) {
 	for _, flags := range []meshFlags{{Voters: []string{"a"}}, {Voters: []string{"a"}, Dynamic: true}, {Expect: 3}, {Expect: 3, Register: "any"}} {

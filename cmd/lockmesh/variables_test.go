@@ -6,7 +6,7 @@ import (
 	"github.com/alecthomas/kong"
 )
 
-// TestVariablesHaveOneMeaning : an environment file may be for all verbs, so a variable stands for
+// TestVariablesHaveOneMeaning: an environment file may be for all verbs, so a variable stands for
 // the same flag in every verb with the variable.
 func TestVariablesHaveOneMeaning(t *testing.T) {
 	parser, err := newParser(new(cli), new(streams))

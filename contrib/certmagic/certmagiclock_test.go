@@ -233,7 +233,7 @@ func TestALostLockIsRenewedOnceItIsFree(t *testing.T) {
 	}
 }
 
-// TestALostLockIsUnlocked : certmagic keeps each lock whose Unlock returns an error, and unlocks
+// TestALostLockIsUnlocked: certmagic keeps each lock whose Unlock returns an error, and unlocks
 // the lock again at the end of the process.
 func TestALostLockIsUnlocked(t *testing.T) {
 	nodes := adaptertest.Start(t, "a")

@@ -9,9 +9,9 @@
 //
 // The server speaks Redis's protocol RESP2. SET key value NX PX t is a [lockmesh.Mesh.TryLock] of
 // length t with the value: a key set by a client is a lease of the mesh, so other users of lockmesh
-// and clients at other servers can't have the key. Scripts (EVAL, EVALSHA) run in a Lua world of
-// their own with the same few commands, so clients that compare and delete work whatever their Lua
-// looks like.
+// and clients at other servers can't have the key. Scripts (EVAL, EVALSHA) run in an isolated Lua
+// interpreter that offers the same few commands, so a client's script that compares and deletes
+// works however the script is written.
 //
 // The server isn't a store. Where Redis would answer and a lock wouldn't be safe, the server
 // refuses, and the text says why: a value without an end, a time longer than the voters keep a key

@@ -9,7 +9,7 @@ import (
 	"github.com/lockmesh/lockmesh/meshtest"
 )
 
-// TestAGoneClientInBLPOPTakesNoSignal : a client that waits in BLPOP has sent more than MaxRequest
+// TestAGoneClientInBLPOPTakesNoSignal: a client that waits in BLPOP has sent more than MaxRequest
 // behind, and is gone. The end of its connection lies behind these bytes.
 func TestAGoneClientInBLPOPTakesNoSignal(t *testing.T) {
 	meshtest.Run(t, 3, func(t *testing.T, m *meshtest.Mesh) {

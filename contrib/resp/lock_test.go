@@ -281,7 +281,7 @@ func TestASmallerMaxTTLCounts(t *testing.T) {
 	}, meshtest.WithMaxTTL(3*time.Second), meshtest.WithDynamicMembership())
 }
 
-// TestAMaxTTLLoweredJustNowCounts : a server that hasn't noticed yet that the voters keep keys for
+// TestAMaxTTLLoweredJustNowCounts: a server that hasn't noticed yet that the voters keep keys for
 // less time grants and extends none for longer.
 func TestAMaxTTLLoweredJustNowCounts(t *testing.T) {
 	meshtest.Run(t, 3, func(t *testing.T, m *meshtest.Mesh) {
@@ -386,7 +386,7 @@ func TestLongTimesLastAsLongAsTheNode(t *testing.T) {
 	})
 }
 
-// TestASetDoesntHideAnEnd : a client that is told OK to a SET without a time holds a key without an
+// TestASetDoesntHideAnEnd: a client that is told OK to a SET without a time holds a key without an
 // end, so the SET is refused where the key has got an end.
 func TestASetDoesntHideAnEnd(t *testing.T) {
 	meshtest.Run(t, 3, func(t *testing.T, m *meshtest.Mesh) {

@@ -7,7 +7,7 @@ import (
 	"github.com/lockmesh/lockmesh/meshtest"
 )
 
-// TestAValueThatAScriptHasSetHasNoToken : the client of the first value may still use its token.
+// TestAValueThatAScriptHasSetHasNoToken: the client of the first value may still use its token.
 func TestAValueThatAScriptHasSetHasNoToken(t *testing.T) {
 	meshtest.Run(t, 3, func(t *testing.T, m *meshtest.Mesh) {
 		c := newSite(t, m, "a").client()
@@ -29,7 +29,7 @@ func TestAValueThatAScriptHasSetHasNoToken(t *testing.T) {
 	})
 }
 
-// TestTheLastOfSeveralTimesCounts : as in Redis 7.
+// TestTheLastOfSeveralTimesCounts: as in Redis 7.
 func TestTheLastOfSeveralTimesCounts(t *testing.T) {
 	meshtest.Run(t, 3, func(t *testing.T, m *meshtest.Mesh) {
 		c := newSite(t, m, "a").client()

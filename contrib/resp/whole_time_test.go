@@ -9,7 +9,7 @@ import (
 	"github.com/lockmesh/lockmesh/meshtest"
 )
 
-// TestAKeyLastsForItsWholeTime : a client counts on its key for the time of its SET or PEXPIRE,
+// TestAKeyLastsForItsWholeTime: a client counts on its key for the time of its SET or PEXPIRE,
 // from the moment of the request on.
 func TestAKeyLastsForItsWholeTime(t *testing.T) {
 	for ms := 9700; ms <= 10000; ms += 5 {
@@ -28,7 +28,7 @@ func TestAKeyLastsForItsWholeTime(t *testing.T) {
 	}
 }
 
-// TestAKeyLastsThroughACut : the same where the node is cut off while it would extend the lease.
+// TestAKeyLastsThroughACut: the same where the node is cut off while it would extend the lease.
 func TestAKeyLastsThroughACut(t *testing.T) {
 	meshtest.Run(t, 3, func(t *testing.T, m *meshtest.Mesh) {
 		c := newSite(t, m, "a").client()
@@ -50,7 +50,7 @@ func TestAKeyLastsThroughACut(t *testing.T) {
 	})
 }
 
-// TestPTTLIsKeptAfterACrash : the voters keep a key after a crash of the node for the time that
+// TestPTTLIsKeptAfterACrash: the voters keep a key after a crash of the node for the time that
 // PTTL has told.
 func TestPTTLIsKeptAfterACrash(t *testing.T) {
 	meshtest.Run(t, 3, func(t *testing.T, m *meshtest.Mesh) {

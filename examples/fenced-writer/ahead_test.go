@@ -14,7 +14,7 @@ import (
 	"github.com/lockmesh/lockmesh/meshtest"
 )
 
-// TestAWriterRefusedWhileItsLeaseIsHeldEnds : the database has seen a token ahead of the mesh, as
+// TestAWriterRefusedWhileItsLeaseIsHeldEnds: the database has seen a token ahead of the mesh, as
 // after a start of all voters with clocks set back. The writer reports an error, and keeps no other
 // node from the lock.
 func TestAWriterRefusedWhileItsLeaseIsHeldEnds(t *testing.T) {

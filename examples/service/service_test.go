@@ -92,7 +92,7 @@ func TestArguments(t *testing.T) {
 	}
 }
 
-// TestWorkOfALostLeaseIsNotDone : another node evicts the lease in the middle of the work.
+// TestWorkOfALostLeaseIsNotDone: another node evicts the lease in the middle of the work.
 func TestWorkOfALostLeaseIsNotDone(t *testing.T) {
 	meshtest.Run(t, 3, func(t *testing.T, m *meshtest.Mesh) {
 		ctx, stop := context.WithCancel(t.Context())

@@ -8,10 +8,10 @@ import (
 	"github.com/lockmesh/lockmesh/fence"
 )
 
-// maxAttempts is how often a write is attempted while other writes come first. Each failed attempt
-// means that another write has succeeded, and holders of older tokens are shut out once a newer
-// token has been accepted, so only concurrent writes to the same object by goroutines of one holder
-// come near the limit.
+// maxAttempts is the largest number of attempts of one write while other writes come first. Each
+// failed attempt means that another write has succeeded, and holders of older tokens are shut out
+// once a newer token has been accepted, so only concurrent writes to the same object by goroutines
+// of one holder come near the limit.
 const maxAttempts = 64
 
 // Change computes an object's new content from its present content, which is empty if there is no

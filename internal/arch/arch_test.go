@@ -174,7 +174,7 @@ func TestWhatServesANodeSeesItFromOutside(t *testing.T) {
 	}
 }
 
-// TestWhatIsBuiltOnLeasesUsesTheAPI : elections, barriers, latches and locks of several keys
+// TestWhatIsBuiltOnLeasesUsesTheAPI: elections, barriers, latches and locks of several keys
 // acquire leases as an application would. Of the engine these files may use only the means that an
 // application has, too: clocks, a log, goroutines with an end; and they set the operation in errors
 // (acquire, Inspect).

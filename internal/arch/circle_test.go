@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// TestTheRootsFilesFormNoCircle : the files of the root package can be read in an order in which
+// TestTheRootsFilesFormNoCircle: the files of the root package can be read in an order in which
 // each uses only names of files read before. Names are those of functions, types, constants and
 // variables; methods are left out, since a type's methods may be in several files.
 func TestTheRootsFilesFormNoCircle(t *testing.T) {

@@ -108,7 +108,7 @@ func TestARefusalStandsUntilItsAddressIsGone(t *testing.T) {
 	}
 }
 
-// TestMoreAcceptingThanRefusingAddressesAreEnough : the register lets no mesh be born, after the
+// TestMoreAcceptingThanRefusingAddressesAreEnough: the register lets no mesh be born, after the
 // loss of a majority or while the mesh is alive.
 func TestMoreAcceptingThanRefusingAddressesAreEnough(t *testing.T) {
 	for _, row := range []struct {
@@ -125,14 +125,14 @@ func TestMoreAcceptingThanRefusingAddressesAreEnough(t *testing.T) {
 	} {
 		f := &Finder{peers: &peerProber{wake: make(chan struct{}, 1)}}
 		f.cfg.Voter = row.voter
-		f.SetUnborn(true, row.barred, row.mayLive)
+		f.SetLacksElectorate(true, row.barred, row.mayLive)
 		if is := f.outnumbers(row.accepting, row.refusing); is != row.enough {
 			t.Errorf("%s: %t", row.name, is)
 		}
 	}
 }
 
-// TestARefusalEndsWhenGossipMeetsANode : nodes that gossip with each other have the same secret and
+// TestARefusalEndsWhenGossipMeetsANode: nodes that gossip with each other have the same secret and
 // mesh, and the refusal may be older.
 func TestARefusalEndsWhenGossipMeetsANode(t *testing.T) {
 	f := &Finder{alive: make(map[vote.NodeID]string), at: make(map[string]vote.NodeID), book: newAddressBook(nil)}
@@ -145,7 +145,7 @@ func TestARefusalEndsWhenGossipMeetsANode(t *testing.T) {
 	// Of three processes that wait for their birth, two may have the same wrong secret.
 	f = &Finder{alive: make(map[vote.NodeID]string), at: make(map[string]vote.NodeID), book: newAddressBook(nil), peers: &peerProber{wake: make(chan struct{}, 1)}}
 	f.cfg.Terms.Birth.Expect = 3
-	f.SetUnborn(true, false, false)
+	f.SetLacksElectorate(true, false, false)
 	f.book.setRefusal(&refusal{text: "another secret", addr: "a:1"})
 	for n, name := range []vote.NodeID{"s", "t"} {
 		if !f.IsRefused() {
@@ -157,13 +157,13 @@ func TestARefusalEndsWhenGossipMeetsANode(t *testing.T) {
 		t.Error("the refusal stands, though three processes have met")
 	}
 	// Three processes with the same wrong secret aren't born while the register keeps them waiting.
-	f.SetUnborn(true, true, false)
+	f.SetLacksElectorate(true, true, false)
 	f.book.setRefusal(&refusal{text: "another secret", addr: "a:1"})
 	f.noteAlive(&member.Member{Name: "u", State: vote.Alive})
 	if !f.IsRefused() {
 		t.Error("the refusal is withdrawn, though the register lets no mesh be born")
 	}
-	f.SetUnborn(true, false, false)
+	f.SetLacksElectorate(true, false, false)
 	if f.IsRefused() {
 		t.Error("the refusal stands, though the register lets a mesh be born")
 	}

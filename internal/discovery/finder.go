@@ -71,7 +71,7 @@ type Finder struct {
 	excluded *excludedProber
 	feed     *membershipFeed // nil unless membership is dynamic
 	work     sync.WaitGroup  // the finder's goroutines
-	unborn   atomic.Bool     // the node knows no electorate
+	lacks    atomic.Bool     // the node knows no electorate
 	barred   atomic.Bool     // and the register lets no mesh be born
 	mayLive  atomic.Bool     // since the mesh named by the register may be alive
 
@@ -169,7 +169,7 @@ func (f *Finder) needed() int {
 	switch {
 	case f.barred.Load():
 		return math.MaxInt
-	case f.unborn.Load():
+	case f.lacks.Load():
 		return max(f.cfg.Terms.Birth.Expect-1, 1)
 	}
 	return 1
@@ -190,13 +190,13 @@ func (f *Finder) isAccepted() bool {
 	return len(f.alive) >= f.needed()
 }
 
-// SetUnborn says whether the node knows no electorate yet. Such a node may want no link, and looks
-// for other nodes until gossip knows as many as needed. Barred says that the node can't be born,
-// as far as is known, and mayLive that the mesh named by the register may be alive.
-func (f *Finder) SetUnborn(unborn, barred, mayLive bool) {
+// SetLacksElectorate says whether the node knows no electorate yet. Such a node may want no link,
+// and looks for other nodes until gossip knows as many as needed. Barred says that the node can't
+// be born, as far as is known, and mayLive that the mesh named by the register may be alive.
+func (f *Finder) SetLacksElectorate(lacks, barred, mayLive bool) {
 	f.mayLive.Store(mayLive)
 	isNews := f.barred.Swap(barred) != barred
-	if f.unborn.Swap(unborn) != unborn || isNews {
+	if f.lacks.Swap(lacks) != lacks || isNews {
 		wakeup.Send(f.peers.wake)
 	}
 }

@@ -88,7 +88,7 @@ func (m *Machine) birth() {
 		return
 	}
 	if o := m.pledgedTo(); o != nil {
-		m.pledge(o.report.pledge, o.report.pledgeMost, o.report.pledgeMaxTTL)
+		m.pledge(o.report.pledge, o.report.pledgeMaxVoters, o.report.pledgeMaxTTL)
 		return
 	}
 	if m.candidates == nil || m.awaited(m.waitsForAnswer) != nil {
@@ -131,7 +131,7 @@ func (m *Machine) isPledgeOverdue() bool {
 // pledge pledges this node's identity to a set of founders, to the lowest founder's limit on the
 // size of the electorate, and to the longest maximum TTL of all founders.
 func (m *Machine) pledge(set []vote.Elector, most int, maxTTL time.Duration) {
-	m.state.Pledge, m.state.PledgeMost, m.state.PledgeMaxTTL, m.pending = set, most, maxTTL, true
+	m.state.Pledge, m.state.PledgeMaxVoters, m.state.PledgeMaxTTL, m.pending = set, most, maxTTL, true
 	m.pledgedAt, m.pledgesKnown = m.now.Slow, 0
 	m.pollAt = m.now.Slow // the others are to know soon
 }
@@ -175,7 +175,7 @@ func (m *Machine) complete() {
 			continue
 		}
 		o := m.others[v.Name]
-		if o == nil || !m.recent(o) || o.report.dir != v.Dir || !slices.Equal(o.report.pledge, set) || o.report.pledgeMost != m.stored.PledgeMost || o.report.pledgeMaxTTL != m.stored.PledgeMaxTTL {
+		if o == nil || !m.recent(o) || o.report.dir != v.Dir || !slices.Equal(o.report.pledge, set) || o.report.pledgeMaxVoters != m.stored.PledgeMaxVoters || o.report.pledgeMaxTTL != m.stored.PledgeMaxTTL {
 			return
 		}
 	}
@@ -192,7 +192,7 @@ func (m *Machine) complete() {
 // adoptPledge applies the founders of this node's pledge as version 1.
 func (m *Machine) adoptPledge() {
 	id := lineage(m.stored.Pledge)
-	m.adopt(&vote.Electorate{Version: vote.BirthVersion(id), Lineage: id, Voters: m.stored.Pledge, Most: m.stored.PledgeMost, MaxTTL: m.stored.PledgeMaxTTL})
+	m.adopt(&vote.Electorate{Version: vote.BirthVersion(id), Lineage: id, Voters: m.stored.Pledge, Most: m.stored.PledgeMaxVoters, MaxTTL: m.stored.PledgeMaxTTL})
 }
 
 // abandon gives up this node's electorate, once no majority of the electorate has been seen for

@@ -209,12 +209,12 @@ func (m *stateLayer) joint(voters []vote.Elector, most int, maxTTL time.Duration
 type decision uint8
 
 const (
-	// stays : the voter can be counted on, or is in doubt.
+	// stays: the voter can be counted on, or is in doubt.
 	stays decision = iota
-	// absent : the voter can't be counted on, and may come back. Its seat goes only where removing
+	// absent: the voter can't be counted on, and may come back. Its seat goes only where removing
 	// the seat helps; see [Machine.target].
 	absent
-	// parts : the voter gives up its seat, because it leaves, or because its directory is lost and
+	// parts: the voter gives up its seat, because it leaves, or because its directory is lost and
 	// the node's new directory can take the seat.
 	parts
 )

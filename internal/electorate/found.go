@@ -10,7 +10,7 @@ import (
 
 // founding reports whether this node waits to found version 1 with the other founders.
 func (m *contactLayer) founding() bool {
-	return m.cfg.Found && m.state.Electorate.Version == 0 && m.Trusted() && (m.byCount() && !m.leaving || slices.Contains(m.cfg.Founders, m.cfg.Self.Node))
+	return m.cfg.MayFound && m.state.Electorate.Version == 0 && m.Trusted() && (m.byCount() && !m.leaving || slices.Contains(m.cfg.Founders, m.cfg.Self.Node))
 }
 
 // found bootstraps version 1, with all founders at once. Each founder pledges its directory to one
@@ -45,7 +45,7 @@ func (m *Machine) found() {
 	slices.SortFunc(founders, vote.Elector.Compare)
 	if len(m.state.Pledge) == 0 {
 		if most, maxTTL := m.pledgeable(founders); most > 0 {
-			m.state.Pledge, m.state.PledgeMost, m.state.PledgeMaxTTL, m.pending = founders, most, maxTTL, true
+			m.state.Pledge, m.state.PledgeMaxVoters, m.state.PledgeMaxTTL, m.pending = founders, most, maxTTL, true
 		}
 		return
 	}
@@ -56,11 +56,11 @@ func (m *Machine) found() {
 		if v == m.Elector() {
 			continue
 		}
-		if o := m.others[v.Name]; !slices.Equal(o.report.pledge, founders) || o.report.pledgeMost != m.stored.PledgeMost || o.report.pledgeMaxTTL != m.stored.PledgeMaxTTL {
+		if o := m.others[v.Name]; !slices.Equal(o.report.pledge, founders) || o.report.pledgeMaxVoters != m.stored.PledgeMaxVoters || o.report.pledgeMaxTTL != m.stored.PledgeMaxTTL {
 			return
 		}
 	}
-	m.adopt(&vote.Electorate{Version: 1, Lineage: lineage(founders), Voters: founders, Most: m.stored.PledgeMost, MaxTTL: m.stored.PledgeMaxTTL})
+	m.adopt(&vote.Electorate{Version: 1, Lineage: lineage(founders), Voters: founders, Most: m.stored.PledgeMaxVoters, MaxTTL: m.stored.PledgeMaxTTL})
 }
 
 // pledgeable returns the limit on the electorate that these founders found, and its maximum TTL: as
@@ -75,8 +75,8 @@ func (m *contactLayer) pledgeable(founders []vote.Elector) (most int, maxTTL tim
 	}
 	for _, v := range others {
 		o := m.others[v.Name]
-		if slices.Equal(o.report.pledge, founders) && o.report.pledgeMost > 0 {
-			return o.report.pledgeMost, o.report.pledgeMaxTTL
+		if slices.Equal(o.report.pledge, founders) && o.report.pledgeMaxVoters > 0 {
+			return o.report.pledgeMaxVoters, o.report.pledgeMaxTTL
 		}
 		if o.report.most > 0 && o.report.most != m.cfg.MaxVoters {
 			most = 0

@@ -83,7 +83,7 @@ func (l *lab) start(list string, found bool) {
 		l.incarnations++
 		u.self = vote.SessionID{Node: name, Incarnation: l.incarnations}
 		cfg := l.cfg
-		cfg.Self, cfg.Found = u.self, found
+		cfg.Self, cfg.MayFound = u.self, found
 		u.m = New(cfg, u.disk, l.now)
 		l.seen[name] = Seen{name, u.disk.Dir, vote.Alive}
 		l.collect(u)

@@ -102,7 +102,7 @@ func TestAPledgeHoldsItsMaxVoters(t *testing.T) {
 	l.start("a b c", true)
 	l.pass(maxTTL)
 	l.want("a b c", "none")
-	if len(l.units["a"].disk.Pledge) != 3 || l.units["a"].disk.PledgeMost != MaxVoters {
+	if len(l.units["a"].disk.Pledge) != 3 || l.units["a"].disk.PledgeMaxVoters != MaxVoters {
 		t.Fatalf("a has pledged %+v", l.units["a"].disk)
 	}
 	l.cfg.MaxVoters = 5

@@ -7,7 +7,7 @@ import (
 	"github.com/lockmesh/lockmesh/internal/vote"
 )
 
-// TestALongerMaxTTLWearsOff : founders are quiet for as long as a lease of an earlier mesh may
+// TestALongerMaxTTLWearsOff: founders are quiet for as long as a lease of an earlier mesh may
 // last, and no longer.
 func TestALongerMaxTTLWearsOff(t *testing.T) {
 	const short, medium, long = time.Second, time.Minute, time.Hour
@@ -47,7 +47,7 @@ func TestALongerMaxTTLWearsOff(t *testing.T) {
 	}
 }
 
-// TestAnEarlierVersionLowersNothing : a process that has given up its electorate learns of an
+// TestAnEarlierVersionLowersNothing: a process that has given up its electorate learns of an
 // earlier version from a process that is behind.
 func TestAnEarlierVersionLowersNothing(t *testing.T) {
 	const short, long = time.Second, time.Hour

@@ -11,7 +11,7 @@ import (
 type Config struct {
 	Self     vote.SessionID
 	Founders []vote.NodeID // the voters of version 1
-	Found    bool          // this node takes part in the founding, if its directory is empty
+	MayFound bool          // this node takes part in the founding, if its directory is empty
 	// Expect is the number of founders of a mesh that is born by count, without names and
 	// directories: see birth.go. Zero: the mesh is founded by Founders.
 	Expect    int
@@ -20,7 +20,7 @@ type Config struct {
 	// this process founds the mesh. See register.go.
 	RegisterTerm time.Duration
 	MaxVoters    int // the largest size of the electorate
-	// Frozen : this node is being converted from a fixed list of voters. A frozen node learns of
+	// Frozen: this node is being converted from a fixed list of voters. A frozen node learns of
 	// electorates, and takes no part in their decisions: see from_fixed.go.
 	Frozen bool
 	// MaxTTL is this node's configured maximum TTL. The electorate's own value counts, once the
@@ -306,7 +306,7 @@ func (m *Machine) adopt(e *vote.Electorate) {
 	m.longest.note(m.now.Slow, e.Version, e.QuietTime(m.cfg.MaxTTL))
 	// The election of the next version begins anew: this node has promised nothing in that
 	// election.
-	m.state.Promised, m.state.Accepted, m.state.Value, m.state.Pledge, m.state.PledgeMost, m.state.PledgeMaxTTL = vote.Ballot{}, vote.Ballot{}, vote.Electorate{}, nil, 0, 0
+	m.state.Promised, m.state.Accepted, m.state.Value, m.state.Pledge, m.state.PledgeMaxVoters, m.state.PledgeMaxTTL = vote.Ballot{}, vote.Ballot{}, vote.Electorate{}, nil, 0, 0
 	m.pending = true
 	m.race, m.raceAt, m.needed, m.drain, m.adopted = nil, 0, "", drain{}, m.now.Slow
 	m.pledgesKnown, m.mustRegister = 0, false

@@ -342,7 +342,7 @@ func TestFoundersAgreeOnMaxTTLBeforeTheyPledge(t *testing.T) {
 	l.start("a b", true)
 	l.stop("a")
 	a := l.units["a"]
-	a.disk.Pledge, a.disk.PledgeMost = []vote.Elector{{Name: "a", Dir: 1}, {Name: "b", Dir: 2}, {Name: "c", Dir: 3}}, MaxVoters
+	a.disk.Pledge, a.disk.PledgeMaxVoters = []vote.Elector{{Name: "a", Dir: 1}, {Name: "b", Dir: 2}, {Name: "c", Dir: 3}}, MaxVoters
 	l.start("a", true)
 	l.cfg.MaxTTL = 3 * maxTTL
 	l.start("c", true)

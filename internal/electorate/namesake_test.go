@@ -8,7 +8,7 @@ import (
 	"github.com/lockmesh/lockmesh/internal/vote"
 )
 
-// TestAProcessRestartedUnderItsNameGetsItsSeat : an orchestrator of services with fixed names, such
+// TestAProcessRestartedUnderItsNameGetsItsSeat: an orchestrator of services with fixed names, such
 // as systemd, starts a process again under its name. There is no spare process.
 func TestAProcessRestartedUnderItsNameGetsItsSeat(t *testing.T) {
 	l := countLab(t, 3)
@@ -28,7 +28,7 @@ func TestAProcessRestartedUnderItsNameGetsItsSeat(t *testing.T) {
 	}
 }
 
-// TestVotersRestartedUnderTheirNamesAreReplacedInTurn : two of five at once, of which none may be
+// TestVotersRestartedUnderTheirNamesAreReplacedInTurn: two of five at once, of which none may be
 // missed.
 func TestVotersRestartedUnderTheirNamesAreReplacedInTurn(t *testing.T) {
 	l := countLab(t, 5)
@@ -55,7 +55,7 @@ func TestVotersRestartedUnderTheirNamesAreReplacedInTurn(t *testing.T) {
 	}
 }
 
-// TestAMajorityOfTheMinimumIsKept : with an even minimum fewer voters would need fewer votes, and
+// TestAMajorityOfTheMinimumIsKept: with an even minimum fewer voters would need fewer votes, and
 // the mesh would act beside another that fewer processes found.
 func TestAMajorityOfTheMinimumIsKept(t *testing.T) {
 	l := countLab(t, 4)
@@ -75,7 +75,7 @@ func TestAMajorityOfTheMinimumIsKept(t *testing.T) {
 	}
 }
 
-// TestAnElectorateComesBackToItsMinimum : one of five voters has ended for good, and then another
+// TestAnElectorateComesBackToItsMinimum: one of five voters has ended for good, and then another
 // is restarted under its name. The electorate has five seats again, one of them of the absent
 // voter, and goes on to be settled.
 func TestAnElectorateComesBackToItsMinimum(t *testing.T) {
@@ -101,7 +101,7 @@ func TestAnElectorateComesBackToItsMinimum(t *testing.T) {
 	}
 }
 
-// TestAVoterThatLeavesBesideANamesake : while the electorate has a voter less, another voter begins
+// TestAVoterThatLeavesBesideANamesake: while the electorate has a voter less, another voter begins
 // to leave. It stays until the restarted process has its seat.
 func TestAVoterThatLeavesBesideANamesake(t *testing.T) {
 	l := countLab(t, 3)
@@ -124,7 +124,7 @@ func TestAVoterThatLeavesBesideANamesake(t *testing.T) {
 	}
 }
 
-// TestACrashLoopUnderOneName : whenever the process crashes again, the electorate comes to three
+// TestACrashLoopUnderOneName: whenever the process crashes again, the electorate comes to three
 // living voters in the end, with the process or, once it is gone for good, with another.
 func TestACrashLoopUnderOneName(t *testing.T) {
 	sampled.Computes(t)

@@ -68,7 +68,7 @@ type report struct {
 	founding, stuck, leaving bool
 	stuckSince, leavingSince vote.Instant // meaningful while the flag is set
 	pledge                   []vote.Elector
-	pledgeMost               int
+	pledgeMaxVoters          int
 	maxTTL, pledgeMaxTTL     time.Duration
 	// contacts are the nodes in direct contact, itself included; empty if unreported.
 	contacts []vote.Elector
@@ -252,7 +252,7 @@ func (m *Machine) report(conn vote.Conn, msg *vote.Message) {
 	if m.everStored {
 		e.Writes = m.stored.Writes
 	}
-	e.Electorate.Voters, e.Electorate.Most, e.Electorate.MaxTTL = m.stored.Pledge, m.stored.PledgeMost, m.stored.PledgeMaxTTL
+	e.Electorate.Voters, e.Electorate.Most, e.Electorate.MaxTTL = m.stored.Pledge, m.stored.PledgeMaxVoters, m.stored.PledgeMaxTTL
 	if len(m.stored.Pledge) == 0 && m.longest.value > m.cfg.MaxTTL {
 		e.Electorate.MaxTTL = m.longest.value // see pledgedMaxTTL
 	}
@@ -290,7 +290,7 @@ func (m *contactLayer) reported(o *other, msg *vote.Message) {
 	o.report = report{
 		nonce: msg.Nonce, dir: e.Dir, version: msg.Epoch, top: msg.Token, counting: msg.Counting, most: e.MaxVoters,
 		founding: e.Founding, stuck: e.Stuck, leaving: e.Leaving, pledge: e.Electorate.Voters, stuckSince: m.now.Slow, leavingSince: m.now.Slow,
-		pledgeMost: e.Electorate.Most, maxTTL: e.MaxTTL, pledgeMaxTTL: e.Electorate.MaxTTL, contacts: e.Contacts,
+		pledgeMaxVoters: e.Electorate.Most, maxTTL: e.MaxTTL, pledgeMaxTTL: e.Electorate.MaxTTL, contacts: e.Contacts,
 	}
 	if was.stuck && was.dir == e.Dir {
 		o.report.stuckSince = was.stuckSince

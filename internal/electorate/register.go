@@ -86,7 +86,7 @@ func urgentAfter(term time.Duration) time.Duration { return min(term/60, time.Se
 // registers reports whether this mesh has a register, and this process takes part in its use: a
 // process without a vote for good doesn't.
 func (m *contactLayer) registers() bool {
-	return m.cfg.RegisterTerm > 0 && m.cfg.Found && (m.member() || !m.leaving)
+	return m.cfg.RegisterTerm > 0 && m.cfg.MayFound && (m.member() || !m.leaving)
 }
 
 // Counts returns until when this node's votes may count, on the fast clock; vote.Never without a
@@ -394,7 +394,7 @@ func (m *Machine) canUseRegister(v vote.Elector) bool {
 func (m *Machine) isLockedOut() bool {
 	r := &m.register
 	e := &m.state.Electorate
-	if m.cfg.RegisterTerm == 0 || !m.cfg.Found || e.Version == 0 || majority(e.Deciding(), m.canUseRegister) {
+	if m.cfg.RegisterTerm == 0 || !m.cfg.MayFound || e.Version == 0 || majority(e.Deciding(), m.canUseRegister) {
 		r.lockedOutSince = 0
 		return false
 	}

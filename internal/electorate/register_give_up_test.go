@@ -14,7 +14,7 @@ func otherMesh() vote.RegisterRecord {
 	return vote.RegisterRecord{Mesh: "m", Lineage: 77, Term: registerTerm, MaxTTL: maxTTL, Renewal: 1, Writer: vote.Elector{Name: "x", Dir: 9}}
 }
 
-// TestADeletedRecordThatNamesAnotherMesh : after the record was deleted, another mesh was founded,
+// TestADeletedRecordThatNamesAnotherMesh: after the record was deleted, another mesh was founded,
 // and its numbers begin anew, so that the record looks like an old one. The earlier mesh must not
 // write over the record, and gives up after a term.
 func TestADeletedRecordThatNamesAnotherMesh(t *testing.T) {
@@ -63,7 +63,7 @@ func (l *lab) awaitLockout() {
 
 func deaf(r *register) { r.deaf = nodes("a b c") }
 
-// TestTwoShortLockoutsAreNoLongOne : a mesh gives up only if the voters can't use the register for
+// TestTwoShortLockoutsAreNoLongOne: a mesh gives up only if the voters can't use the register for
 // a whole term at once.
 func TestTwoShortLockoutsAreNoLongOne(t *testing.T) {
 	sampled.Computes(t)
@@ -101,7 +101,7 @@ func TestTwoShortLockoutsAreNoLongOne(t *testing.T) {
 	}
 }
 
-// TestVotersThatMayStoreAgainGoOn : while their mesh is about to give up, voters that could store
+// TestVotersThatMayStoreAgainGoOn: while their mesh is about to give up, voters that could store
 // nothing try on, so that a right given back in time keeps the mesh.
 func TestVotersThatMayStoreAgainGoOn(t *testing.T) {
 	l := lockedOut(t, "d e f", func(r *register) { r.readers = nodes("a b c") })
@@ -110,7 +110,7 @@ func TestVotersThatMayStoreAgainGoOn(t *testing.T) {
 	l.wantCounting("a b c d e") // d and e have been voted in, as two of five
 }
 
-// TestALeavingVoterKeepsItsTerm : the others need its votes until another process takes its place.
+// TestALeavingVoterKeepsItsTerm: the others need its votes until another process takes its place.
 func TestALeavingVoterKeepsItsTerm(t *testing.T) {
 	l := registerLab(t, 3)
 	l.fresh("a b c")
@@ -122,7 +122,7 @@ func TestALeavingVoterKeepsItsTerm(t *testing.T) {
 	l.wantCounting("a b c")
 }
 
-// TestASingleFailureLongAfterAnother : a call that fails keeps a process from a seat only if calls
+// TestASingleFailureLongAfterAnother: a call that fails keeps a process from a seat only if calls
 // have failed for a while, without a success in between.
 func TestASingleFailureLongAfterAnother(t *testing.T) {
 	l := registerLab(t, 3)
@@ -147,7 +147,7 @@ func TestASingleFailureLongAfterAnother(t *testing.T) {
 	fails()
 }
 
-// TestARecordThatWasDeletedKeepsNoProcessFromABirth : a process without an electorate misses no
+// TestARecordThatWasDeletedKeepsNoProcessFromABirth: a process without an electorate misses no
 // record, though it has seen one.
 func TestARecordThatWasDeletedKeepsNoProcessFromABirth(t *testing.T) {
 	l := registerLab(t, 3)
@@ -164,7 +164,7 @@ func TestARecordThatWasDeletedKeepsNoProcessFromABirth(t *testing.T) {
 	l.want("a b c", "1: a, b, c")
 }
 
-// TestOnlyARenewedRecordIsSaidToBeOfALivingMesh : the last renewal may be of long ago.
+// TestOnlyARenewedRecordIsSaidToBeOfALivingMesh: the last renewal may be of long ago.
 func TestOnlyARenewedRecordIsSaidToBeOfALivingMesh(t *testing.T) {
 	l := registerLab(t, 3)
 	l.register.record = otherMesh()
@@ -178,7 +178,7 @@ func TestOnlyARenewedRecordIsSaidToBeOfALivingMesh(t *testing.T) {
 	}
 }
 
-// TestAVoterWithAnotherRegisterWritesNothing : it finds no record of the mesh that it has joined,
+// TestAVoterWithAnotherRegisterWritesNothing: it finds no record of the mesh that it has joined,
 // and a record that it made would let a second mesh be founded.
 func TestAVoterWithAnotherRegisterWritesNothing(t *testing.T) {
 	l := registerLab(t, 3)

@@ -742,7 +742,7 @@ func TestAProcessWithoutAMajorityDoesNotKeepTheRegister(t *testing.T) {
 	}
 }
 
-// TestAProcessIsBarredWhileTheRegisterLetsNoMeshBeBorn : other processes that accept such a process
+// TestAProcessIsBarredWhileTheRegisterLetsNoMeshBeBorn: other processes that accept such a process
 // are no evidence that it has the right secret.
 func TestAProcessIsBarredWhileTheRegisterLetsNoMeshBeBorn(t *testing.T) {
 	l := registerLab(t, 3)
@@ -786,5 +786,5 @@ func TestAProcessIsBarredWhileTheRegisterLetsNoMeshBeBorn(t *testing.T) {
 	wantBarred(false)
 	l.register.down = "the server is gone"
 	l.pass(registerTerm / 2)
-	wantBarred(false) // a voter isn't unborn
+	wantBarred(false) // a voter knows an electorate
 }

@@ -44,7 +44,7 @@ func (m *Machine) Unsettled(now vote.Now) string {
 
 // awaitsVoter reports whether this node or another may be voted in before long.
 func (m *Machine) awaitsVoter() bool {
-	if m.cfg.Found && !m.Votes() && !m.leaving && !m.cannotRegister() {
+	if m.cfg.MayFound && !m.Votes() && !m.leaving && !m.cannotRegister() {
 		return true
 	}
 	for _, o := range m.others { // in any order

@@ -30,7 +30,7 @@ voters absent | on standby: 0    1    2    3
 7      3      |             5-1  5    7-1  7
 `
 
-// TestSeatsOfAnEvenMinimum : an even number of voters that is the minimum isn't lowered by one, and
+// TestSeatsOfAnEvenMinimum: an even number of voters that is the minimum isn't lowered by one, and
 // a node on standby still takes the place of a voter that is absent.
 func TestSeatsOfAnEvenMinimum(t *testing.T) {
 	for _, c := range []struct {

@@ -122,11 +122,11 @@ func (l *loop) readiness(now vote.Now, op string) (answer error, known bool) {
 	return nil, false
 }
 
-// isUnbornAndRefused reports whether this process has never known an electorate of its mesh with
-// Expect, and a process refuses this one, and too few others for a birth are known. The wait goes
-// on: an address of another mesh, out of date, must not fail the first start of a mesh. A process
-// that has outlived its electorate had the right secret, and stays in service.
-func (l *loop) isUnbornAndRefused() bool {
+// lacksElectorateAndIsRefused reports whether this process has never known an electorate of its
+// mesh with Expect, and a process refuses this one, and too few others for a birth are known. The
+// wait goes on: an address of another mesh, out of date, must not fail the first start of a mesh. A
+// process that has outlived its electorate had the right secret, and stays in service.
+func (l *loop) lacksElectorateAndIsRefused() bool {
 	return l.engine.IsBornByCount() && !l.node.HasKnown() && l.engine.finder.IsRefused()
 }
 
@@ -146,7 +146,7 @@ func (l *loop) abandonWait(now vote.Now, w *readyWait, ended error) error {
 		text += "; " + unsettled
 	}
 	reason := errs.NoQuorum
-	if l.isUnbornAndRefused() {
+	if l.lacksElectorateAndIsRefused() {
 		reason = errs.Refused
 	}
 	return l.fail(errs.Failure{Op: w.op, Reason: reason, Text: text, Err: ended})

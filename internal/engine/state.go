@@ -69,7 +69,7 @@ func (eng *Engine) openState(ctx context.Context, w world.World) (*node.Dynamic,
 // known, and the identity is drawn at random.
 func (eng *Engine) newProcess() *node.Dynamic {
 	state := vote.DiskState{Mesh: eng.cfg.Mesh, Name: eng.self.Node, Dir: newDir()}
-	return &node.Dynamic{State: state, Fresh: true, Found: !eng.cfg.NonVoting, MaxVoters: eng.cfg.MaxVoters, RegisterTerm: eng.cfg.RegisterTerm}
+	return &node.Dynamic{State: state, Fresh: true, MayFound: !eng.cfg.NonVoting, MaxVoters: eng.cfg.MaxVoters, RegisterTerm: eng.cfg.RegisterTerm}
 }
 
 // openedState is a state directory opened for this process alone, with its contents; or the error.
@@ -102,7 +102,7 @@ func (eng *Engine) readState(w world.World) openedState {
 	// As a fixed node, a voter of the list may have promised anything.
 	promised := eng.cfg.FromFixed && slices.Contains(voters, eng.self.Node)
 	dynamic := &node.Dynamic{
-		State: state, Fresh: !found && !promised, Found: eng.cfg.Bootstrap, MaxVoters: eng.cfg.MaxVoters, FromFixed: eng.cfg.FromFixed,
+		State: state, Fresh: !found && !promised, MayFound: eng.cfg.Bootstrap, MaxVoters: eng.cfg.MaxVoters, FromFixed: eng.cfg.FromFixed,
 	}
 	return openedState{dir: dir, dynamic: dynamic, peers: dir.Peers()}
 }
@@ -214,8 +214,8 @@ func (l *loop) saveAndDial() {
 func (eng *Engine) seek() {
 	node := eng.loop.node
 	// A node without a vote isn't born: others like it that accept the node show nothing.
-	unborn, barred := node.IsUnborn(), node.IsBarred()
-	eng.finder.SetUnborn(unborn, barred || unborn && eng.cfg.NonVoting, barred && node.MayMeshBeAlive())
+	lacks, barred := node.LacksElectorate(), node.IsBarred()
+	eng.finder.SetLacksElectorate(lacks, barred || lacks && eng.cfg.NonVoting, barred && node.MayMeshBeAlive())
 	eng.finder.Want(node.Wanted())
 }
 

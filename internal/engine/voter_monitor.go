@@ -48,7 +48,7 @@ type voterMonitor struct {
 	checkPending   bool          // a change may have happened since
 	voters         map[vote.NodeID]*outage
 	majorityOutage outage // the majority's outage
-	unborn         string // what this node waits for while it knows no electorate; empty: unknown
+	awaits         string // what this node waits for while it knows no electorate; empty: unknown
 }
 
 // outage records how long a voter, or the majority, has been missing.
@@ -171,8 +171,8 @@ func (o *voterMonitor) majority(now vote.Now, ready bool, voters []quorum.VoterS
 	text := describeVoters(voters)
 	if len(voters) == 0 {
 		text = "no electorate is known"
-		if o.unborn != "" {
-			text += ": " + o.unborn
+		if o.awaits != "" {
+			text += ": " + o.awaits
 		}
 	}
 	since := time.UnixMicro(int64(now.Wall)).Add(-away).UTC().Format(time.RFC3339)
@@ -189,10 +189,10 @@ func (l *loop) logVoters(now vote.Now) {
 	}
 	l.voterMonitor.quiet = l.engine.longestTTL() // the voters may have decided on more than is configured
 	voters := l.node.Voters(now)
-	l.voterMonitor.unborn = ""
+	l.voterMonitor.awaits = ""
 	if !l.node.Electorate().Known() {
 		st, _ := l.electorateStatus(now)
-		l.voterMonitor.unborn = st.Change
+		l.voterMonitor.awaits = st.Change
 	}
 	for _, n := range l.voterMonitor.check(now, l.node.Ready(), voters) {
 		l.log.Log(context.Background(), n.level, n.text, n.args...)

@@ -428,7 +428,7 @@ func TestGossipTellsTheStateDirectoriesOfThoseWithTheSameKindOfElectorate(t *tes
 	})
 }
 
-// TestGossipReportsMembersThatAreGone : a node hears of the end of another node, and of its return.
+// TestGossipReportsMembersThatAreGone: a node hears of the end of another node, and of its return.
 // A paused node hears the news when it is resumed.
 func TestGossipReportsMembersThatAreGone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -469,7 +469,7 @@ func TestGossipReportsMembersThatAreGone(t *testing.T) {
 	})
 }
 
-// TestSlowGossip : a node hears of the death of another node after a while. A new process of the
+// TestSlowGossip: a node hears of the death of another node after a while. A new process of the
 // dead node's name takes its place before, without a conflict.
 func TestSlowGossip(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -31,22 +31,22 @@ const (
 type Phase uint8
 
 const (
-	// PhaseFree : no other configuration stands in the way. The voter counts once its startup
+	// PhaseFree: no other configuration stands in the way. The voter counts once its startup
 	// quarantine is over.
 	PhaseFree Phase = iota
-	// PhaseWaiting : another configuration may have a majority. The voter doesn't count.
+	// PhaseWaiting: another configuration may have a majority. The voter doesn't count.
 	PhaseWaiting
-	// PhaseSettling : the other configuration has no majority left, or is outnumbered; the voter
+	// PhaseSettling: the other configuration has no majority left, or is outnumbered; the voter
 	// counts once this has lasted long enough.
 	PhaseSettling
-	// PhaseCounting : the voter counts, or has counted in this incarnation.
+	// PhaseCounting: the voter counts, or has counted in this incarnation.
 	PhaseCounting
-	// PhaseWithdrawn : the voter counted, met another configuration that counted too, and lost.
+	// PhaseWithdrawn: the voter counted, met another configuration that counted too, and lost.
 	PhaseWithdrawn
-	// PhaseDuplicate : an older live process has this node's name. A voter that counted doesn't
+	// PhaseDuplicate: an older live process has this node's name. A voter that counted doesn't
 	// count again in this incarnation.
 	PhaseDuplicate
-	// PhaseLeaving : the process is about to end. The voter no longer counts.
+	// PhaseLeaving: the process is about to end. The voter no longer counts.
 	PhaseLeaving
 )
 
@@ -171,9 +171,9 @@ func (m *Machine) Counts(now vote.Now) {
 	}
 }
 
-// Reborn reports to the machine that the voter has ended, and that another begins in its place in
-// this process.
-func (m *Machine) Reborn(now vote.Now) {
+// IdentityRenewed reports to the machine that the voter has ended, and that another begins in its
+// place in this process.
+func (m *Machine) IdentityRenewed(now vote.Now) {
 	if m.phase == PhaseCounting || m.phase == PhaseWithdrawn {
 		m.phase, m.pause.votersEnd, m.since = PhaseFree, 0, vote.Never
 	}
@@ -380,7 +380,7 @@ type verdict uint8
 const (
 	harmless  verdict = iota // the configuration has no majority left
 	overruled                // the configuration waits itself, while ours decides already
-	// outnumbered : the configuration waits itself, and has fewer reachable voters than ours.
+	// outnumbered: the configuration waits itself, and has fewer reachable voters than ours.
 	outnumbered
 	stronger // the configuration counts, or isn't outnumbered
 )

@@ -21,15 +21,15 @@ const (
 type weight uint8
 
 const (
-	// weightless : no decision depends on the node. It votes under no other configuration, and is
+	// weightless: no decision depends on the node. It votes under no other configuration, and is
 	// on no list.
 	weightless weight = iota
-	// listed : the node is on the list of another configuration, and doesn't apply that list. If
+	// listed: the node is on the list of another configuration, and doesn't apply that list. If
 	// the node is forgotten, the other configuration may only seem stronger.
 	listed
-	// opposed : the node may vote under another configuration; see lost.
+	// opposed: the node may vote under another configuration; see lost.
 	opposed
-	// ours : the node is on our own list. Such nodes are never forgotten: a list is shorter than
+	// ours: the node is on our own list. Such nodes are never forgotten: a list is shorter than
 	// maxPeers.
 	ours
 )

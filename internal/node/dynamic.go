@@ -16,13 +16,13 @@ import (
 type Dynamic struct {
 	State vote.DiskState // the content of the state directory; at least Dir, Name and Mesh
 	Fresh bool           // the directory's identity was created at this start
-	// Found : if the directory is empty, the node bootstraps the electorate with the other
+	// MayFound: if the directory is empty, the node bootstraps the electorate with the other
 	// founders.
-	Found     bool
+	MayFound  bool
 	MaxVoters int // zero: electorate.MaxVoters
 	// RegisterTerm is set if the mesh has a register; see electorate.Config.
 	RegisterTerm time.Duration
-	// FromFixed : the node is being converted from the fixed list Config.Voters. State comes from
+	// FromFixed: the node is being converted from the fixed list Config.Voters. State comes from
 	// [electorate.Convert].
 	FromFixed bool
 }
@@ -51,7 +51,7 @@ func (n *Node) startDynamic(cfg *Config, now vote.Now) {
 	f := cfg.Dynamic
 	n.links, n.trust, n.birth, n.converting = make(map[vote.NodeID]dialed), true, cfg.Birth, f.FromFixed
 	n.elect = electorate.New(electorate.Config{
-		Self: n.self, Founders: cfg.Voters, Found: f.Found, MaxVoters: f.MaxVoters, MaxTTL: cfg.MaxTTL,
+		Self: n.self, Founders: cfg.Voters, MayFound: f.MayFound, MaxVoters: f.MaxVoters, MaxTTL: cfg.MaxTTL,
 		Expect: cfg.Birth.Expect, MinVoters: cfg.Birth.MinVoters, RegisterTerm: f.RegisterTerm,
 		Frozen: f.FromFixed,
 	}, f.State, now)
@@ -93,7 +93,7 @@ func (n *Node) rebirth(now vote.Now) {
 	}
 	clear(n.links)
 	n.req.Abandon(now)
-	n.guard.Reborn(now)
+	n.guard.IdentityRenewed(now)
 	n.obeys = n.guard.Phase()
 	n.begin(now, lease.Config{Self: n.self, Dir: dir, MaxTTL: n.voted.MaxTTL, Fresh: true})
 }
@@ -325,8 +325,8 @@ func (n *Node) ElectorateStatus(now vote.Now) (electorate.Status, bool) {
 	return st, true
 }
 
-// IsUnborn reports whether the electorate is dynamic and this node knows none.
-func (n *Node) IsUnborn() bool { return n.elect != nil && n.elect.Known().Version == 0 }
+// LacksElectorate reports whether the electorate is dynamic and this node knows none.
+func (n *Node) LacksElectorate() bool { return n.elect != nil && n.elect.Known().Version == 0 }
 
 // IsBarred reports whether this node knows no electorate, and the register lets no mesh be born;
 // see [electorate.Machine.IsBarred].

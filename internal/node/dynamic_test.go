@@ -48,7 +48,7 @@ func (f *dynamicMesh) up(list string, found bool) {
 		f.incarnations[name] = f.incarnation
 		n, err := New(Config{
 			Name: name, Incarnation: f.incarnations[name], Voters: f.founders, TTL: ttl, MaxTTL: ttl,
-			Dynamic: &Dynamic{State: *f.disks[name], Fresh: fresh, Found: found},
+			Dynamic: &Dynamic{State: *f.disks[name], Fresh: fresh, MayFound: found},
 		}, f.now)
 		if err != nil {
 			f.t.Fatal(err)

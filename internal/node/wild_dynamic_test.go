@@ -28,7 +28,7 @@ func (w *wild) dynamicConfig(name vote.NodeID) *Dynamic {
 		w.disks[name] = d
 	}
 	d.saves = nil // saves under way are lost
-	f := &Dynamic{State: d.state, Fresh: d.fresh, Found: true}
+	f := &Dynamic{State: d.state, Fresh: d.fresh, MayFound: true}
 	d.fresh = false
 	return f
 }

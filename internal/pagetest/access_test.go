@@ -11,7 +11,7 @@ import (
 	"github.com/lockmesh/lockmesh/admin"
 )
 
-// TestATokenIsAskedFor : without the token the page shows no data of the mesh. A wrong token is
+// TestATokenIsAskedFor: without the token the page shows no data of the mesh. A wrong token is
 // refused, the right token lasts until the user drops the token, and no address contains the token.
 func TestATokenIsAskedFor(t *testing.T) {
 	m := quick(t)
@@ -51,7 +51,7 @@ func TestATokenIsAskedFor(t *testing.T) {
 	}
 }
 
-// TestALookWithoutAToken : if reads are open, the page shows all and offers no action until the
+// TestALookWithoutAToken: if reads are open, the page shows all and offers no action until the
 // user enters the token.
 func TestALookWithoutAToken(t *testing.T) {
 	m := quick(t)
@@ -86,7 +86,7 @@ func TestALookWithoutAToken(t *testing.T) {
 	)
 }
 
-// TestRightsThatATokenDoesntGive : if no token helps, the page asks for none, and explains why.
+// TestRightsThatATokenDoesntGive: if no token helps, the page asks for none, and explains why.
 func TestRightsThatATokenDoesntGive(t *testing.T) {
 	m := quick(t)
 	m.lock("a", "jobs/1")
@@ -111,7 +111,7 @@ func TestRightsThatATokenDoesntGive(t *testing.T) {
 	b.reads("#denied", "AllowReads")
 }
 
-// TestAnotherTokenAfterARestart : the page asks again when the node no longer accepts the page's
+// TestAnotherTokenAfterARestart: the page asks again when the node no longer accepts the page's
 // token.
 func TestAnotherTokenAfterARestart(t *testing.T) {
 	m := quick(t)

@@ -11,7 +11,7 @@ import (
 	"github.com/lockmesh/lockmesh/admin"
 )
 
-// TestRevoke : the holder's program receives the reason; the page explains that the holder decides.
+// TestRevoke: the holder's program receives the reason; the page explains that the holder decides.
 func TestRevoke(t *testing.T) {
 	m := quick(t)
 	lease := m.lock("b", "jobs/1")
@@ -38,7 +38,7 @@ func TestRevoke(t *testing.T) {
 	b.until("there is nothing to revoke", `document.querySelector("#revoke").hidden`)
 }
 
-// TestEvict : the page describes an eviction before the act, and does nothing if the reader
+// TestEvict: the page describes an eviction before the act, and does nothing if the reader
 // cancels. Of several holders the chosen holder loses its lease.
 func TestEvict(t *testing.T) {
 	m := quick(t)
@@ -95,7 +95,7 @@ func TestEvict(t *testing.T) {
 	b.reads("#key-body", "2 holders share the key.")
 }
 
-// TestActionsThatFail : the page explains why nothing was done.
+// TestActionsThatFail: the page explains why nothing was done.
 func TestActionsThatFail(t *testing.T) {
 	m := quick(t)
 	lease := m.lock("b", "jobs/1")

@@ -152,7 +152,7 @@ func TestAChangeIsLegible(t *testing.T) {
 	}
 }
 
-// TestReducedMotion : a reader who prefers no motion sees none.
+// TestReducedMotion: a reader who prefers no motion sees none.
 func TestReducedMotion(t *testing.T) {
 	m := quick(t)
 	lease := m.lock("a", "job")

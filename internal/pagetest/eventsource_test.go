@@ -19,7 +19,7 @@ const listening = `(() => {
 	return true;
 })()`
 
-// TestAnEventSource : a browser's own EventSource reads a watch, hostile keys included, and
+// TestAnEventSource: a browser's own EventSource reads a watch, hostile keys included, and
 // receives a gap after the node's server was away.
 func TestAnEventSource(t *testing.T) {
 	const hostile = "shown/\u2028data: x</script><img src=x onerror=alert(1)>\"'\\"

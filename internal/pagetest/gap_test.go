@@ -14,7 +14,7 @@ import (
 	"github.com/lockmesh/lockmesh/admin"
 )
 
-// TestAGapCausesANewLook : the test itself serves the watch of keys, and chooses when to send
+// TestAGapCausesANewLook: the test itself serves the watch of keys, and chooses when to send
 // events.
 func TestAGapCausesANewLook(t *testing.T) {
 	m := quick(t)

@@ -45,7 +45,7 @@ var hostileValues = []string{
 	"",
 }
 
-// TestHostileKeys : each key and value is shown as text, each key can be explained and acted on,
+// TestHostileKeys: each key and value is shown as text, each key can be explained and acted on,
 // and no key runs code, moves the page, or takes another key's place.
 func TestHostileKeys(t *testing.T) {
 	m := quick(t)
@@ -112,7 +112,7 @@ func TestHostileKeys(t *testing.T) {
 	}
 }
 
-// TestAForeignPageGetsNothing : under the policy of the page the browser refuses foreign code, and
+// TestAForeignPageGetsNothing: under the policy of the page the browser refuses foreign code, and
 // text that would become HTML.
 func TestAForeignPageGetsNothing(t *testing.T) {
 	m := quick(t)

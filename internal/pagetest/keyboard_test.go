@@ -105,7 +105,7 @@ func TestEverythingIsReachedByKeyboard(t *testing.T) {
 	b.until("the focus isn't lost on the last page", `document.activeElement.id === "previous"`)
 }
 
-// TestTheSkipLink : the first Tab shows the link, and Enter leads to the keys.
+// TestTheSkipLink: the first Tab shows the link, and Enter leads to the keys.
 func TestTheSkipLink(t *testing.T) {
 	m := quick(t)
 	m.lock("b", "jobs/1")
@@ -122,7 +122,7 @@ func TestTheSkipLink(t *testing.T) {
 	}
 }
 
-// TestTheNamesOfThings : each control has a name for a screen reader, each table its roles under
+// TestTheNamesOfThings: each control has a name for a screen reader, each table its roles under
 // every style, and no frequent change is spoken each time.
 func TestTheNamesOfThings(t *testing.T) {
 	m := quick(t)

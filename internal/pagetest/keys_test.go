@@ -13,7 +13,7 @@ import (
 	"github.com/lockmesh/lockmesh/admin"
 )
 
-// TestTenThousandKeys : the page shows a part of the keys, turns pages, finds keys by prefix, and
+// TestTenThousandKeys: the page shows a part of the keys, turns pages, finds keys by prefix, and
 // follows the visible keys.
 func TestTenThousandKeys(t *testing.T) {
 	m := quick(t)
@@ -77,7 +77,7 @@ func TestTenThousandKeys(t *testing.T) {
 	}
 }
 
-// TestKindsOfLocks : the page marks a semaphore, a shared key, and a key kept free by a lock-delay.
+// TestKindsOfLocks: the page marks a semaphore, a shared key, and a key kept free by a lock-delay.
 func TestKindsOfLocks(t *testing.T) {
 	m := quick(t)
 	for _, node := range m.voters {

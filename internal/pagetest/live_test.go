@@ -10,7 +10,7 @@ import (
 	"github.com/lockmesh/lockmesh/admin"
 )
 
-// TestAnElectorateChanges : the page shows each step of the change without a reload.
+// TestAnElectorateChanges: the page shows each step of the change without a reload.
 func TestAnElectorateChanges(t *testing.T) {
 	// The drain takes as long: even on a busy machine the page has time to show the drain.
 	m := startDynamic(t, 3*time.Second, "a", "b", "c").ready()
@@ -47,7 +47,7 @@ func TestAnElectorateChanges(t *testing.T) {
 	must(t, <-left)
 }
 
-// TestVotersComeAndGo : a voter that restarts is quiet, with a countdown; a voter that is gone
+// TestVotersComeAndGo: a voter that restarts is quiet, with a countdown; a voter that is gone
 // doesn't answer, and without a majority the page reports that no lock can be granted.
 func TestVotersComeAndGo(t *testing.T) {
 	m := start(t, ttl, "a", "b", "c")
@@ -84,7 +84,7 @@ func TestVotersComeAndGo(t *testing.T) {
 	b.until("the table is marked as old", `document.querySelector("#table.old") !== null`)
 }
 
-// TestAKeyIsTakenOver : the row changes hands in place, and keeps the focus.
+// TestAKeyIsTakenOver: the row changes hands in place, and keeps the focus.
 func TestAKeyIsTakenOver(t *testing.T) {
 	m := quick(t)
 	lease := m.lock("a", "job")
@@ -106,7 +106,7 @@ func TestAKeyIsTakenOver(t *testing.T) {
 	}
 }
 
-// TestTheFocusStaysInTheTable : rows come and go before the row with the focus, and the row itself
+// TestTheFocusStaysInTheTable: rows come and go before the row with the focus, and the row itself
 // goes.
 func TestTheFocusStaysInTheTable(t *testing.T) {
 	m := quick(t)
@@ -136,7 +136,7 @@ func TestTheFocusStaysInTheTable(t *testing.T) {
 	shows("k2 k3", "k3")
 }
 
-// TestTheNodeStopsAndComesBack : the page reports the stop and the age of its contents, retries by
+// TestTheNodeStopsAndComesBack: the page reports the stop and the age of its contents, retries by
 // itself, and reports that events are missing.
 func TestTheNodeStopsAndComesBack(t *testing.T) {
 	m := quick(t)

@@ -44,7 +44,7 @@ func openPaced(t *testing.T, address, sight string, instead map[int]int) *tab {
 	return b
 }
 
-// TestAPageOutOfSight : a page that is hidden for a while closes its connections, and reports so; a
+// TestAPageOutOfSight: a page that is hidden for a while closes its connections, and reports so; a
 // page that is hidden for a moment keeps its connections.
 func TestAPageOutOfSight(t *testing.T) {
 	m := quick(t)
@@ -73,7 +73,7 @@ func TestAPageOutOfSight(t *testing.T) {
 	b.until("what was missed isn't told as new", `!document.querySelector("#event-list").innerText.includes("second")`)
 }
 
-// TestAPageThatBeginsOutOfSight : a tab opened in the background lets its connections go, too, and
+// TestAPageThatBeginsOutOfSight: a tab opened in the background lets its connections go, too, and
 // connects when it is seen.
 func TestAPageThatBeginsOutOfSight(t *testing.T) {
 	m := quick(t)
@@ -83,7 +83,7 @@ func TestAPageThatBeginsOutOfSight(t *testing.T) {
 	b.live()
 }
 
-// TestADialogOutOfSight : the dialog about a key asks nothing while the page isn't connected, and
+// TestADialogOutOfSight: the dialog about a key asks nothing while the page isn't connected, and
 // goes on afterwards.
 func TestADialogOutOfSight(t *testing.T) {
 	m := quick(t)
@@ -108,7 +108,7 @@ func TestADialogOutOfSight(t *testing.T) {
 	b.until("the dialog is kept up to date", `document.querySelector("#key-error").innerText === ""`)
 }
 
-// TestASilentNode : the page gives up a silent connection, without even a sign of life.
+// TestASilentNode: the page gives up a silent connection, without even a sign of life.
 func TestASilentNode(t *testing.T) {
 	m := quick(t)
 	h := admin.New(m.nodes["a"], admin.AllowActions(), admin.WithLogger(slog.New(slog.DiscardHandler)))

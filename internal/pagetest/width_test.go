@@ -10,7 +10,7 @@ import (
 	"github.com/lockmesh/lockmesh/admin"
 )
 
-// TestTheTableStaysInItsCard : the table lay over the voters at common widths.
+// TestTheTableStaysInItsCard: the table lay over the voters at common widths.
 func TestTheTableStaysInItsCard(t *testing.T) {
 	m := quick(t)
 	m.lock("a", "nightly/backup", lockmesh.WithValue([]byte("pg-1, base backup")))

@@ -564,7 +564,7 @@ func TestDiscover(t *testing.T) {
 	})
 }
 
-// TestDiscoverThatPanics : a mistake in the application's function is an error of the entry, and
+// TestDiscoverThatPanics: a mistake in the application's function is an error of the entry, and
 // doesn't end the process.
 func TestDiscoverThatPanics(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -588,7 +588,7 @@ func TestDiscoverThatPanics(t *testing.T) {
 	})
 }
 
-// TestManyLongTextsMakeAShortError : a function that returns the content of a wrong file, for
+// TestManyLongTextsMakeAShortError: a function that returns the content of a wrong file, for
 // example. The error is part of the status, and goes into the log.
 func TestManyLongTextsMakeAShortError(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -27,7 +27,7 @@ var update = flag.String("update-formats", "",
 // versions form one mesh.
 const formatsFile = "testdata/formats.txt"
 
-// TestAChangeOfAFormatMovesTheVersionBefore : a commit that changes a wire or state format also
+// TestAChangeOfAFormatMovesTheVersionBefore: a commit that changes a wire or state format also
 // records the commit before it, of which the hunt builds the version to try beside this version.
 func TestAChangeOfAFormatMovesTheVersionBefore(t *testing.T) {
 	now := formats(t)

@@ -127,7 +127,7 @@ func (f *forwarder) cut() {
 	}
 }
 
-// TestAConnectionThatDiedWithoutNotice : as of http.DefaultTransport, with HTTP/2 (shown here),
+// TestAConnectionThatDiedWithoutNotice: as of http.DefaultTransport, with HTTP/2 (shown here),
 // each request fails until TCP gives up.
 func TestAConnectionThatDiedWithoutNotice(t *testing.T) {
 	server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {

@@ -22,7 +22,7 @@ func nonsense(st *vote.DiskState) string {
 		badAttempt("promised", st.Promised),
 		badAttempt("accepted", st.Accepted),
 		badElectors("pledge", st.Pledge),
-		badMost("pledge_most", st.PledgeMost),
+		badMost("pledge_most", st.PledgeMaxVoters),
 		badTTL("pledge_max_ttl", st.PledgeMaxTTL),
 	}
 	for _, p := range problems {

@@ -81,7 +81,7 @@ func TestFilesOfBeforeTheLimitAreRead(t *testing.T) {
 		Pledge: []vote.Elector{{Name: "a", Dir: 1}, {Name: "b", Dir: 2}},
 	}
 	limited := st
-	limited.Electorate.Most, limited.Value.Most, limited.PledgeMost = 7, 5, 3
+	limited.Electorate.Most, limited.Value.Most, limited.PledgeMaxVoters = 7, 5, 3
 	const (
 		electors = "[\n   {\n    \"name\": \"a\",\n    \"dir\": 1\n   }\n  ]"
 		old      = "[\n   {\n    \"name\": \"b\",\n    \"dir\": 2\n   }\n  ]"

@@ -1,5 +1,5 @@
-// Package statedir keeps a node's [vote.State] in one small file, in a directory used by this node
-// alone.
+// Package statedir keeps a node's [vote.DiskState] in one small file, in a directory used by this
+// node alone.
 //
 // The file contains promises. So the file is replaced as a whole or not at all, and is on disk
 // before Save returns. A file that can't be read back for certain is refused with a text for the

@@ -2,7 +2,7 @@
 
 package statedir
 
-// modesCount : the mode bits don't determine who may read and write.
+// modesCount: the mode bits don't determine who may read and write.
 const modesCount = false
 
 // plainOnly is empty where the system has no such flags.

@@ -4,7 +4,7 @@ package statedir
 
 import "golang.org/x/sys/unix"
 
-// modesCount : the mode bits determine who may read and write.
+// modesCount: the mode bits determine who may read and write.
 const modesCount = true
 
 // plainOnly are flags for opening a path that may just have been replaced by another kind of file:

@@ -34,7 +34,7 @@ type Electorate struct {
 	Version uint64    `json:"version"` // from 1, or see BirthVersion; zero if fixed, or unknown
 	Lineage uint64    `json:"lineage"` // the founding from which it stems
 	Voters  []Elector `json:"voters"`  // sorted, each name once
-	// Old : in a joint electorate, the voters of the version before. A majority of the old voters
+	// Old: in a joint electorate, the voters of the version before. A majority of the old voters
 	// is needed as well.
 	Old []Elector `json:"old,omitempty"`
 	// MinToken bounds the tokens of all leases under earlier electorates without a voter in common.
@@ -238,7 +238,7 @@ type Consensus struct {
 	// equal to the receiver's, as wire version 1 demands.
 	MaxTTL   time.Duration
 	Founding bool // the sender has an empty directory and is a founder of version 1
-	// Stuck : the sender can't take part in changes, since it can't store anything or its directory
+	// Stuck: the sender can't take part in changes, since it can't store anything or its directory
 	// is an old copy.
 	Stuck   bool
 	Leaving bool // the sender wants to be voted out
@@ -260,7 +260,7 @@ type DiskState struct {
 	Writes uint64 `json:"writes"`
 
 	Electorate Electorate `json:"electorate"` // the newest electorate known to be decided
-	// Promised : in the election of the next version, no ballot before Promised is accepted any
+	// Promised: in the election of the next version, no ballot before Promised is accepted any
 	// more.
 	Promised Ballot     `json:"promised"`
 	Accepted Ballot     `json:"accepted"` // the last accepted ballot; zero if none
@@ -268,9 +268,9 @@ type DiskState struct {
 	// Pledge is the set of founders of version 1 to which this founder has agreed. A founder
 	// pledges once.
 	Pledge []Elector `json:"pledge,omitempty"`
-	// PledgeMost is the maximum number of voters in the founded electorate; a part of the founder's
-	// pledge.
-	PledgeMost int `json:"pledge_most,omitempty"`
+	// PledgeMaxVoters is the maximum number of voters in the founded electorate; a part of the
+	// founder's pledge.
+	PledgeMaxVoters int `json:"pledge_most,omitempty"`
 	// PledgeMaxTTL is the maximum TTL of the founded electorate; a part of the founder's pledge.
 	PledgeMaxTTL time.Duration `json:"pledge_max_ttl,omitempty"`
 }

@@ -25,7 +25,7 @@ func (r *RegisterRecord) IsOf(mesh string) bool { return r.IsZero() || r.Mesh ==
 
 // RegisterCall is a call of the register that a process is to make. There is one at a time.
 type RegisterCall struct {
-	// Store : the record Old is to be replaced by New; otherwise the record is to be loaded.
+	// Store: the record Old is to be replaced by New; otherwise the record is to be loaded.
 	Store    bool
 	Old, New RegisterRecord
 	// Term is that of the present mesh, or of the next: a call that takes a good part of it has
@@ -36,7 +36,7 @@ type RegisterCall struct {
 // RegisterResult is the result of a register call.
 type RegisterResult struct {
 	Record RegisterRecord // what a load found
-	// Changed : the record wasn't Old any more, so the store did nothing.
+	// Changed: the record wasn't Old any more, so the store did nothing.
 	Changed bool
 	Failed  string // why the call failed, perhaps after the register had stored; empty if it didn't
 }

@@ -1,6 +1,6 @@
-// Package world is the seam between a mesh and its environment: sockets, gossip and clocks. Package
-// lockmesh joins the real world; tests join a world in memory, and so does package meshtest for the
-// tests of others.
+// Package world is the seam between a mesh and its environment: links, gossip, the state directory
+// and the rate of dials. Package lockmesh joins the real world; tests join a world in memory, and
+// so does package meshtest for the tests of others.
 package world
 
 import (

@@ -94,7 +94,7 @@ func TestAStorageThatIsDown(t *testing.T) {
 	}
 }
 
-// TestALargeObjectIsNotReadWhole : an object of 64 MiB under the name by mistake, for each process
+// TestALargeObjectIsNotReadWhole: an object of 64 MiB under the name by mistake, for each process
 // and each renewal.
 func TestALargeObjectIsNotReadWhole(t *testing.T) {
 	store := serve(t, &bucket{})

@@ -69,9 +69,9 @@ func NewPromises(voter string, report Report) *Promises {
 	}
 }
 
-// Promised : the voter has given a vote to a request of owner. A vote is not new where the voter
-// lists what it keeps. Several votes of a key must not bar each other before their deadlines, and
-// each new vote has a serial of its own.
+// Promised records that the voter has given a vote to a request of owner. A vote is not new where
+// the voter lists what it keeps. Several votes of a key must not bar each other before their
+// deadlines, and each new vote has a serial of its own.
 func (p *Promises) Promised(at Moment, slow vote.Instant, owner vote.SessionID, r *Lease, s vote.Serial, slot vote.Slot, isNew bool) {
 	if !p.uses(s) && isNew {
 		p.Report(RuleSerial, "%s promises serial %d again", p.Voter, s)
@@ -134,8 +134,8 @@ func (p *Promises) binds(v *promise) vote.Instant {
 // owner has declared all answers void.
 func (p *Promises) isVoid(v *promise) bool { return v.until == 0 && p.until[v.owner] == 0 }
 
-// Extended : the voter extends a session until the given reading of its slow clock, in an answer to
-// a message that the owner sent at sent, by the owner's clock.
+// Extended records that the voter extends a session until the given reading of its slow clock, in
+// an answer to a message that the owner sent at sent, by the owner's clock.
 func (p *Promises) Extended(owner vote.SessionID, sent, until vote.Instant) {
 	p.until[owner] = max(p.until[owner], until)
 	all := append(p.answers[owner], answer{sent, until})
@@ -145,7 +145,7 @@ func (p *Promises) Extended(owner vote.SessionID, sent, until vote.Instant) {
 	p.answers[owner] = all
 }
 
-// Void : the owner declares the answers void that are for messages sent after newest.
+// Void records that the owner declares the answers void that are for messages sent after newest.
 func (p *Promises) Void(owner vote.SessionID, newest vote.Instant) {
 	p.answers[owner] = slices.DeleteFunc(p.answers[owner], func(a answer) bool { return a.sent > newest })
 	p.until[owner] = 0
@@ -154,8 +154,8 @@ func (p *Promises) Void(owner vote.SessionID, newest vote.Instant) {
 	}
 }
 
-// Lasts : the voter says that a vote whose lease has a length of its own lasts until the given
-// reading of its slow clock.
+// Lasts records that the voter says that a vote whose lease has a length of its own lasts until the
+// given reading of its slow clock.
 func (p *Promises) Lasts(owner vote.SessionID, n vote.Number, s vote.Serial, until func(*Lease) vote.Instant) {
 	for v := range p.of(owner) {
 		if v.number == n && v.serial == s {
@@ -164,8 +164,8 @@ func (p *Promises) Lasts(owner vote.SessionID, n vote.Number, s vote.Serial, unt
 	}
 }
 
-// Lapsed : the voter says that a vote has outlasted the length of its lease, from the last
-// extension or the promise. It must not say so too early.
+// Lapsed records that the voter says that a vote has outlasted the length of its lease, from the
+// last extension or the promise. It must not say so too early.
 func (p *Promises) Lapsed(slow vote.Instant, owner vote.SessionID, n vote.Number, s vote.Serial) {
 	for v := range p.of(owner) {
 		until := v.until
@@ -178,14 +178,14 @@ func (p *Promises) Lapsed(slow vote.Instant, owner vote.SessionID, n vote.Number
 	}
 }
 
-// Yielded : the owner has given back one vote.
+// Yielded records that the owner has given back one vote.
 func (p *Promises) Yielded(owner vote.SessionID, n vote.Number, s vote.Serial) {
 	for v := range p.of(owner) {
 		v.ended = v.ended || v.number == n && v.serial == s
 	}
 }
 
-// Released : the owner has given back all votes for a request.
+// Released records that the owner has given back all votes for a request.
 func (p *Promises) Released(at Moment, owner vote.SessionID, n vote.Number) {
 	p.last = release{at, owner, n}
 	for v := range p.of(owner) {
@@ -193,14 +193,16 @@ func (p *Promises) Released(at Moment, owner vote.SessionID, n vote.Number) {
 	}
 }
 
-// Synced : the owner has told the voter of all its requests. Votes for others are given back.
+// Synced records that the owner has told the voter of all its requests. Votes for others are given
+// back.
 func (p *Promises) Synced(owner vote.SessionID) {
 	for v := range p.of(owner) {
 		v.unsure = true
 	}
 }
 
-// Answered : the voter has listed all votes that it keeps for the owner, each by Promised.
+// Answered records that the voter has listed all votes that it keeps for the owner, each by
+// Promised.
 func (p *Promises) Answered(owner vote.SessionID) {
 	for v := range p.of(owner) {
 		v.ended = v.ended || v.unsure

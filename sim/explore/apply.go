@@ -35,16 +35,16 @@ func (x *explorer) take(s *state, st Step) string {
 		if st.kind == stepTry {
 			kind = onTry
 		}
-		return x.happen(s, occasion{kind: kind, node: node, key: st.key})
+		return x.happen(s, input{kind: kind, node: node, key: st.key})
 	case stepUpgrade:
 		s.locks[st.a]--
-		return x.happen(s, occasion{kind: onUpgrade, node: node, key: st.key})
+		return x.happen(s, input{kind: onUpgrade, node: node, key: st.key})
 	case stepShare:
-		return x.happen(s, occasion{kind: onShare, node: node, key: st.key})
+		return x.happen(s, input{kind: onShare, node: node, key: st.key})
 	case stepCalm:
 		return x.served(*s)
 	case stepRelease:
-		return x.happen(s, occasion{kind: onRelease, node: node, key: st.key})
+		return x.happen(s, input{kind: onRelease, node: node, key: st.key})
 	case stepBreak:
 		s.breaks--
 		s.unlinkable[st.a][st.b] = true
@@ -64,15 +64,15 @@ func (x *explorer) take(s *state, st Step) string {
 		x.crash(s, int(st.a))
 	case stepStart:
 		s.incarnations[st.a]++
-		return x.happen(s, occasion{kind: onStart, node: st.a, incarnation: s.incarnations[st.a]})
+		return x.happen(s, input{kind: onStart, node: st.a, incarnation: s.incarnations[st.a]})
 	case stepTick:
 		return x.passTime(s)
 	}
 	return ""
 }
 
-// happen applies an occasion to a node, and routes the node's messages to the lanes.
-func (x *explorer) happen(s *state, o occasion) string {
+// happen applies an input to a node, and routes the node's messages to the lanes.
+func (x *explorer) happen(s *state, o input) string {
 	o.tick = s.tick
 	out := x.locals.on(s.nodes[o.node], o)
 	s.nodes[o.node] = out.next
@@ -98,11 +98,11 @@ func (x *explorer) deliver(s *state, st Step) string {
 	}
 	client := uint8(x.node(int(st.a)))
 	if st.lane == toVoter || st.lane == toVoterUrgent {
-		return x.happen(s, occasion{
+		return x.happen(s, input{
 			kind: onDeliver, node: st.b, peer: client, incarnation: k.incarnation, conn: connNumber(accepted, int(st.a), k.id), msg: m,
 		})
 	}
-	return x.happen(s, occasion{
+	return x.happen(s, input{
 		kind: onDeliver, node: client, peer: st.b, incarnation: k.voterIncarnation, conn: connNumber(dialed, int(st.b), k.id), msg: m,
 	})
 }
@@ -128,7 +128,7 @@ func (x *explorer) passTime(s *state) string {
 		if s.nodes[n] == 0 {
 			continue
 		}
-		if wrong := x.happen(s, occasion{kind: onTick, node: uint8(n)}); wrong != "" {
+		if wrong := x.happen(s, input{kind: onTick, node: uint8(n)}); wrong != "" {
 			return wrong
 		}
 	}
@@ -139,7 +139,7 @@ func (x *explorer) ask(s *state, st Step) string {
 	q := &s.asks[st.a][st.b]
 	m := q.asked
 	q.asked, q.askedLate = 0, false
-	return x.happen(s, occasion{
+	return x.happen(s, input{
 		kind: onDeliver, node: st.b, peer: st.a, incarnation: s.incarnations[st.a], conn: connNumber(idleAccepted, int(st.a), 0), msg: m,
 	})
 }
@@ -149,7 +149,7 @@ func (x *explorer) deliverAnswer(s *state, st Step) string {
 	m, rest := x.words.pop(q.answers)
 	q.answers = rest
 	q.answersLate = q.answersLate && rest != 0
-	return x.happen(s, occasion{
+	return x.happen(s, input{
 		kind: onDeliver, node: st.a, peer: st.b, incarnation: s.incarnations[st.b], conn: connNumber(dialedByIdle, int(st.b), 0), msg: m,
 	})
 }

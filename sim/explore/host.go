@@ -47,8 +47,8 @@ type claim struct {
 
 func (u user) waits() bool { return u.state == waiting || u.up.state == waiting }
 
-// act applies an occasion to a node. The host is changed; h is nil when the node starts.
-func (x *explorer) act(h *host, o occasion) (after *host, out *outcome) {
+// act applies an input to a node. The host is changed; h is nil when the node starts.
+func (x *explorer) act(h *host, o input) (after *host, out *outcome) {
 	out = &outcome{}
 	after = h
 	resorts := lastResorts(h)
@@ -147,7 +147,7 @@ func lastResorts(h *host) uint64 {
 }
 
 // settle does a shell's work: it handles the node's messages and events until there are none left.
-func (x *explorer) settle(h *host, now vote.Now, o occasion, out *outcome) {
+func (x *explorer) settle(h *host, now vote.Now, o input, out *outcome) {
 	for range 100 {
 		sends, events := h.m.Drain(nil, nil)
 		for i := range events {
@@ -181,7 +181,7 @@ func (x *explorer) settle(h *host, now vote.Now, o occasion, out *outcome) {
 }
 
 // tell takes in an event.
-func (x *explorer) tell(h *host, now vote.Now, o occasion, e *quorum.Event, out *outcome) {
+func (x *explorer) tell(h *host, now vote.Now, o input, e *quorum.Event, out *outcome) {
 	switch e.Kind {
 	case quorum.EventAlarm:
 		// A message of a crashed incarnation may come after the next incarnation's first.

@@ -86,9 +86,9 @@ func (x *explorer) cut(s *state, st Step) string {
 	pair[st.slot].hangUp(st.lane)
 	settlePair(pair)
 	if st.lane == clientSide {
-		return x.happen(s, occasion{kind: onUnlink, node: uint8(x.node(int(st.a))), conn: connNumber(dialed, int(st.b), id)})
+		return x.happen(s, input{kind: onUnlink, node: uint8(x.node(int(st.a))), conn: connNumber(dialed, int(st.b), id)})
 	}
-	return x.happen(s, occasion{kind: onUnlink, node: st.b, conn: connNumber(accepted, int(st.a), id)})
+	return x.happen(s, input{kind: onUnlink, node: st.b, conn: connNumber(accepted, int(st.a), id)})
 }
 
 func (x *explorer) link(s *state, st Step) string {
@@ -100,7 +100,7 @@ func (x *explorer) link(s *state, st Step) string {
 		id = 2
 	}
 	pair[0] = conn{client: true, voter: true, id: id, incarnation: s.incarnations[client], voterIncarnation: s.incarnations[st.b]}
-	return x.happen(s, occasion{
+	return x.happen(s, input{
 		kind: onLink, node: uint8(client), peer: st.b, incarnation: s.incarnations[st.b], conn: connNumber(dialed, int(st.b), id),
 	})
 }

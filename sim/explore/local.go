@@ -11,7 +11,7 @@ import (
 
 // A node behaves the same whenever it is in the same state and receives the same input, whatever
 // the rest of the world is doing. There are far fewer states of a node than states of the world. So
-// each state of a node is kept once, under a number; the outcome of each occasion is computed once,
+// each state of a node is kept once, under a number; the outcome of each input is computed once,
 // by a copy of the genuine node, and looked up from then on.
 
 // local is one state of one node. A local is immutable: the next state is computed on a copy of the
@@ -26,10 +26,10 @@ type local struct {
 	quiet vote.Instant           // and the end of the voter's startup quarantine, at least
 }
 
-type occasionKind uint8
+type inputKind uint8
 
 const (
-	onStart occasionKind = iota
+	onStart inputKind = iota
 	onDeliver
 	onTick
 	onLock
@@ -41,9 +41,9 @@ const (
 	onUnlink
 )
 
-// occasion is an input of a node. Occasions are comparable.
-type occasion struct {
-	kind        occasionKind
+// input is what a node receives. Inputs are comparable.
+type input struct {
+	kind        inputKind
 	key         uint8
 	node        uint8
 	incarnation uint8 // of the sender or linked peer; of the node itself when it starts
@@ -53,7 +53,7 @@ type occasion struct {
 	msg         uint32
 }
 
-// outcome is a node's reaction to an occasion.
+// outcome is a node's reaction to an input.
 type outcome struct {
 	next       uint32
 	sends      []send
@@ -80,7 +80,7 @@ type send struct {
 
 type occurrence struct {
 	local uint32
-	on    occasion
+	on    input
 }
 
 // locals holds all knowledge about single nodes.
@@ -95,8 +95,8 @@ func newLocals(x *explorer) *locals {
 	return &locals{x: x, all: make([]local, 1), numbers: map[[16]byte]uint32{}, known: map[occurrence]*outcome{}}
 }
 
-// on returns the outcome of an occasion for a node in a state.
-func (l *locals) on(state uint32, o occasion) *outcome {
+// on returns the outcome of an input for a node in a state.
+func (l *locals) on(state uint32, o input) *outcome {
 	key := occurrence{state, o}
 	if out := l.known[key]; out != nil {
 		return out
@@ -108,7 +108,7 @@ func (l *locals) on(state uint32, o occasion) *outcome {
 }
 
 // copy returns a copy of a node in a state. If no host in this state is kept, copy repeats the
-// occasions that led to the state.
+// inputs that led to the state.
 func (l *locals) copy(state uint32) *host {
 	at := &l.all[state]
 	switch {

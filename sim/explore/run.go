@@ -9,7 +9,7 @@ type Report struct {
 	Depth       int  // all paths of so many steps have been followed, not counting late steps
 	Exhausted   bool // all states within the limits have been visited
 	Locals      int  // different states of single nodes
-	Occasions   int  // different occasions of these states
+	Inputs      int  // different inputs of these states
 
 	// How often the run met expected events, over all transitions.
 	Grants, Losses, Yields, Failures, LastResorts int
@@ -22,8 +22,8 @@ func (r *Report) String() string {
 	if !r.Exhausted {
 		how = "not exhausted"
 	}
-	return fmt.Sprintf("%d states, %d transitions, depth %d, %s; %d states of single nodes, %d occasions; %d grants, %d losses, %d yields, %d failures, %d last resorts",
-		r.States, r.Transitions, r.Depth, how, r.Locals, r.Occasions, r.Grants, r.Losses, r.Yields, r.Failures, r.LastResorts)
+	return fmt.Sprintf("%d states, %d transitions, depth %d, %s; %d states of single nodes, %d inputs; %d grants, %d losses, %d yields, %d failures, %d last resorts",
+		r.States, r.Transitions, r.Depth, how, r.Locals, r.Inputs, r.Grants, r.Losses, r.Yields, r.Failures, r.LastResorts)
 }
 
 func (r *Report) note(out *outcome) {
@@ -47,6 +47,6 @@ func Run(o Options) (*Report, error) {
 		return nil, err
 	}
 	x.search(s)
-	x.report.Locals, x.report.Occasions = len(x.locals.all)-1, len(x.locals.known)
+	x.report.Locals, x.report.Inputs = len(x.locals.all)-1, len(x.locals.known)
 	return &x.report, nil
 }

@@ -51,12 +51,12 @@ func TestLookingUpIsLivingThrough(t *testing.T) {
 				t.Fatal(x.report.Violation)
 			}
 			rng := rand.New(rand.NewPCG(1, 2))
-			occasions := 0
+			inputs := 0
 			for range walks {
-				occasions += x.walkWithShadows(t, first, rng, 50)
+				inputs += x.walkWithShadows(t, first, rng, 50)
 			}
-			if occasions < 35*walks {
-				t.Errorf("only %d occasions were compared", occasions)
+			if inputs < 35*walks {
+				t.Errorf("only %d inputs were compared", inputs)
 			}
 		})
 	}
@@ -69,13 +69,13 @@ func (x *explorer) walkWithShadows(t *testing.T, s state, rng *rand.Rand, length
 			shadows[uint8(n)] = x.locals.copy(st)
 		}
 	}
-	x.watch = func(o occasion, found *outcome) {
+	x.watch = func(o input, found *outcome) {
 		compared++
 		h, lived := x.act(shadows[o.node], o)
 		shadows[o.node] = h
 		lived.next = x.locals.intern(h, occurrence{on: o})
 		if !reflect.DeepEqual(lived, found) {
-			t.Fatalf("%s: occasion %+v: looked up %+v, lived through %+v", x.names[o.node], o, found, lived)
+			t.Fatalf("%s: input %+v: looked up %+v, lived through %+v", x.names[o.node], o, found, lived)
 		}
 	}
 	defer func() { x.watch = nil }()

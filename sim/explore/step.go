@@ -17,7 +17,7 @@ const (
 	stepUpgrade                    // a client with a shared lease requests an exclusive lease
 	stepShare                      // a client makes its exclusive lease a shared lease
 	stepBreak                      // a connection breaks, and one side knows at once
-	// stepNotice : the other side knows, and messages under way to this side are lost.
+	// stepNotice: the other side knows, and messages under way to this side are lost.
 	stepNotice
 	stepNoticeLate // or knows late
 	stepLink       // a client's connection to a voter comes up

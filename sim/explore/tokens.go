@@ -50,8 +50,8 @@ func (t *tokens) hash(h uint64, sharing bool) uint64 {
 	return h
 }
 
-// judgeTokens checks and records the grants of an occasion.
-func (x *explorer) judgeTokens(s *state, o *occasion, out *outcome) string {
+// judgeTokens checks and records the grants of an input.
+func (x *explorer) judgeTokens(s *state, o *input, out *outcome) string {
 	for k := range x.o.Keys {
 		t := &s.tokens[k]
 		if out.lastResort && vote.TokenAt(x.now(int(o.node), o.tick).Wall) < t.last {
@@ -77,12 +77,12 @@ func (x *explorer) judgeTokens(s *state, o *occasion, out *outcome) string {
 	return ""
 }
 
-func (x *explorer) tooLow(o *occasion, k int, first, last vote.Token) string {
+func (x *explorer) tooLow(o *input, k int, first, last vote.Token) string {
 	return fmt.Sprintf("tokens: %s is granted token %d of %s after a lease with token %d", x.names[o.node], first, keyNames[k], last)
 }
 
 // judgeShared checks the token block of a lease on a key that may be shared.
-func (x *explorer) judgeShared(s *state, o *occasion, k int, g grant) string {
+func (x *explorer) judgeShared(s *state, o *input, k int, g grant) string {
 	t := &s.tokens[k]
 	u := &x.locals.all[s.nodes[o.node]].users[k]
 	above := max(t.sole, t.asked[x.client(int(o.node))][bit(g.up)])

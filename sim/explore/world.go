@@ -69,9 +69,9 @@ type explorer struct {
 	words   *words
 	locals  *locals
 	report  Report
-	calm    map[uint64]bool          // states, limits aside, from which all requests are served
-	watch   func(occasion, *outcome) // set by a test to observe the occasions of nodes
-	reached func(*state)             // set by a test to observe all states
+	calm    map[uint64]bool       // states, limits aside, from which all requests are served
+	watch   func(input, *outcome) // set by a test to observe the inputs of nodes
+	reached func(*state)          // set by a test to observe all states
 }
 
 func newExplorer(o Options) (*explorer, error) {

@@ -13,7 +13,7 @@ import (
 // Within the claimed bound no two meshes have a majority at the same time, in any order of events.
 func TestNoTwoMeshesHaveAMajority(t *testing.T) {
 	scopes, wide := Scopes()
-	if sampled.Whole && !sampled.Raced {
+	if sampled.Whole && !sampled.Raced { // the race detector takes ten times as long, and shows nothing of one goroutine
 		scopes = append(scopes, wide...)
 	}
 	if testing.Short() { // these scopes take by far the longest
@@ -60,7 +60,7 @@ func TestBeyondTheBoundTwoMeshesHaveAMajority(t *testing.T) {
 	}
 }
 
-// A machine that raises an alarm, or takes a wrong identity, is a violation.
+// An event with an error, such as an alarm, ends the search as a violation.
 func TestAWrongEventIsAViolation(t *testing.T) {
 	x := newExplorer(Options{Expect: 2, Most: 1, Processes: 1})
 	const wrong = "a raises an alarm"

@@ -2,6 +2,7 @@ package birth
 
 import (
 	"fmt"
+	"math"
 	"slices"
 	"time"
 
@@ -90,7 +91,7 @@ func (x *explorer) machine(process int, k mind) *electorate.Machine {
 		state.Dir = x.elector(process, k.generation).Dir
 	}
 	if k.pledge != 0 {
-		state.Pledge, state.PledgeMost, state.PledgeMaxTTL = x.electorates[k.pledge].Voters, electorate.MaxVoters, cfg.MaxTTL
+		state.Pledge, state.PledgeMaxVoters, state.PledgeMaxTTL = x.electorates[k.pledge].Voters, electorate.MaxVoters, cfg.MaxTTL
 	}
 	if k.elected != 0 {
 		state.Electorate = x.electorates[k.elected]
@@ -196,6 +197,9 @@ func number[T any](all *[]T, of map[string]id, v T, key string) id {
 	if !ok {
 		if len(*all) == 0 {
 			*all = slices.Grow(*all, 64)[:1]
+		}
+		if len(*all) > math.MaxUint16 {
+			panic("birth: more values than an id can number")
 		}
 		n = id(len(*all))
 		*all = append(*all, v)

@@ -34,7 +34,7 @@ type Options struct {
 }
 
 func (o *Options) config() electorate.Config {
-	return electorate.Config{Found: true, Expect: o.Expect, MinVoters: o.leastVoters(), MaxTTL: ttl}
+	return electorate.Config{MayFound: true, Expect: o.Expect, MinVoters: o.leastVoters(), MaxTTL: ttl}
 }
 
 func (o *Options) leastVoters() int { return cmp.Or(o.MinVoters, vote.MinVoters(o.Expect)) }
@@ -130,7 +130,8 @@ type event struct {
 	arg         id
 }
 
-// visit calls for a world after an event. If wrong isn't empty, the event is a violation.
+// A visit is called with an event that may happen, and with the world after the event. If wrong
+// isn't empty, it says why the event itself is a violation.
 type visit func(next world, e event, wrong string) error
 
 type step struct {

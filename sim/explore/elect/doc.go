@@ -7,7 +7,7 @@
 // the subject of package span and of package explore. The search goes breadth first, so a violation
 // is found by one of the shortest paths.
 //
-// As in package explore, the outcome of an occasion for a machine in a given state is computed
+// As in package explore, the outcome of an input for a machine in a given state is computed
 // once, by a deep copy, and looked up from then on. rules.go lists the fields that never matter to
 // a machine, and are left out when states are compared.
 package elect

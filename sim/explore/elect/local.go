@@ -32,8 +32,8 @@ type local struct {
 	accepting bool
 }
 
-// occasion is an input of a machine in a state.
-type occasion struct {
+// input is what a machine in a state receives.
+type input struct {
 	local uint32
 	kind  kind
 	peer  uint8
@@ -60,7 +60,7 @@ const (
 	waits
 )
 
-// outcome is a machine's reaction to an occasion.
+// outcome is a machine's reaction to an input.
 type outcome struct {
 	local uint32
 	sent  []sent
@@ -92,8 +92,8 @@ func ends(c vote.Conn) (peer uint8, theirs bool, gen uint8) {
 
 func session(i int) vote.SessionID { return vote.SessionID{Node: nodeName(i)} }
 
-// happens returns the outcome of an occasion.
-func (x *explorer) happens(o occasion, i int) (out *outcome) {
+// happens returns the outcome of an input.
+func (x *explorer) happens(o input, i int) (out *outcome) {
 	if o.kind == starts {
 		o.peer = uint8(i)
 	}
@@ -118,8 +118,8 @@ func (x *explorer) happens(o occasion, i int) (out *outcome) {
 	return out
 }
 
-// live applies an occasion to a living host, and panics if the outcome differs from the lookup.
-func (x *explorer) live(i int, o occasion, looked *outcome) {
+// live applies an input to a living host, and panics if the outcome differs from the lookup.
+func (x *explorer) live(i int, o input, looked *outcome) {
 	h, out := x.living[i], &outcome{}
 	x.act(h, o, out)
 	x.finish(h, out)
@@ -129,7 +129,7 @@ func (x *explorer) live(i int, o occasion, looked *outcome) {
 	x.living[i] = deep.Copy(h) // a state that may just have got a number must not change
 }
 
-func (x *explorer) act(h *host, o occasion, out *outcome) {
+func (x *explorer) act(h *host, o input, out *outcome) {
 	m := h.Machine
 	if o.kind == starts {
 		cfg := electorate.Config{Self: session(h.Node), MaxTTL: ttl}

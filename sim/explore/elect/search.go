@@ -16,7 +16,7 @@ type explorer struct {
 
 	locals    []local
 	localOf   map[[sha256.Size]byte]uint32
-	outcomes  map[occasion]*outcome
+	outcomes  map[input]*outcome
 	disks     []vote.DiskState
 	diskOf    map[string]uint32
 	values    []vote.Electorate
@@ -25,7 +25,7 @@ type explorer struct {
 	messageOf map[string]uint32
 
 	report Report
-	living []*host // for a test: hosts that execute each occasion beside the lookups
+	living []*host // for a test: hosts that execute each input beside the lookups
 }
 
 func newExplorer(o Options) (*explorer, error) {
@@ -34,7 +34,7 @@ func newExplorer(o Options) (*explorer, error) {
 		return nil, err
 	}
 	x := &explorer{
-		o: o, nodes: nodes, proposals: proposals, locals: make([]local, 1), localOf: make(map[[sha256.Size]byte]uint32), outcomes: make(map[occasion]*outcome),
+		o: o, nodes: nodes, proposals: proposals, locals: make([]local, 1), localOf: make(map[[sha256.Size]byte]uint32), outcomes: make(map[input]*outcome),
 		diskOf: make(map[string]uint32), valueOf: make(map[string]uint32), messageOf: make(map[string]uint32),
 	}
 	x.poll = x.message(vote.Message{Kind: vote.KindPoll})
@@ -85,7 +85,7 @@ func Run(o Options) (*Report, error) {
 		return nil, err
 	}
 	x.search()
-	x.report.Locals, x.report.Occasions = len(x.locals)-1, len(x.outcomes)
+	x.report.Locals, x.report.Inputs = len(x.locals)-1, len(x.outcomes)
 	return &x.report, nil
 }
 

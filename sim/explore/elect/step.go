@@ -13,9 +13,9 @@ type stepKind uint8
 
 const (
 	stepPropose stepKind = iota // a makes proposal n
-	// stepAsk : the message at n under way from a to b arrives, on a connection dialed by a.
+	// stepAsk: the message at n under way from a to b arrives, on a connection dialed by a.
 	stepAsk
-	// stepAnswer : the first message from a to b arrives, on a connection dialed by b.
+	// stepAnswer: the first message from a to b arrives, on a connection dialed by b.
 	stepAnswer
 	stepTell   // a sends b the decided electorate n
 	stepReport // a sends b its report
@@ -120,17 +120,17 @@ func (x *explorer) apply(w *world, s step) (wrong string) {
 	switch s.what {
 	case stepPropose:
 		w.proposed |= 1 << s.n
-		return x.happen(w, i, occasion{kind: proposes, arg: uint32(s.n)})
+		return x.happen(w, i, input{kind: proposes, arg: uint32(s.n)})
 	case stepAsk:
 		gen, msg := w.asks[i][j].at(int(s.n))
 		w.asks[i][j] = w.asks[i][j].without(int(s.n))
-		return x.happen(w, j, occasion{kind: asked, peer: s.a, gen: gen, arg: msg})
+		return x.happen(w, j, input{kind: asked, peer: s.a, gen: gen, arg: msg})
 	case stepAnswer:
 		gen, msg := w.tells[i][j].at(0)
 		w.tells[i][j] = w.tells[i][j].without(0)
-		return x.happen(w, j, occasion{kind: answered, peer: s.a, gen: gen, arg: msg})
+		return x.happen(w, j, input{kind: answered, peer: s.a, gen: gen, arg: msg})
 	case stepTell:
-		return x.happen(w, j, occasion{kind: learns, peer: s.a, gen: generation(w, i, j), arg: uint32(s.n)})
+		return x.happen(w, j, input{kind: learns, peer: s.a, gen: generation(w, i, j), arg: uint32(s.n)})
 	case stepReport:
 		return x.reports(w, i, j)
 	case stepSaved:
@@ -138,10 +138,10 @@ func (x *explorer) apply(w *world, s step) (wrong string) {
 		if wrong := x.judgeDisk(w, i); wrong != "" {
 			return wrong
 		}
-		return x.happen(w, i, occasion{kind: saved})
+		return x.happen(w, i, input{kind: saved})
 	case stepFails:
 		w.failures--
-		return x.happen(w, i, occasion{kind: fails})
+		return x.happen(w, i, input{kind: fails})
 	case stepCrash:
 		return x.crash(w, i, s.n == 1)
 	case stepStart:
@@ -152,7 +152,7 @@ func (x *explorer) apply(w *world, s step) (wrong string) {
 		return ""
 	case stepIdle:
 		n.idles++
-		return x.happen(w, i, occasion{kind: idles})
+		return x.happen(w, i, input{kind: idles})
 	}
 	long := drains
 	if s.what == stepWait {
@@ -168,7 +168,7 @@ func (x *explorer) apply(w *world, s step) (wrong string) {
 	}
 	for k := range x.nodes {
 		if w.nodes[k].local != 0 {
-			if wrong := x.happen(w, k, occasion{kind: long}); wrong != "" {
+			if wrong := x.happen(w, k, input{kind: long}); wrong != "" {
 				return wrong
 			}
 		}
@@ -179,14 +179,14 @@ func (x *explorer) apply(w *world, s step) (wrong string) {
 // reports has node i send node j its report, in answer to a poll arriving now.
 func (x *explorer) reports(w *world, i, j int) (wrong string) {
 	gen := generation(w, i, j)
-	out := x.happens(occasion{local: w.nodes[i].local, kind: polled, peer: uint8(j), gen: gen, arg: x.poll}, i)
+	out := x.happens(input{local: w.nodes[i].local, kind: polled, peer: uint8(j), gen: gen, arg: x.poll}, i)
 	w.nodes[i].local = out.local
 	if x.living != nil {
-		x.live(i, occasion{kind: polled, peer: uint8(j), gen: gen, arg: x.poll}, out)
+		x.live(i, input{kind: polled, peer: uint8(j), gen: gen, arg: x.poll}, out)
 	}
 	for _, s := range out.sent {
 		if x.messages[s.msg].Kind == vote.KindReport {
-			return x.happen(w, j, occasion{kind: reported, peer: uint8(i), gen: gen, arg: s.msg})
+			return x.happen(w, j, input{kind: reported, peer: uint8(i), gen: gen, arg: s.msg})
 		}
 	}
 	return "it answers no poll"
@@ -225,7 +225,7 @@ func (x *explorer) crash(w *world, i int, saved bool) (wrong string) {
 func (x *explorer) start(w *world, i int) (wrong string) {
 	n := &w.nodes[i]
 	n.incarnations++
-	begins := occasion{kind: starts, gen: n.incarnations, arg: n.disk}
+	begins := input{kind: starts, gen: n.incarnations, arg: n.disk}
 	out := x.happens(begins, i)
 	if out.wrong != "" {
 		return out.wrong
@@ -244,18 +244,18 @@ func (x *explorer) start(w *world, i int) (wrong string) {
 			continue
 		}
 		gen := generation(w, i, j)
-		if wrong := x.happen(w, i, occasion{kind: links, peer: uint8(j), gen: gen}); wrong != "" {
+		if wrong := x.happen(w, i, input{kind: links, peer: uint8(j), gen: gen}); wrong != "" {
 			return wrong
 		}
-		if wrong := x.happen(w, j, occasion{kind: links, peer: uint8(i), gen: gen}); wrong != "" {
+		if wrong := x.happen(w, j, input{kind: links, peer: uint8(i), gen: gen}); wrong != "" {
 			return wrong
 		}
 	}
 	return ""
 }
 
-// happen applies an occasion to a node, and puts the node's messages on their way.
-func (x *explorer) happen(w *world, i int, o occasion) (wrong string) {
+// happen applies an input to a node, and puts the node's messages on their way.
+func (x *explorer) happen(w *world, i int, o input) (wrong string) {
 	n := &w.nodes[i]
 	o.local = n.local
 	out := x.happens(o, i)

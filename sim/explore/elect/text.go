@@ -18,7 +18,7 @@ type Report struct {
 	Final       int // states with a decided final electorate
 	Back        int // states with the old voters restored
 	Locals      int // different states of single nodes
-	Occasions   int // different occasions of these states
+	Inputs      int // different inputs of these states
 
 	Violation *Violation // the first; nil if there is none
 }
@@ -28,8 +28,8 @@ func (r *Report) String() string {
 	if !r.Exhausted {
 		how = "not exhausted"
 	}
-	return fmt.Sprintf("%d states, %d transitions, depth %d, %s, %d not followed; joint electorate decided in %d, final one in %d, of which back to the old voters in %d; %d states of single nodes, %d occasions",
-		r.States, r.Transitions, r.Depth, how, r.Cut, r.Joint, r.Final, r.Back, r.Locals, r.Occasions)
+	return fmt.Sprintf("%d states, %d transitions, depth %d, %s, %d not followed; joint electorate decided in %d, final one in %d, of which back to the old voters in %d; %d states of single nodes, %d inputs",
+		r.States, r.Transitions, r.Depth, how, r.Cut, r.Joint, r.Final, r.Back, r.Locals, r.Inputs)
 }
 
 // Violation is a broken rule, with the steps that led to it.

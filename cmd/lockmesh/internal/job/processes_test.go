@@ -64,7 +64,7 @@ func TestMarks(t *testing.T) {
 	}
 }
 
-// TestProcessesOfAnotherUser : the system refuses the signal, and kill returns the process.
+// TestProcessesOfAnotherUser: the system refuses the signal, and kill returns the process.
 func TestProcessesOfAnotherUser(t *testing.T) {
 	c := exec.Command("sleep", "1000")
 	c.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}

@@ -7,7 +7,7 @@ import (
 	"github.com/lockmesh/lockmesh/admin"
 )
 
-// TestSafe : no text changes a terminal, and readable texts stay as they are.
+// TestSafe: no text changes a terminal, and readable texts stay as they are.
 func TestSafe(t *testing.T) {
 	for text, want := range map[string]string{
 		"jobs/1 é 日本":           "jobs/1 é 日本",

@@ -52,7 +52,7 @@ func newAsker(ctx context.Context, n *node) *asker {
 	return &asker{ctx: ctx, node: n, patience: 10 * time.Second, describe: error.Error}
 }
 
-// TestAListIsPaged : a page may be empty, and the list knows of keys left behind.
+// TestAListIsPaged: a page may be empty, and the list knows of keys left behind.
 func TestAListIsPaged(t *testing.T) {
 	pages := map[string]*admin.Locks{
 		"":  {Next: "b"},
@@ -84,7 +84,7 @@ func TestAListIsPaged(t *testing.T) {
 	}
 }
 
-// TestAHungNodeIsGivenUp : after the asker's patience, with a reason for people.
+// TestAHungNodeIsGivenUp: after the asker's patience, with a reason for people.
 func TestAHungNodeIsGivenUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := newAsker(t.Context(), &node{status: func(ctx context.Context) (*admin.Status, error) {
@@ -99,7 +99,7 @@ func TestAHungNodeIsGivenUp(t *testing.T) {
 	})
 }
 
-// TestAWatchBeginsAnew : after errors, with growing pauses, until its context ends.
+// TestAWatchBeginsAnew: after errors, with growing pauses, until its context ends.
 func TestAWatchBeginsAnew(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())

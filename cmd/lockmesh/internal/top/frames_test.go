@@ -187,7 +187,7 @@ func picture(name string, width, height int, colors bool) *screen {
 	return s
 }
 
-// TestPictures : the screens are the files of testdata. Look at the changes made by -update: no
+// TestPictures: the screens are the files of testdata. Look at the changes made by -update: no
 // test sees ugliness.
 func TestPictures(t *testing.T) {
 	if *update {
@@ -259,7 +259,7 @@ func (s *screen) fits(t *testing.T) {
 	}
 }
 
-// TestPicturesFit : no picture is larger than its screen or changes a terminal, whatever the size.
+// TestPicturesFit: no picture is larger than its screen or changes a terminal, whatever the size.
 func TestPicturesFit(t *testing.T) {
 	for _, name := range slices.Sorted(maps.Keys(pictures)) {
 		t.Run(name, func(t *testing.T) {
@@ -276,7 +276,7 @@ func TestPicturesFit(t *testing.T) {
 	}
 }
 
-// FuzzTexts : no text of the mesh changes a terminal, wherever a node shows the text.
+// FuzzTexts: no text of the mesh changes a terminal, wherever a node shows the text.
 func FuzzTexts(f *testing.F) {
 	f.Add(hostileKey, uint8(80), uint8(24))
 	f.Add("\x1b[31m\r\n\u202e\x9b\xff", uint8(40), uint8(15))

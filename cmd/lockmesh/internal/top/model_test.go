@@ -22,7 +22,7 @@ func (s *screen) asks(t *testing.T, want ...string) {
 	}
 }
 
-// TestALookIsOneRequestAfterTheOther : a request begins when the previous request is answered, and
+// TestALookIsOneRequestAfterTheOther: a request begins when the previous request is answered, and
 // the next look begins an interval after the last look began.
 func TestALookIsOneRequestAfterTheOther(t *testing.T) {
 	s := newScreen(Settings{Every: 2 * time.Second})
@@ -50,7 +50,7 @@ func TestALookIsOneRequestAfterTheOther(t *testing.T) {
 	s.asks(t, "look")
 }
 
-// TestALookLeavesTheNodeTime : the screen asks a node that needs three seconds for a look at most
+// TestALookLeavesTheNodeTime: the screen asks a node that needs three seconds for a look at most
 // every six seconds.
 func TestALookLeavesTheNodeTime(t *testing.T) {
 	s := newScreen(Settings{})
@@ -62,7 +62,7 @@ func TestALookLeavesTheNodeTime(t *testing.T) {
 	s.asks(t, "look")
 }
 
-// TestNoKeysWithoutAMajority : the screen doesn't ask for keys while the voters can't decide.
+// TestNoKeysWithoutAMajority: the screen doesn't ask for keys while the voters can't decide.
 func TestNoKeysWithoutAMajority(t *testing.T) {
 	s := newScreen(Settings{})
 	status := healthy(start)
@@ -78,7 +78,7 @@ func TestNoKeysWithoutAMajority(t *testing.T) {
 	}
 }
 
-// TestALostNodeIsAskedAgain : the pauses grow up to a limit, and an answer ends them.
+// TestALostNodeIsAskedAgain: the pauses grow up to a limit, and an answer ends them.
 func TestALostNodeIsAskedAgain(t *testing.T) {
 	s := newScreen(Settings{})
 	var pauses []time.Duration
@@ -103,7 +103,7 @@ func TestALostNodeIsAskedAgain(t *testing.T) {
 	}
 }
 
-// TestAnAnswerForAnotherFilterIsNotShown : the list for the new filter is requested at once,
+// TestAnAnswerForAnotherFilterIsNotShown: the list for the new filter is requested at once,
 // without a wait for the interval.
 func TestAnAnswerForAnotherFilterIsNotShown(t *testing.T) {
 	s := newScreen(Settings{})
@@ -126,7 +126,7 @@ func TestAnAnswerForAnotherFilterIsNotShown(t *testing.T) {
 	}
 }
 
-// TestAFailedListLeavesTheOldOne : the old list stays, with the reason.
+// TestAFailedListLeavesTheOldOne: the old list stays, with the reason.
 func TestAFailedListLeavesTheOldOne(t *testing.T) {
 	s := newScreen(Settings{})
 	s.looks(healthy(start), keys(start), seen{})
@@ -207,7 +207,7 @@ func TestOrders(t *testing.T) {
 	}
 }
 
-// TestHotKeysRespectTheFilter : a key out of use is shown with its grants.
+// TestHotKeysRespectTheFilter: a key out of use is shown with its grants.
 func TestHotKeysRespectTheFilter(t *testing.T) {
 	s := newScreen(Settings{Sort: ByGrants, Count: true})
 	s.presses("/", "jobs/", "enter")
@@ -306,7 +306,7 @@ func TestHelpAndDetail(t *testing.T) {
 	}
 }
 
-// TestEachColumnFits : the column of the sort order stays, and no column is wider than its share.
+// TestEachColumnFits: the column of the sort order stays, and no column is wider than its share.
 func TestEachColumnFits(t *testing.T) {
 	names := func(width int, by Order) (all []string) {
 		s := newScreen(Settings{Sort: by, Count: true})
@@ -406,7 +406,7 @@ func TestRate(t *testing.T) {
 	}
 }
 
-// TestTheHottestKeysStay : of too many keys, the keys with the most grants stay.
+// TestTheHottestKeysStay: of too many keys, the keys with the most grants stay.
 func TestTheHottestKeysStay(t *testing.T) {
 	h := hot{}
 	h.add(map[string]int{"hot": 100, "warm": 50})
