@@ -26,7 +26,7 @@ help: ## lists the verbs
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 } \
 		/^## / { printf "%23s%s\n", "", substr($$0, 4) }' $(MAKEFILE_LIST)
 
-test: ## runs all tests of the library, real processes included
+test: ## runs the tests of the library, real processes included, save seven that wait for long
 	$(GO) test ./...
 
 race: ## runs all tests of the library under the race detector

@@ -30,8 +30,8 @@ func TestTheLoopAsksNoContext(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			inLivingBubble(t, func(t *testing.T, w *living) {
-				// Of three voters a may leave, once the other voters are back. One of two would hear at
-				// once that the vote can't be given up.
+				// Of three voters a may leave, once the other voters are back. One of two would
+				// hear at once that the vote can't be given up.
 				w.founders = []string{"a", "b", "c"}
 				w.foundAll()
 				a := w.nodes["a"]

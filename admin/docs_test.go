@@ -28,7 +28,7 @@ func TestThePagesCommandsWork(t *testing.T) {
 	must(t, err)
 	t.Parallel()
 	// A mesh of one process by count is ready at once.
-	m, err := lockmesh.Join(t.Context(), lockmesh.Config{Name: "a", Bind: "127.0.0.1:0", Expect: 1, Insecure: true, Logger: slog.New(slog.DiscardHandler)})
+	m, err := lockmesh.Join(t.Context(), lockmesh.Config{Name: "a", Bind: "127.0.0.1:0", Expect: 1, Secret: lockmesh.NewSecret(), Logger: slog.New(slog.DiscardHandler)})
 	must(t, err)
 	defer m.Close()
 	path := filepath.Join(shortDir(t), "s")

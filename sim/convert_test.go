@@ -15,6 +15,6 @@ func TestSwarmConverting(t *testing.T) {
 		if f.Stages[StageFixed] < 2*n || f.Stages[StageConverting] < 2*n || f.Stages[StageDynamic] < 2*n || f.FixedPeers < 10*n || f.Changes < n/2 {
 			t.Errorf("%v starts by stage, %d links of converting nodes with fixed ones, %d changes of electorates: it has shown too little", f.Stages, f.FixedPeers, f.Changes)
 		}
-		servingJudged(t, f)
+		servingJudged(t, f, seeds)
 	}, "-from-fixed")
 }

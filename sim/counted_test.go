@@ -25,7 +25,7 @@ func TestSwarmCounted(t *testing.T) {
 		if f.Births < n || f.Rebirths < n/3 || f.Changes < n/2 {
 			t.Errorf("%d births, %d rebirths and %d changes: it has shown too little", f.Births, f.Rebirths, f.Changes)
 		}
-		servingJudged(t, f)
+		servingJudged(t, f, seeds)
 	}, "-by-count")
 }
 

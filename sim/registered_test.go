@@ -25,7 +25,7 @@ func TestSwarmRegistered(t *testing.T) {
 		if f.Births < n || f.Rebirths < n/3 || f.Changes < n/2 || f.Registrations < n {
 			t.Errorf("%d births, %d registrations, %d rebirths and %d changes: it has shown too little", f.Births, f.Registrations, f.Rebirths, f.Changes)
 		}
-		servingJudged(t, f)
+		servingJudged(t, f, seeds)
 	}, "-register")
 }
 

@@ -103,7 +103,7 @@ func TestSwarmDynamic(t *testing.T) {
 		if f.Changes < changesEach*uint64(seeds) || f.Fired[fault.Targeted] < targetedEach*uint64(seeds) {
 			t.Errorf("%d changes of electorates began, and %d targeted faults met one: it has shown too little", f.Changes, f.Fired[fault.Targeted])
 		}
-		if !sampled.Whole { // what follows is rare
+		if !meetsRare(t, seeds) {
 			return
 		}
 		for _, k := range f.NotFired() {
@@ -120,17 +120,54 @@ func TestSwarmDynamic(t *testing.T) {
 	}, "-dynamic")
 }
 
-// servingJudged demands in the hunt that the checks *idle* and *order* had something to judge. Both
-// need a mesh without faults for a while, and without a change of the electorate, which is rare.
-func servingJudged(t *testing.T, f *Figures) {
+// manySeeds is the number of seeds from which on some world of a kind meets what few worlds meet.
+const manySeeds = 32
+
+// meetsRare reports whether a swarm, of seeds by default, runs so many seeds that some world must
+// meet what few worlds meet.
+func meetsRare(t *testing.T, seeds int) bool { return seedsOf(t, seeds) >= manySeeds }
+
+// servingJudged demands that the checks *idle* and *order* had something to judge in a swarm of
+// many seeds. Both need a mesh without faults for a while, and without a change of the electorate.
+// A smaller swarm may have no such world: TestQuietWorldsAreJudged runs one of each kind.
+func servingJudged(t *testing.T, f *Figures, seeds int) {
 	t.Helper()
-	if !sampled.Whole {
+	if !meetsRare(t, seeds) {
 		return
 	}
 	for _, m := range []Mark{markIdle, markOrder} {
 		if f.Marks[m] == 0 {
 			t.Errorf("no run reached this: %v", m)
 		}
+	}
+}
+
+// TestQuietWorldsAreJudged runs the first world without faults of each kind whose electorate
+// changes, and demands that *order* had something to judge, and *idle* too, save in the dynamic
+// world, which isn't calm for long enough.
+func TestQuietWorldsAreJudged(t *testing.T) {
+	sampled.Computes(t)
+	for name, draw := range map[string]func(seed uint64) Options{
+		"dynamic": DrawDynamic, "from fixed": DrawFromFixed, "by count": DrawByCount, "register": DrawWithRegister,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			seed := uint64(1)
+			for ; ; seed++ {
+				if o := draw(seed); o.isQuiet() {
+					break
+				}
+			}
+			w := New(draw(seed))
+			w.Run(30 * time.Second)
+			if err := w.Settle(); err != nil {
+				t.Fatal(err)
+			}
+			f := w.Figures()
+			if f.Marks[markOrder] == 0 || f.Marks[markIdle] == 0 && name != "dynamic" {
+				t.Errorf("seed %d: *idle* judged %d times, *order* %d times", seed, f.Marks[markIdle], f.Marks[markOrder])
+			}
+		})
 	}
 }
 

@@ -47,10 +47,11 @@ func Together(n int) {
 }
 
 // CollectRarely makes garbage collection rare, unless the environment variable GOGC says otherwise.
-// TestMain calls CollectRarely in a package whose tests make much garbage, of which little lives for
-// long: the tests then need about a quarter less of a processor, and some hundred megabytes more.
+// TestMain calls CollectRarely in a package whose tests make much garbage: the tests need about a
+// quarter less of a processor, and some hundred megabytes more. Where all cases are tried, or the
+// race detector watches, memory is scarcer than time, and CollectRarely does nothing.
 func CollectRarely() {
-	if os.Getenv("GOGC") == "" {
+	if os.Getenv("GOGC") == "" && !Whole && !Raced {
 		debug.SetGCPercent(400)
 	}
 }
@@ -64,13 +65,14 @@ func Waits(t testing.TB) {
 	}
 }
 
-// OnlyRaced skips the rest of a test save under the race detector and in the hunt, since the test
-// waits for a quarter of a minute or longer for real time to pass. The gate runs the test under the
-// race detector.
+// OnlyRaced skips the rest of a test that waits for a quarter of a minute or longer for real time
+// to pass, unless the race detector watches, all cases are tried, or the flag -run chooses tests.
+// The gate runs the test under the race detector; where there is none, as on 32-bit systems, the
+// hunt runs the test.
 func OnlyRaced(t testing.TB) {
 	t.Helper()
-	if !Raced && !Whole {
-		t.Skip("this test waits for long; the gate runs the test under the race detector")
+	if !Raced && !Whole && flag.Lookup("test.run").Value.String() == "" {
+		t.Skip("this test waits for long: run the test by its name, or with -race as the gate does")
 	}
 }
 

@@ -123,7 +123,7 @@ type suite struct {
 
 // suites are tried in this order: a mutant noticed by one suite isn't put to the next.
 func suites() []*suite {
-	quick := []string{"-test.short", "-test.failfast"}
+	quick := []string{"-test.failfast"}
 	core := []string{"lease", "quorum", "internal/electorate", "internal/node"}
 	var all []*suite
 	for _, pkg := range packages {
@@ -141,7 +141,7 @@ func suites() []*suite {
 	return append(all,
 		&suite{
 			name: "any order", pkg: "internal/node", guards: core,
-			args: slices.Concat(quick, []string{"-test.run", "Anything"}),
+			args: slices.Concat(quick, []string{"-test.run", "Anything", "-wild.seeds", "24"}),
 		},
 		&suite{
 			name: "fixed worlds", pkg: "sim", guards: core,
