@@ -46,9 +46,9 @@ type Config struct {
 	// after either was called. nil: no notification.
 	Handler func(Event)
 
-	// Strange is called for each member refused because its terms differ. memberlist holds its lock
-	// during the call, so Strange must not block. nil: no notification.
-	Strange func(Member)
+	// Excluded is called for each member refused because its terms differ. memberlist holds its
+	// lock during the call, so Excluded must not block. nil: no notification.
+	Excluded func(Member)
 
 	// ProbeAddr probes an address: it returns the process there. ProbeAddr distinguishes another
 	// live process with our name from our previous incarnation, which peers may still remember. A

@@ -605,8 +605,8 @@ func (s *Serf) isDuplicateName(m *serf.Member) bool {
 func (s *Serf) refuse(m *serf.Member, reason error) error {
 	s.refusals.Add(1)
 	addr := addrOf(m)
-	if s.cfg.Strange != nil {
-		s.cfg.Strange(memberOf(m))
+	if s.cfg.Excluded != nil {
+		s.cfg.Excluded(memberOf(m))
 	}
 	s.refusalLogMu.Lock()
 	due := s.refusalLog.due(m.Name+"@"+addr.String(), time.Now())

@@ -51,8 +51,8 @@ const (
 	checkDigests = "digests"
 	// checkElectorate: each version has a single electorate, decided by the version before.
 	checkElectorate = "electorate"
-	// checkStrangers: a misconfigured process stops itself, once it has met the mesh.
-	checkStrangers = "strangers"
+	// checkMisconfigured: a misconfigured process stops itself, once it has met the mesh.
+	checkMisconfigured = "misconfigured"
 )
 
 // judge is the world's own knowledge: which leases the nodes believe in, and which messages the
@@ -147,7 +147,7 @@ func (j *judge) onEvent(p *process, e *quorum.Event) {
 		// A message of an incarnation long dead may arrive so late that a voter takes the sender
 		// for a duplicate process and reports an alarm. But no process may be told to be the
 		// duplicate.
-		if !j.hasDuplicates && !strings.HasPrefix(e.Text, "two processes") && !j.w.ofLists(e.Text) && !j.w.population.countedAlarm(e.Text) && !j.w.strangers.givesWay(p, e.Text) && !j.w.dynamic.diskAlarm(p, e.Text) && !j.w.mayBeLate(e.Text) {
+		if !j.hasDuplicates && !strings.HasPrefix(e.Text, "two processes") && !j.w.ofLists(e.Text) && !j.w.population.countedAlarm(e.Text) && !j.w.misconfigured.givesWay(p, e.Text) && !j.w.dynamic.diskAlarm(p, e.Text) && !j.w.mayBeLate(e.Text) {
 			j.violate(checkAlarm, "%s: %s", p.host.alias, e.Text)
 		}
 		return

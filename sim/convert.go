@@ -68,7 +68,7 @@ func (cv *conversion) stageOf(h *host) Stage {
 	switch {
 	case cv.converts():
 		return cv.stages[h]
-	case cv.w.opt.Dynamic != nil && !cv.w.strangers.is(h):
+	case cv.w.opt.Dynamic != nil && !cv.w.misconfigured.is(h):
 		return StageDynamic
 	}
 	return StageFixed

@@ -45,7 +45,7 @@ func (c *ByCount) Bound() int {
 // population is the part of the world for meshes that are born by count.
 type population struct{ w *World }
 
-// alive returns how many processes run, NonVoting ones and strangers not counted.
+// alive returns how many processes run, NonVoting ones and misconfigured processes not counted.
 func (po *population) alive() (n int) {
 	for _, h := range po.w.hosts {
 		n += bit(h.voter && h.p != nil)

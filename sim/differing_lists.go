@@ -114,7 +114,7 @@ func (w *World) meet(p, q *process) bool {
 			s.Terms.Dynamic = of.kind() == StageDynamic
 		}
 		s.Addr = of.host.alias
-		w.strangers.meets(to, of, s.Standing)
+		w.misconfigured.meets(to, of, s.Standing)
 		to.m.Met(to.read(w.now), &s)
 		w.settle(to)
 	}
@@ -137,7 +137,7 @@ func (w *World) meetsAll(p *process) {
 			w.meet(p, o.p)
 		}
 	}
-	if w.lists == nil && w.opt.Convert == nil && !w.strangers.mayExist() {
+	if w.lists == nil && w.opt.Convert == nil && !w.misconfigured.mayExist() {
 		return
 	}
 	w.push(event{at: w.now.Add(meetEvery/2 + fault.Within(p.host.rng, meetEvery/2)), kind: eventRun, p: p, f: func() { w.meetsAll(p) }})

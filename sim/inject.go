@@ -163,7 +163,7 @@ func (ft *faults) Do(a Act) {
 		}
 	case fault.Misconfigure:
 		if h != nil && ft.w.opt.ByCount != nil {
-			did(ft.w.strangers.misconfigure(h, a.For, r))
+			did(ft.w.misconfigured.misconfigure(h, a.For, r))
 		}
 	case fault.Register:
 		if h != nil && ft.w.opt.ByCount != nil {

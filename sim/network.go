@@ -252,7 +252,7 @@ func (nw *network) accept(e event) {
 	case to.hung != pauseNone:
 		e.n = 1 // the dial waits in the machine for the process
 		p.backlog = append(p.backlog, e)
-	case (nw.w.conversion.converts() || nw.w.strangers.mayExist()) && !nw.w.conversion.greets(l.ends[0].p, p):
+	case (nw.w.conversion.converts() || nw.w.misconfigured.mayExist()) && !nw.w.conversion.greets(l.ends[0].p, p):
 		if nw.isOpen(to, from) {
 			nw.w.push(event{at: back, kind: eventDialFail, p: l.ends[0].p, l: l, n: dialRefused})
 		}

@@ -115,14 +115,14 @@ type World struct {
 	quorum int
 
 	// The parts. Each owns its fields and knows the world.
-	net        network
-	load       load
-	faults     faults
-	dynamic    dynamicWorld
-	population population
-	strangers  strangers
-	registry   registry
-	nemesis    nemesis
+	net           network
+	load          load
+	faults        faults
+	dynamic       dynamicWorld
+	population    population
+	misconfigured misconfigured
+	registry      registry
+	nemesis       nemesis
 	// Script is the hand of a scenario's author.
 	Script     scenario
 	judge      judge
@@ -197,7 +197,7 @@ type process struct {
 	quiet   time.Duration // how long its voter is quiet after the start, unless fresh
 	knew    uint64
 	birth   vote.Birth
-	met     map[vote.NodeID]vote.Standing // of a stranger: the processes of the mesh that it has met
+	met     map[vote.NodeID]vote.Standing // of a misconfigured process: the processes of the mesh that it has met
 	gossip  []gossipView
 
 	savingSince Moment  // start of the save under way plus 1 ns; zero: no save
@@ -271,7 +271,7 @@ func New(opt Options) *World {
 	w.exclusion.w, w.tokens.w, w.validity.w, w.promises.w = w, w, w, w
 	w.digests.w, w.refusals.w, w.idle.w = w, w, w
 	w.inspectors.w, w.watchers.w, w.marks.w, w.population.w = w, w, w, w
-	w.strangers.w = w
+	w.misconfigured.w = w
 	w.registry.w, w.maxTTLs.w, w.conversion.w = w, w, w
 	if opt.Trace != nil {
 		w.trace = &tracer{w: opt.Trace}
@@ -385,7 +385,7 @@ func (w *World) start(h *host) {
 		p.dir, p.fresh = f.State.Dir, f.Fresh
 	}
 	switch c := w.opt.ByCount; {
-	case w.strangers.is(h):
+	case w.misconfigured.is(h):
 		cfg.Voters, cfg.Dynamic, p.met = []vote.NodeID{h.name}, nil, make(map[vote.NodeID]vote.Standing)
 	case c != nil:
 		cfg.Voters, cfg.Birth = nil, vote.Birth{Expect: c.Expect, MinVoters: c.leastVoters()}
@@ -414,7 +414,7 @@ func (w *World) start(h *host) {
 	if w.opt.Dynamic != nil {
 		w.dynamic.updateGossip(p)
 	}
-	if w.lists != nil || w.strangers.mayExist() {
+	if w.lists != nil || w.misconfigured.mayExist() {
 		w.meetsAll(p)
 	} else {
 		w.conversion.started(p)
@@ -424,7 +424,7 @@ func (w *World) start(h *host) {
 			w.push(event{at: w.now.Add(fault.Within(h.rng, 20*time.Millisecond)), kind: eventDial, p: p, n: uint64(v)})
 		}
 	}
-	if w.strangers.is(h) {
+	if w.misconfigured.is(h) {
 		return
 	}
 	w.load.startClients(p)
@@ -587,7 +587,7 @@ func (w *World) tick(e event) {
 // comes in by the mailbox, and the reaction is handed out at once.
 func (w *World) settle(p *process) {
 	w.population.renews(p)
-	w.strangers.checkStranger(p)
+	w.misconfigured.check(p)
 	w.tokens.resorted(p)
 	for more := true; more; {
 		for w.drain(p) {

@@ -204,7 +204,7 @@ func (p *Port) meetTLS(ctx context.Context, c *net.TCPConn, v *visitor, early *e
 	err := t.HandshakeContext(ctx)
 	proto := t.ConnectionState().NegotiatedProtocol
 	if err == nil && proto != protoLocks && proto != protoGossip {
-		err = errors.New("TLS without one of our protocols")
+		err = errors.New("the TLS handshake negotiated none of lockmesh's protocols")
 	}
 	if err == nil {
 		s.key, err = p.identity.demand(t)

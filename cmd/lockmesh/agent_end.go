@@ -81,7 +81,7 @@ func (a *agent) waitForClients(ctx context.Context) bool {
 	if len(a.mesh.Status().Held) == 0 { // the listeners are closed: there will be no more
 		return true
 	}
-	a.log.Info("clients count on keys for a time: the agent waits until the keys' times are over, or until another signal", "at_most", a.grace)
+	a.log.Info("clients hold keys for a length of time: the agent waits until the last of these times is over, or for another signal", "at_most", a.grace)
 	unmark := a.mark()
 	ctx, heard := untilSignal(ctx, a.signals)
 	defer heard()

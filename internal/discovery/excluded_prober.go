@@ -20,7 +20,7 @@ const (
 	// probesAtOnce is how many probes run at the same time.
 	probesAtOnce = 16
 
-	// goodbyeTimeout bounds how long a leaving node tries to tell strangers of its leaving.
+	// goodbyeTimeout bounds how long a leaving node tries to tell excluded nodes of its leaving.
 	goodbyeTimeout = time.Second
 )
 
@@ -31,37 +31,37 @@ const (
 type excludedProber struct {
 	f *Finder
 
-	mu        sync.Mutex
-	strangers *strangers
+	mu    sync.Mutex
+	nodes *excludedNodes
 }
 
 func newExcludedProber(f *Finder) *excludedProber {
-	return &excludedProber{f: f, strangers: newStrangers()}
+	return &excludedProber{f: f, nodes: newExcludedNodes()}
 }
 
-// locked calls f with the strangers, which no other goroutine uses meanwhile.
-func (p *excludedProber) locked(f func(s *strangers)) {
+// locked calls f with the excluded nodes, which no other goroutine uses meanwhile.
+func (p *excludedProber) locked(f func(s *excludedNodes)) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	f(p.strangers)
+	f(p.nodes)
 }
 
 // add records the address of a node that gossip doesn't admit. It never blocks.
 func (p *excludedProber) add(addr string) {
 	if addr != "" {
-		p.locked(func(s *strangers) { s.add(addr) })
+		p.locked(func(s *excludedNodes) { s.add(addr) })
 	}
 }
 
-// noteSighting records an encounter with a stranger.
+// noteSighting records an encounter with an excluded node.
 func (p *excludedProber) noteSighting(who *vote.Sighting) {
 	if who.Addr != "" {
-		p.locked(func(s *strangers) { s.noteAnswer(who.Addr, who.Standing != vote.StandingNone) })
+		p.locked(func(s *excludedNodes) { s.noteAnswer(who.Addr, who.Standing != vote.StandingNone) })
 	}
 }
 
-// remove records that the node at an address is no stranger any more.
-func (p *excludedProber) remove(addr string) { p.locked(func(s *strangers) { s.remove(addr) }) }
+// remove records that the node at an address is no excluded node any more.
+func (p *excludedProber) remove(addr string) { p.locked(func(s *excludedNodes) { s.remove(addr) }) }
 
 // run probes the excluded nodes, until ctx ends. A new round begins every probeEvery, or later if a
 // round takes longer.
@@ -74,7 +74,7 @@ func (p *excludedProber) run(ctx context.Context) {
 	for ctx.Err() == nil {
 		began := p.f.cfg.Clocks.Now().Slow
 		var addrs []string
-		p.locked(func(s *strangers) { addrs = s.next() })
+		p.locked(func(s *excludedNodes) { addrs = s.next() })
 		p.probe(ctx, addrs, atOnce)
 		p.f.sleep(ctx, max(0, probeEvery-p.f.cfg.Clocks.Now().Slow.Sub(began)), nil)
 	}
@@ -121,7 +121,7 @@ func (p *excludedProber) probe(ctx context.Context, addrs []string, takeTurn fun
 			defer cancel()
 			who, err := p.f.links.Probe(ctx, addr) // the links report what they have met
 			var refused *transport.RefusedError
-			p.locked(func(s *strangers) {
+			p.locked(func(s *excludedNodes) {
 				switch {
 				case err == nil && who.Node != "" && who.Node != p.f.cfg.Self.Node:
 					s.remove(addr) // even if the node calls its address otherwise
@@ -141,7 +141,7 @@ func (p *excludedProber) probe(ctx context.Context, addrs []string, takeTurn fun
 // other source of information about such a node.
 func (p *excludedProber) unknownPeers(ctx context.Context) []string {
 	met := map[string]bool{p.f.links.AdvertiseAddr(): true}
-	p.locked(func(s *strangers) {
+	p.locked(func(s *excludedNodes) {
 		for a := range s.m {
 			met[a] = true // run probes it
 		}
@@ -156,12 +156,12 @@ func (p *excludedProber) unknownPeers(ctx context.Context) []string {
 	return slices.DeleteFunc(p.f.cfg.Peers.All(ctx), func(a string) bool { return met[a] })
 }
 
-// sayGoodbye tells strangers that this node's votes no longer count, for as long as ctx and
+// sayGoodbye tells excluded nodes that this node's votes no longer count, for as long as ctx and
 // goodbyeTimeout allow.
 func (p *excludedProber) sayGoodbye(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, goodbyeTimeout)
 	defer cancel()
 	var addrs []string
-	p.locked(func(s *strangers) { addrs = s.inOrder() })
+	p.locked(func(s *excludedNodes) { addrs = s.inOrder() })
 	p.probe(ctx, addrs, atOnce)
 }

@@ -16,7 +16,7 @@ func (m *Machine) Unsettled(now vote.Now) string {
 		return "the electorate is being changed"
 	}
 	if m.byCount() && len(e.Voters) > 0 && len(e.Voters) < m.cfg.MinVoters && m.awaitsVoter() {
-		return "the electorate has fewer voters than MinVoters until another process is voted in" // withoutNamesake
+		return "the electorate has fewer voters than MinVoters until another process is voted in" // withoutRestartedName
 	}
 	for _, o := range m.sorted() {
 		ends := o.report.leaving && m.recent(o)

@@ -25,7 +25,7 @@ func (m *contactLayer) roll() roll {
 	for i, v := range e.Voters {
 		d, reason := m.decisionOn(v)
 		r.reasons[i] = reason
-		if reason == isNamesake && len(e.Voters) < m.leastVoters() {
+		if reason == hasSameName && len(e.Voters) < m.leastVoters() {
 			d = absent // one after the other: its predecessor keeps the seat until then
 		}
 		switch d {
@@ -94,7 +94,7 @@ func (m *Machine) target() (target []vote.Elector, reason string) {
 	}
 	size, kept := seats(len(e.Voters), len(stay), len(in), len(r.absent), m.leastVoters(), most)
 	if size == 0 || size+kept == 1 && len(e.Voters) > 1 || size+kept < m.leastVoters() {
-		return m.withoutNamesake(&r)
+		return m.withoutRestartedName(&r)
 	}
 	var reasons []string
 	for i, v := range e.Voters {
@@ -125,29 +125,29 @@ func (m *Machine) target() (target []vote.Elector, reason string) {
 	return stay, strings.Join(reasons, ", ")
 }
 
-// withoutNamesake returns the voters without one that was restarted under its name, though they are
-// fewer than the minimum then; nil if there is no such voter. Names are unique in a joint
+// withoutRestartedName returns the voters without one that was restarted under its name, though
+// they are fewer than the minimum then; nil if there is no such voter. Names are unique in a joint
 // electorate, so the new process can be voted in only afterwards. The voter's earlier process is
 // gone, and the other voters need as many votes as before.
-func (m *contactLayer) withoutNamesake(r *roll) (target []vote.Elector, reason string) {
+func (m *contactLayer) withoutRestartedName(r *roll) (target []vote.Elector, reason string) {
 	e := &m.state.Electorate
 	if fewer := len(e.Voters) - 1; !m.byCount() || fewer < 2 || !m.isLargeEnough(fewer) {
 		return nil, ""
 	}
 	for i, v := range e.Voters {
-		if r.reasons[i] != isNamesake || !slices.Contains(r.parting, v) {
+		if r.reasons[i] != hasSameName || !slices.Contains(r.parting, v) {
 			continue
 		}
 		target = slices.Delete(slices.Clone(e.Voters), i, i+1)
 		if majority(target, m.healthy) {
-			return target, fmt.Sprintf("%s out (%s)", v.Name, isNamesake)
+			return target, fmt.Sprintf("%s out (%s)", v.Name, hasSameName)
 		}
 	}
 	return nil, ""
 }
 
 // leastVoters returns the least number of voters of the next electorate; zero without a minimum.
-// After withoutNamesake the next change brings the electorate back to the configured minimum.
+// After withoutRestartedName the next change brings the electorate back to the configured minimum.
 func (m *stateLayer) leastVoters() int {
 	if m.byCount() && m.cfg.MinVoters > 1 {
 		return m.cfg.MinVoters

@@ -205,8 +205,8 @@ func (eng *Engine) releaseAll(ctx context.Context, op string) error {
 	}
 }
 
-// retire makes the voter's votes stop counting, and tells strangers so, who may be waiting for
-// this.
+// retire makes the voter's votes stop counting, and tells excluded nodes so, which may be waiting
+// for this.
 func (eng *Engine) retire(ctx context.Context) {
 	done := make(chan struct{}, 1)
 	if !eng.loop.box.post(false, func(now vote.Now) {

@@ -133,7 +133,7 @@ func (eng *Engine) startGossip(w world.World, voters []vote.NodeID, dynamic *nod
 			Dynamic: dynamic != nil && !dynamic.FromFixed, Converting: eng.cfg.FromFixed, Birth: eng.cfg.Birth,
 		},
 		Peers: eng.gossipPeers(), Logger: eng.log, Handler: eng.finder.Gossip,
-		Strange: eng.finder.Excluded, ProbeAddr: eng.links.Probe,
+		Excluded: eng.finder.Excluded, ProbeAddr: eng.links.Probe,
 	})
 }
 

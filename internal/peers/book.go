@@ -223,11 +223,11 @@ func (e *Entry) ask(ctx context.Context) ([]netip.AddrPort, error) {
 	if e.pending == nil {
 		e.pending = make(chan answer, 1)
 		go func(answered chan<- answer) {
-			a := answer{err: errors.New("it ended its goroutine")}
+			a := answer{err: errors.New("the function ended its goroutine (runtime.Goexit)")}
 			defer func() {
 				// A panic of the application's function mustn't end the process with its leases.
 				if fault := recover(); fault != nil {
-					a = answer{err: fmt.Errorf("it panicked: %v", fault)}
+					a = answer{err: fmt.Errorf("the function panicked: %v", fault)}
 				}
 				answered <- a
 			}()

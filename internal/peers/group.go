@@ -48,7 +48,7 @@ const (
 // addText adds a text host:port; no other kind of entry is possible.
 func (g *group) addText(text, place string) {
 	if len(text) > textMost {
-		g.reject(place, fmt.Errorf("a text of %d bytes that begins with %q is no address", len(text), text[:shownOfText]))
+		g.reject(place, fmt.Errorf("a text of %d bytes is too long for an address; it begins with %q", len(text), text[:shownOfText]))
 		return
 	}
 	s, problem := parse(text)

@@ -568,7 +568,7 @@ func TestDiscover(t *testing.T) {
 // doesn't end the process.
 func TestDiscoverThatPanics(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		faults := map[string]func(){"it panicked: a mistake": func() { panic("a mistake") }, "it ended its goroutine": runtime.Goexit}
+		faults := map[string]func(){"the function panicked: a mistake": func() { panic("a mistake") }, "the function ended its goroutine (runtime.Goexit)": runtime.Goexit}
 		for want, fault := range faults {
 			calls := 0
 			f := open(func(context.Context) ([]string, error) {
@@ -596,7 +596,7 @@ func TestManyLongTextsMakeAShortError(t *testing.T) {
 		f := open(func(context.Context) ([]string, error) { return texts, nil })
 		f.want(t)
 		text := strings.Join(f.Failing(), "; ")
-		if len(text) > 2000 || !strings.Contains(text, `a text of 1048576 bytes that begins with "yyyy`) || !strings.Contains(text, "and 92 more errors") {
+		if len(text) > 2000 || !strings.Contains(text, `a text of 1048576 bytes is too long for an address; it begins with "yyyy`) || !strings.Contains(text, "and 92 more errors") {
 			t.Errorf("%d bytes: %.300s", len(text), text)
 		}
 	})

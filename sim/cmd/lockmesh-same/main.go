@@ -59,7 +59,7 @@ var swarms = []struct {
 	{"counted", sim.DrawByCount},
 	{"registered", sim.DrawWithRegister},
 	{"converting", sim.DrawFromFixed},
-	{"strangers", sim.DrawStrangers},
+	{"misconfigured", sim.DrawMisconfigured},
 }
 
 func main() {

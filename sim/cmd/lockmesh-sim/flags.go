@@ -27,22 +27,22 @@ const (
 
 // settings are the values of the flags.
 type settings struct {
-	seed, seeds uint64
-	long        time.Duration // go on with further seeds for so long
-	nodes       int
-	beyond      bool
-	dynamic     bool
-	byCount     bool
-	overBound   bool
-	register    bool
-	strangers   bool
-	fromFixed   bool
-	coalescing  bool
-	pieces      bool
-	seconds     float64
-	svg, trace  string
-	shrink      string // a folder
-	from, to    float64
+	seed, seeds   uint64
+	long          time.Duration // go on with further seeds for so long
+	nodes         int
+	beyond        bool
+	dynamic       bool
+	byCount       bool
+	overBound     bool
+	register      bool
+	misconfigured bool
+	fromFixed     bool
+	coalescing    bool
+	pieces        bool
+	seconds       float64
+	svg, trace    string
+	shrink        string // a folder
+	from, to      float64
 
 	planning
 
@@ -65,7 +65,7 @@ Examples:
   go run ./sim/cmd/lockmesh-sim -by-count -seeds 500             meshes that are born by count, of processes without disks
   go run ./sim/cmd/lockmesh-sim -over-bound -seeds 500 -seconds 30  the same beyond their bound: in some worlds two hold a lock
   go run ./sim/cmd/lockmesh-sim -register -seeds 500             and further beyond it, with a register: none do
-  go run ./sim/cmd/lockmesh-sim -strangers -seeds 500            births by count beside misconfigured processes
+  go run ./sim/cmd/lockmesh-sim -misconfigured -seeds 500            births by count beside misconfigured processes
   go run ./sim/cmd/lockmesh-sim -from-fixed -seeds 500           meshes with fixed voters that get dynamic membership
   go run ./sim/cmd/lockmesh-sim -coalescing -seeds 500           worlds in which messages that no call waits for are queued
   go run ./sim/cmd/lockmesh-sim -pieces -seeds 500               worlds in which nodes make and take in syncs in pieces
@@ -91,7 +91,7 @@ func parse(args []string, stderr io.Writer) (*settings, error) {
 	f.BoolVar(&s.byCount, "by-count", false, "birth by count: processes without disks come, end and are replaced, never more at a time than the claim allows for; such worlds aren't shrunk")
 	f.BoolVar(&s.overBound, "over-bound", false, "the same with one process more at a time than the claim allows for: some of these worlds find two holders")
 	f.BoolVar(&s.register, "register", false, "the same with a register, and with up to four processes more than the claim allows for without one")
-	f.BoolVar(&s.strangers, "strangers", false, "birth by count beside misconfigured processes, with a fixed list of voters of their own: they are to stop only themselves")
+	f.BoolVar(&s.misconfigured, "misconfigured", false, "birth by count beside misconfigured processes, with a fixed list of voters of their own: they are to stop only themselves")
 	f.BoolVar(&s.fromFixed, "from-fixed", false, "a mesh with fixed voters gets dynamic membership by restarts, in the right order or in any other; such worlds aren't shrunk")
 	f.BoolVar(&s.coalescing, "coalescing", false, "let messages that no call waits for stay in their sender's queue, in each world for as long as its seed draws, from half a millisecond to a quarter of the shortest TTL")
 	f.BoolVar(&s.pieces, "pieces", false, "have nodes make syncs, and take in answers, one to three requests at a time, with a pause of up to a millisecond in between")
@@ -145,14 +145,14 @@ func (s *settings) check() error {
 		return fmt.Errorf("-to %v: it must be after -from, %v, and at most %d", s.to, s.from, 2*secondsMost)
 	case s.beyond && s.dynamic:
 		return errors.New("-beyond and -dynamic don't go together: no promise covers such worlds; leave one of the two out")
-	case bits(s.byCount, s.overBound, s.register, s.strangers) > 1, s.born() && (s.beyond || s.dynamic):
-		return errors.New("-by-count, -over-bound, -register, -strangers, -dynamic and -beyond are different kinds of worlds: leave all but one out")
+	case bits(s.byCount, s.overBound, s.register, s.misconfigured) > 1, s.born() && (s.beyond || s.dynamic):
+		return errors.New("-by-count, -over-bound, -register, -misconfigured, -dynamic and -beyond are different kinds of worlds: leave all but one out")
 	case s.fromFixed && (s.born() || s.beyond || s.dynamic):
 		return errors.New("-from-fixed, -dynamic, -beyond and the worlds that are born by count are different kinds: leave all but one out")
 	case s.fromFixed && s.given["nodes"]:
 		return errors.New("-nodes doesn't go with -from-fixed: each seed draws how many nodes there are, and when they are restarted")
 	case s.born() && s.given["nodes"]:
-		return errors.New("-nodes doesn't go with -by-count, -over-bound, -register and -strangers: each seed draws how many processes run")
+		return errors.New("-nodes doesn't go with -by-count, -over-bound, -register and -misconfigured: each seed draws how many processes run")
 	case s.changesVoters() && s.shrink != "":
 		return fmt.Errorf("-shrink doesn't work with %s: leave it out, and look at the run with -svg or -trace", strings.Join(s.drawing()[:1], ""))
 	case s.svg != "" && s.svg == s.trace:
@@ -177,8 +177,8 @@ func (s *settings) options(seed uint64) sim.Options {
 		draw = sim.DrawOverBound
 	case s.register:
 		draw = sim.DrawWithRegister
-	case s.strangers:
-		draw = sim.DrawStrangers
+	case s.misconfigured:
+		draw = sim.DrawMisconfigured
 	case s.fromFixed:
 		draw = sim.DrawFromFixed
 	}
@@ -200,7 +200,7 @@ func (s *settings) options(seed uint64) sim.Options {
 }
 
 // born reports whether the worlds' meshes are born by count.
-func (s *settings) born() bool { return s.byCount || s.overBound || s.register || s.strangers }
+func (s *settings) born() bool { return s.byCount || s.overBound || s.register || s.misconfigured }
 
 // changesVoters reports whether the membership of the worlds is dynamic.
 func (s *settings) changesVoters() bool { return s.dynamic || s.fromFixed || s.born() }
@@ -236,8 +236,8 @@ func (s *settings) drawing() []string {
 	if s.register {
 		flags = append(flags, "-register")
 	}
-	if s.strangers {
-		flags = append(flags, "-strangers")
+	if s.misconfigured {
+		flags = append(flags, "-misconfigured")
 	}
 	if s.fromFixed {
 		flags = append(flags, "-from-fixed")

@@ -44,7 +44,7 @@ func TestBadFlagsAreRefused(t *testing.T) {
 		{"-dynamic -beyond", "don't go together"},
 		{"-by-count -over-bound", "leave all but one out"},
 		{"-over-bound -register", "leave all but one out"},
-		{"-strangers -by-count", "leave all but one out"},
+		{"-misconfigured -by-count", "leave all but one out"},
 		{"-register -beyond", "leave all but one out"},
 		{"-by-count -dynamic", "leave all but one out"},
 		{"-over-bound -nodes 4", "each seed draws"},
@@ -69,7 +69,7 @@ func TestHelpHelps(t *testing.T) {
 	if err := run([]string{"-h"}, io.Discard, &b); err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"Examples", "-seed", "-seeds", "-nodes", "-seconds", "-svg", "-from", "-to", "-trace", "-shrink", "-beyond", "-dynamic", "-by-count", "-over-bound", "-register", "-strangers", "-from-fixed", "-coalescing", "-pieces", "Exit status"} {
+	for _, want := range []string{"Examples", "-seed", "-seeds", "-nodes", "-seconds", "-svg", "-from", "-to", "-trace", "-shrink", "-beyond", "-dynamic", "-by-count", "-over-bound", "-register", "-misconfigured", "-from-fixed", "-coalescing", "-pieces", "Exit status"} {
 		if !strings.Contains(b.String(), want) {
 			t.Errorf("the help doesn't mention %s", want)
 		}

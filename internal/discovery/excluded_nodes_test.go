@@ -29,7 +29,7 @@ func addresses(name string, n int) []string {
 
 // rounds runs n rounds of probes, answered by the nodes at the live addresses, and returns how
 // often each address was probed.
-func rounds(s *strangers, n int, live ...string) map[string]int {
+func rounds(s *excludedNodes, n int, live ...string) map[string]int {
 	probes := map[string]int{}
 	for range n {
 		for _, addr := range s.next() {
@@ -43,7 +43,7 @@ func rounds(s *strangers, n int, live ...string) map[string]int {
 // Two voters sort after 200 dead addresses, as left behind by a process that is restarted again and
 // again on new addresses. The voters are probed in each round.
 func TestVotersAreProbedBesideManyDeadAddresses(t *testing.T) {
-	s := newStrangers()
+	s := newExcludedNodes()
 	voters := []string{"y", "z"}
 	for _, addr := range slices.Concat(addresses("dead", 200), voters) {
 		s.noteAnswer(addr, true)
@@ -65,9 +65,9 @@ func TestVotersAreProbedBesideManyDeadAddresses(t *testing.T) {
 	}
 }
 
-// All strangers have their turn, silent strangers too.
-func TestEachStrangerHasItsTurn(t *testing.T) {
-	s := newStrangers()
+// All excluded nodes have their turn, silent excluded nodes too.
+func TestEachExcludedNodeHasItsTurn(t *testing.T) {
+	s := newExcludedNodes()
 	dead, clients, voters := addresses("dead", 60), addresses("client", 100), addresses("voter", 70)
 	for _, addr := range dead {
 		s.noteAnswer(addr, true)
@@ -93,9 +93,9 @@ func TestEachStrangerHasItsTurn(t *testing.T) {
 	}
 }
 
-// If there are more strangers than are kept, voters that answer stay.
+// If there are more excluded nodes than are kept, voters that answer stay.
 func TestVotersThatAnswerAreKept(t *testing.T) {
-	s := newStrangers()
+	s := newExcludedNodes()
 	voters := addresses("a-voter", 9)
 	for _, addr := range voters {
 		s.noteAnswer(addr, true)
@@ -113,11 +113,11 @@ func TestVotersThatAnswerAreKept(t *testing.T) {
 		}
 	}
 	if len(s.m) != maxExcluded {
-		t.Errorf("%d strangers are kept", len(s.m))
+		t.Errorf("%d excluded nodes are kept", len(s.m))
 	}
 	s.remove(voters[0])
 	if s.m[voters[0]] != nil || slices.Contains(s.inOrder(), voters[0]) {
-		t.Error("a node that is no stranger any more is among them")
+		t.Error("a node that is no excluded node any more is among them")
 	}
 	if first := s.inOrder()[:8]; !slices.Equal(first, voters[1:]) {
 		t.Errorf("a goodbye is for %v first", first)
@@ -188,7 +188,7 @@ func (a *advertising) Probe(context.Context, string) (vote.SessionID, error) {
 
 // Gossip refused a node while its terms differed. Probes of its address end once the terms are the
 // same, or once another mesh has the address.
-func TestAnAddressWithoutAStrangerIsNotProbedForEver(t *testing.T) {
+func TestAnAddressWithoutAnExcludedNodeIsNotProbedForEver(t *testing.T) {
 	for _, row := range []struct {
 		name string
 		err  error
@@ -229,8 +229,8 @@ func TestTheOwnAddressBehindANameIsKnown(t *testing.T) {
 }
 
 // The rounds of the prober keep their pace, on which a voter's decision relies, beside 100
-// addresses without an answer; and a leaving node notifies all strangers that answer.
-func TestStrangersThatAnswerAreMetEachSecond(t *testing.T) {
+// addresses without an answer; and a leaving node notifies all excluded nodes that answer.
+func TestExcludedNodesThatAnswerAreMetEachSecond(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		links := &answering{at: map[string][]time.Time{}, live: func(addr string) bool { return addr[0] == 'v' }}
 		f := New(t.Context(), Config{Clocks: clock.New(nil), Terms: vote.Terms{Voters: []vote.NodeID{"a"}}})

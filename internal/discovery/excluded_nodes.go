@@ -6,11 +6,12 @@ import (
 )
 
 const (
-	// maxExcluded bounds the number of strangers' addresses kept.
+	// maxExcluded bounds the number of excluded nodes' addresses kept.
 	maxExcluded = 256
 
-	// probesMost is how many strangers are probed in one round. At most silentMost of them didn't
-	// answer their last probe: such a probe takes a second, in which the next round should begin.
+	// probesMost is how many excluded nodes are probed in one round. At most silentMost of them
+	// didn't answer their last probe: such a probe takes a second, in which the next round should
+	// begin.
 	probesMost = 64
 	silentMost = probesAtOnce / 2
 
@@ -19,16 +20,16 @@ const (
 	foreignMost = 60
 )
 
-// strangers are the addresses of nodes kept apart by gossip, and what is known of each. All of them
-// have their turn: voters among them before others, since two lists of voters that don't meet may
-// both count. Not safe for concurrent use.
-type strangers struct {
-	m      map[string]*stranger
+// excludedNodes are the addresses of nodes kept apart by gossip, and what is known of each. All of
+// them have their turn: voters among them before others, since two lists of voters that don't meet
+// may both count. Not safe for concurrent use.
+type excludedNodes struct {
+	m      map[string]*excludedNode
 	probes uint64
 }
 
-// stranger is what is known of a node at an address.
-type stranger struct {
+// excludedNode is what is known of a node at an address.
+type excludedNode struct {
 	addr      string
 	voter     bool   // or not known yet
 	silent    int    // how many probes in a row had no answer
@@ -36,30 +37,30 @@ type stranger struct {
 	lastProbe uint64 // the number of the last probe, among all probes; zero for none
 }
 
-func newStrangers() *strangers { return &strangers{m: make(map[string]*stranger)} }
+func newExcludedNodes() *excludedNodes { return &excludedNodes{m: make(map[string]*excludedNode)} }
 
 // add adds an address of which nothing is known but that a node may be there. An address that is
 // known already stays as it is.
-func (s *strangers) add(addr string) *stranger {
+func (s *excludedNodes) add(addr string) *excludedNode {
 	if x, ok := s.m[addr]; ok {
 		return x
 	}
 	if len(s.m) >= maxExcluded {
 		s.evict()
 	}
-	x := &stranger{addr: addr, voter: true}
+	x := &excludedNode{addr: addr, voter: true}
 	s.m[addr] = x
 	return x
 }
 
 // noteAnswer records that a node has answered from an address, or has called from it.
-func (s *strangers) noteAnswer(addr string, voter bool) {
+func (s *excludedNodes) noteAnswer(addr string, voter bool) {
 	x := s.add(addr)
 	x.voter, x.silent, x.foreign = voter, 0, 0
 }
 
 // probed records whether a probe had an answer. The node there may say that its address is another.
-func (s *strangers) probed(addr string, answered bool) {
+func (s *excludedNodes) probed(addr string, answered bool) {
 	switch x, ok := s.m[addr]; {
 	case !ok:
 	case answered:
@@ -70,7 +71,7 @@ func (s *strangers) probed(addr string, answered bool) {
 }
 
 // foreign records that a probe has found another mesh or another secret.
-func (s *strangers) foreign(addr string) {
+func (s *excludedNodes) foreign(addr string) {
 	x, ok := s.m[addr]
 	if !ok {
 		return
@@ -81,22 +82,22 @@ func (s *strangers) foreign(addr string) {
 	}
 }
 
-// remove removes an address at which no stranger is any more.
-func (s *strangers) remove(addr string) { delete(s.m, addr) }
+// remove removes an address at which no excluded node is any more.
+func (s *excludedNodes) remove(addr string) { delete(s.m, addr) }
 
 // evict makes room: it removes the address that has been silent for longest, of those of non-voters
 // if there are any.
-func (s *strangers) evict() {
+func (s *excludedNodes) evict() {
 	all := s.all()
-	if others := slices.DeleteFunc(slices.Clone(all), func(x *stranger) bool { return x.voter }); len(others) > 0 {
+	if others := slices.DeleteFunc(slices.Clone(all), func(x *excludedNode) bool { return x.voter }); len(others) > 0 {
 		all = others
 	}
-	victim := slices.MaxFunc(all, func(a, b *stranger) int { return cmp.Compare(a.silent, b.silent) })
+	victim := slices.MaxFunc(all, func(a, b *excludedNode) int { return cmp.Compare(a.silent, b.silent) })
 	delete(s.m, victim.addr)
 }
 
-// rank orders strangers by how much depends on meeting them soon.
-func rank(x *stranger) int {
+// rank orders excluded nodes by how much depends on meeting them soon.
+func rank(x *excludedNode) int {
 	rank := 0
 	if x.silent > 0 {
 		rank += 2
@@ -108,12 +109,12 @@ func rank(x *stranger) int {
 }
 
 // next returns the addresses to probe in the next round: those that are silent last.
-func (s *strangers) next() []string {
+func (s *excludedNodes) next() []string {
 	all := s.all()
-	slices.SortStableFunc(all, func(a, b *stranger) int {
+	slices.SortStableFunc(all, func(a, b *excludedNode) int {
 		return cmp.Or(cmp.Compare(rank(a), rank(b)), cmp.Compare(a.lastProbe, b.lastProbe))
 	})
-	silentAt := slices.IndexFunc(all, func(x *stranger) bool { return x.silent > 0 })
+	silentAt := slices.IndexFunc(all, func(x *excludedNode) bool { return x.silent > 0 })
 	if silentAt < 0 {
 		silentAt = len(all)
 	}
@@ -129,13 +130,13 @@ func (s *strangers) next() []string {
 	return addrs
 }
 
-// share returns at most so many strangers: the first, which vote, but where there are too many of
-// them a quarter of the places is left to others.
-func share(all []*stranger, most int) []*stranger {
+// share returns at most so many excluded nodes: the first, which vote, but where there are too many
+// of them a quarter of the places is left to others.
+func share(all []*excludedNode, most int) []*excludedNode {
 	if len(all) <= most {
 		return all
 	}
-	voters := slices.IndexFunc(all, func(x *stranger) bool { return !x.voter })
+	voters := slices.IndexFunc(all, func(x *excludedNode) bool { return !x.voter })
 	if voters < 0 {
 		return all[:most]
 	}
@@ -143,20 +144,20 @@ func share(all []*stranger, most int) []*stranger {
 	return slices.Concat(all[:most-others], all[voters:voters+others])
 }
 
-// all returns all strangers, in order of their addresses.
-func (s *strangers) all() []*stranger {
-	all := make([]*stranger, 0, len(s.m))
+// all returns all excluded nodes, in order of their addresses.
+func (s *excludedNodes) all() []*excludedNode {
+	all := make([]*excludedNode, 0, len(s.m))
 	for _, x := range s.m {
 		all = append(all, x)
 	}
-	slices.SortFunc(all, func(a, b *stranger) int { return cmp.Compare(a.addr, b.addr) })
+	slices.SortFunc(all, func(a, b *excludedNode) int { return cmp.Compare(a.addr, b.addr) })
 	return all
 }
 
 // inOrder returns all addresses, those first on which most depends.
-func (s *strangers) inOrder() []string {
+func (s *excludedNodes) inOrder() []string {
 	all := s.all()
-	slices.SortStableFunc(all, func(a, b *stranger) int { return cmp.Compare(rank(a), rank(b)) })
+	slices.SortStableFunc(all, func(a, b *excludedNode) int { return cmp.Compare(rank(a), rank(b)) })
 	addrs := make([]string, len(all))
 	for i, x := range all {
 		addrs[i] = x.addr
