@@ -322,7 +322,7 @@ func observeReentry(o *engine.Observation, lease *Lease, err error) {
 	}
 }
 
-func asked(e *engine.Asked) LockRequested {
+func requestOf(e *engine.Requested) LockRequested {
 	return LockRequested{Op: e.Op, Key: string(e.Key), Mode: Mode(e.Mode), Permits: int(e.Permits), At: wallTime(e.At)}
 }
 
@@ -372,21 +372,21 @@ func (o *Observer) forEngine(status func(engine.ElectorateView) ElectorateStatus
 	own, to := *o, new(engine.Observer) // the caller may change its observer
 	o = &own
 	if o.LockRequested != nil {
-		to.Asked = func(ctx context.Context, e engine.Asked) context.Context { return o.LockRequested(ctx, asked(&e)) }
+		to.Requested = func(ctx context.Context, e engine.Requested) context.Context { return o.LockRequested(ctx, requestOf(&e)) }
 	}
 	if o.LockGranted != nil {
 		to.Granted = func(ctx context.Context, e engine.Granted) {
-			o.LockGranted(ctx, LockGranted{Request: asked(&e.Asked), At: wallTime(e.At), Waited: e.Waited, Token: e.Token, Slot: int(e.Slot), Reentry: e.Reentry})
+			o.LockGranted(ctx, LockGranted{Request: requestOf(&e.Request), At: wallTime(e.At), Waited: e.Waited, Token: e.Token, Slot: int(e.Slot), Reentry: e.Reentry})
 		}
 	}
 	if o.LockRefused != nil {
 		to.Refused = func(ctx context.Context, e engine.Refused) {
-			o.LockRefused(ctx, LockRefused{Request: asked(&e.Asked), At: wallTime(e.At), Waited: e.Waited, Outcome: outcomeOf(e.Err), Err: e.Err})
+			o.LockRefused(ctx, LockRefused{Request: requestOf(&e.Request), At: wallTime(e.At), Waited: e.Waited, Outcome: outcomeOf(e.Err), Err: e.Err})
 		}
 	}
 	if o.LeaseEnded != nil {
 		to.Ended = func(ctx context.Context, e engine.Ended) {
-			o.LeaseEnded(ctx, LeaseEnded{Request: asked(&e.Asked), At: wallTime(e.At), Held: e.Held, Token: e.Token, Reason: endReasons[e.Reason], Err: e.Err})
+			o.LeaseEnded(ctx, LeaseEnded{Request: requestOf(&e.Request), At: wallTime(e.At), Held: e.Held, Token: e.Token, Reason: endReasons[e.Reason], Err: e.Err})
 		}
 	}
 	if o.RefreshAnswered != nil {

@@ -11,10 +11,10 @@ import (
 )
 
 // Observer has the functions of the application's observer; a nil function isn't called. The
-// goroutine of a caller calls Asked, before the loop knows of the request. The goroutine of the
+// goroutine of a caller calls Requested, before the loop knows of the request. The goroutine of the
 // event queue calls the others. The loop calls none.
 type Observer struct {
-	Asked             func(context.Context, Asked) context.Context
+	Requested         func(context.Context, Requested) context.Context
 	Granted           func(context.Context, Granted)
 	Refused           func(context.Context, Refused)
 	Ended             func(context.Context, Ended)
@@ -24,8 +24,8 @@ type Observer struct {
 	Worked            func(Worked)
 }
 
-// Asked says that the application requests a key.
-type Asked struct {
+// Requested says that the application requests a key.
+type Requested struct {
 	Op      string // as in errors
 	Key     vote.Key
 	Mode    vote.Mode
@@ -35,7 +35,7 @@ type Asked struct {
 
 // Granted says that a request was granted.
 type Granted struct {
-	Asked   Asked
+	Request Requested
 	At      vote.Micros
 	Waited  time.Duration
 	Token   uint64
@@ -45,20 +45,20 @@ type Granted struct {
 
 // Refused says that a request wasn't granted.
 type Refused struct {
-	Asked  Asked
-	At     vote.Micros
-	Waited time.Duration
-	Err    error // the error of the call
+	Request Requested
+	At      vote.Micros
+	Waited  time.Duration
+	Err     error // the error of the call
 }
 
 // Ended says that a granted lease has ended.
 type Ended struct {
-	Asked  Asked // the request for the lease
-	At     vote.Micros
-	Held   time.Duration
-	Token  uint64
-	Reason EndReason
-	Err    error // the result of Err
+	Request Requested // the request for the lease
+	At      vote.Micros
+	Held    time.Duration
+	Token   uint64
+	Reason  EndReason
+	Err     error // the result of Err
 }
 
 // Renewed says that a voter has acknowledged a refresh.
@@ -108,7 +108,7 @@ type Observation struct {
 	context.Context // the caller's
 	observer        *observer
 	told            context.Context // passed to the observer with each later event of the request
-	asked           Asked
+	request         Requested
 	askedAt         vote.Instant // on the slow clock, as grantedAt
 	grantedAt       vote.Instant // owned by the loop
 }
@@ -123,11 +123,11 @@ func (eng *Engine) Ask(ctx context.Context, op string, r *Request) *Observation 
 	now := o.clocks.Now()
 	asked := &Observation{
 		Context: ctx, observer: o, told: ctx, askedAt: now.Slow,
-		asked: Asked{Op: op, Key: r.Key, Mode: max(r.Mode, vote.Exclusive), Permits: r.Permits, At: now.Wall},
+		request: Requested{Op: op, Key: r.Key, Mode: max(r.Mode, vote.Exclusive), Permits: r.Permits, At: now.Wall},
 	}
-	if o.Asked != nil {
+	if o.Requested != nil {
 		o.queue.Call(func() {
-			if told := o.Asked(ctx, asked.asked); told != nil {
+			if told := o.Requested(ctx, asked.request); told != nil {
 				asked.told = told
 			}
 		})
@@ -149,7 +149,7 @@ func (o *Observation) granted(token uint64, slot vote.Slot, reentry bool) {
 	now := o.observer.clocks.Now()
 	o.grantedAt = now.Slow
 	if tell := o.observer.Granted; tell != nil {
-		e := Granted{Asked: o.asked, At: now.Wall, Waited: now.Slow.Sub(o.askedAt), Token: token, Slot: slot, Reentry: reentry}
+		e := Granted{Request: o.request, At: now.Wall, Waited: now.Slow.Sub(o.askedAt), Token: token, Slot: slot, Reentry: reentry}
 		o.observer.queue.Put(func() { tell(o.told, e) })
 	}
 }
@@ -160,7 +160,7 @@ func (o *Observation) refused(err error) {
 		return
 	}
 	now, tell := o.observer.clocks.Now(), o.observer.Refused
-	e := Refused{Asked: o.asked, At: now.Wall, Waited: now.Slow.Sub(o.askedAt), Err: err}
+	e := Refused{Request: o.request, At: now.Wall, Waited: now.Slow.Sub(o.askedAt), Err: err}
 	o.observer.queue.Put(func() { tell(o.told, e) })
 }
 
@@ -170,7 +170,7 @@ func (o *Observation) ended(token uint64, reason EndReason, err error) {
 		return
 	}
 	now, tell := o.observer.clocks.Now(), o.observer.Ended
-	e := Ended{Asked: o.asked, At: now.Wall, Held: now.Slow.Sub(o.grantedAt), Token: token, Reason: reason, Err: err}
+	e := Ended{Request: o.request, At: now.Wall, Held: now.Slow.Sub(o.grantedAt), Token: token, Reason: reason, Err: err}
 	o.observer.queue.Put(func() { tell(o.told, e) })
 }
 
