@@ -11,23 +11,23 @@ import (
 	"testing"
 )
 
-// TestTheTablesOfArchitectureAreTheFolders compares the tables of packages in ARCHITECTURE.md with
-// the folders that have Go files: each folder has a row of its own, or lies beneath a name with
+// TestTheTablesOfPackagesAreTheFolders compares the tables of packages in docs/packages.md with the
+// folders that have Go files: each folder has a row of its own, or lies beneath a name with
 // "/*", and each name in the first column is a folder, or has folders beneath.
-func TestTheTablesOfArchitectureAreTheFolders(t *testing.T) {
-	named := namedByArchitecture(t)
+func TestTheTablesOfPackagesAreTheFolders(t *testing.T) {
+	named := namedByPage(t)
 	folders := goFolders(t)
 	if len(folders) < 70 || len(named) < 50 {
 		t.Fatalf("found only %d folders with Go files, and %d names in the tables", len(folders), len(named))
 	}
 	for _, folder := range folders {
 		if !slices.ContainsFunc(named, func(name string) bool { return covers(name, folder) }) {
-			t.Errorf("the tables of ARCHITECTURE.md lack %s", folder)
+			t.Errorf("the tables of docs/packages.md lack %s", folder)
 		}
 	}
 	for _, name := range named {
 		if !slices.ContainsFunc(folders, func(folder string) bool { return covers(name, folder) }) {
-			t.Errorf("ARCHITECTURE.md names %s, and no folder with Go files is meant", name)
+			t.Errorf("docs/packages.md names %s, and no folder with Go files is meant", name)
 		}
 	}
 }
@@ -41,21 +41,15 @@ func covers(name, folder string) bool {
 	return name == folder
 }
 
-// namedByArchitecture returns the names in the first column of the tables of packages in
-// ARCHITECTURE.md.
-func namedByArchitecture(t *testing.T) []string {
+// namedByPage returns the names in the first column of the tables of docs/packages.md.
+func namedByPage(t *testing.T) []string {
 	t.Helper()
-	page, err := os.ReadFile(filepath.Join("..", "..", "ARCHITECTURE.md"))
+	page, err := os.ReadFile(filepath.Join("..", "..", "docs", "packages.md"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, tables, found := strings.Cut(strings.ReplaceAll(string(page), "\r\n", "\n"), "\n## Packages\n")
-	tables, _, ends := strings.Cut(tables, "\n## ")
-	if !found || !ends {
-		t.Fatal("ARCHITECTURE.md has no section of packages, or no section behind")
-	}
 	var named []string
-	for _, row := range regexp.MustCompile("(?m)^\\| (`[^|]*) \\|").FindAllStringSubmatch(tables, -1) {
+	for _, row := range regexp.MustCompile("(?m)^\\| (`[^|]*) \\|").FindAllStringSubmatch(string(page), -1) {
 		for _, name := range regexp.MustCompile("`([^`]+)`").FindAllStringSubmatch(row[1], -1) {
 			if name[1] == "lockmesh" {
 				name[1] = "." // the root
