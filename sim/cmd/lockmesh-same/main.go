@@ -11,6 +11,7 @@
 package main
 
 import (
+	"errors"
 	"flag"
 	"fmt"
 	"io"
@@ -59,11 +60,14 @@ var swarms = []struct {
 	{"counted", sim.DrawByCount},
 	{"registered", sim.DrawWithRegister},
 	{"converting", sim.DrawFromFixed},
-	{"misconfigured", sim.DrawMisconfigured},
+	{"strangers", sim.DrawMisconfigured},
 }
 
 func main() {
-	if err := run(os.Args[1:], os.Stdout, os.Stderr); err != nil {
+	err := run(os.Args[1:], os.Stdout, os.Stderr)
+	switch {
+	case errors.Is(err, flag.ErrHelp): // Parse has printed the help
+	case err != nil:
 		fmt.Fprintf(os.Stderr, "lockmesh-same: %v\n", err)
 		os.Exit(2)
 	}
