@@ -65,7 +65,7 @@ Examples:
   go run ./sim/cmd/lockmesh-sim -by-count -seeds 500             meshes that are born by count, of processes without disks
   go run ./sim/cmd/lockmesh-sim -over-bound -seeds 500 -seconds 30  the same beyond their bound: in some worlds two hold a lock
   go run ./sim/cmd/lockmesh-sim -register -seeds 500             and further beyond it, with a register: none do
-  go run ./sim/cmd/lockmesh-sim -misconfigured -seeds 500            births by count beside misconfigured processes
+  go run ./sim/cmd/lockmesh-sim -misconfigured -seeds 500        births by count beside misconfigured processes
   go run ./sim/cmd/lockmesh-sim -from-fixed -seeds 500           meshes with fixed voters that get dynamic membership
   go run ./sim/cmd/lockmesh-sim -coalescing -seeds 500           worlds in which messages that no call waits for are queued
   go run ./sim/cmd/lockmesh-sim -pieces -seeds 500               worlds in which nodes make and take in syncs in pieces
