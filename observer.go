@@ -372,7 +372,9 @@ func (o *Observer) forEngine(status func(engine.ElectorateView) ElectorateStatus
 	own, to := *o, new(engine.Observer) // the caller may change its observer
 	o = &own
 	if o.LockRequested != nil {
-		to.Requested = func(ctx context.Context, e engine.Requested) context.Context { return o.LockRequested(ctx, requestOf(&e)) }
+		to.Requested = func(ctx context.Context, e engine.Requested) context.Context {
+			return o.LockRequested(ctx, requestOf(&e))
+		}
 	}
 	if o.LockGranted != nil {
 		to.Granted = func(ctx context.Context, e engine.Granted) {
