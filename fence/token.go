@@ -12,15 +12,16 @@ const MaxToken = math.MaxInt64
 
 // The errors of this package, for [errors.Is].
 var (
-	// ErrStale: a newer token has been seen. Another client has acquired the lock: stop, and lock
-	// again if there is more to do. The error wrapping ErrStale is a [StaleError].
+	// ErrStale means that a newer token has been seen. Another client has acquired the lock: stop,
+	// and lock again if there is more to do. The error wrapping ErrStale is a [StaleError].
 	ErrStale = errors.New("fence: the token is stale")
 
-	// ErrToken: no lease can have the token, since the token is 0 or has more than 63 bits. The
-	// resource was not accessed.
+	// ErrToken means that no lease can have the token, since the token is 0 or has more than 63
+	// bits. The resource was not accessed.
 	ErrToken = errors.New("fence: not a token")
 
-	// ErrResource: the name of the resource is empty or too long. The resource was not accessed.
+	// ErrResource means that the name of the resource is empty or too long. The resource was not
+	// accessed.
 	ErrResource = errors.New("fence: not a name of a resource")
 )
 

@@ -24,20 +24,20 @@ type Member struct {
 type EventKind uint8
 
 const (
-	// Joined: the member is alive, and wasn't before.
+	// Joined means that the member is alive, and wasn't before.
 	Joined EventKind = iota + 1
-	// Updated: the member is alive as before, with a new incarnation, state directory or address:
-	// it restarted faster than gossip noticed.
+	// Updated means that the member is alive as before, with a new incarnation, state directory or
+	// address: it restarted faster than gossip noticed.
 	Updated
-	// MemberFailed: the member stopped answering.
+	// MemberFailed means that the member stopped answering.
 	MemberFailed
-	// MemberLeft: the member announced its departure.
+	// MemberLeft means that the member announced its departure.
 	MemberLeft
-	// NameConflict: another live process has this node's name. Member is the other process. The
-	// event is repeated every minute while the conflict lasts.
+	// NameConflict means that another live process has this node's name. Member is the other
+	// process. The event is repeated every minute while the conflict lasts.
 	NameConflict
-	// Stopped: gossip has ended without a call of Leave or Close. Members keep their last known
-	// state. Member is this node.
+	// Stopped means that gossip has ended without a call of Leave or Close. Members keep their last
+	// known state. Member is this node.
 	Stopped
 )
 
@@ -60,9 +60,9 @@ type Event struct {
 
 // The errors of Group.Ping.
 var (
-	// ErrUnknown: no other live member has the name.
+	// ErrUnknown means that no other live member has the name.
 	ErrUnknown = errors.New("no other live member has the name")
-	// ErrNoAnswer: the member answers no packet.
+	// ErrNoAnswer means that the member answers no packet.
 	ErrNoAnswer = errors.New("the member answers no packet")
 )
 

@@ -16,54 +16,55 @@ type EventKind uint8
 // The events that a requester reports to its shell, with the fields set in each.
 const (
 	EventNone EventKind = iota
-	// EventGranted: the request has won. Number, Token (the first of the lease's token block),
-	// Group, Slot.
+	// EventGranted means that the request has won. Number, Token (the first of the lease's token
+	// block), Group, Slot.
 	EventGranted
-	// EventFailed: the request can't be granted, and is gone. Number, Wait.
+	// EventFailed means that the request can't be granted, and is gone. Number, Wait.
 	EventFailed
-	// EventLost: the validity of the lease is about to end. The lease stays lost, and the request
-	// is gone. Number.
+	// EventLost means that the validity of the lease is about to end. The lease stays lost, and the
+	// request is gone. Number.
 	EventLost
-	// EventReleased: the request was released and is gone. Number; Wait.Reason is WaitNone if a
-	// majority, or every voter that was sent the request, has confirmed the release, or if the
-	// lease was handed off.
+	// EventReleased means that the request was released and is gone. Number; Wait.Reason is
+	// WaitNone if a majority, or every voter that was sent the request, has confirmed the release,
+	// or if the lease was handed off.
 	EventReleased
-	// EventMoved: the lease now belongs to another lease group. Number, Group.
+	// EventMoved means that the lease now belongs to another lease group. Number, Group.
 	EventMoved
-	// EventValidity: the leases of the group end at Until of the fast clock unless another
-	// EventValidity comes. Group, Until.
+	// EventValidity means that the leases of the group end at Until of the fast clock unless
+	// another EventValidity comes. Group, Until.
 	EventValidity
-	// EventContended: another request waits for the lease's key. Number. Revoke is set for a
-	// revoke request to the holder: Who, Text.
+	// EventContended means that another request waits for the lease's key. Number. Revoke is set
+	// for a revoke request to the holder: Who, Text.
 	EventContended
-	// EventEvicted: another node demands the end of the lease. Number, Who, Text.
+	// EventEvicted means that another node demands the end of the lease. Number, Who, Text.
 	EventEvicted
-	// EventExtended: a majority has confirmed extensions requested by Extend, up to the one that
-	// Extend said would be confirmed until Until. Number, Until.
+	// EventExtended means that a majority has confirmed extensions requested by Extend, up to the
+	// one that Extend said would be confirmed until Until. Number, Until.
 	EventExtended
-	// EventValueSet: a majority has the value. Number, Version.
+	// EventValueSet means that a majority has the value. Number, Version.
 	EventValueSet
-	// EventQueryDone: a query is over. Nonce; Result, or Wait if no majority has answered in time.
+	// EventQueryDone means that a query is over. Nonce; Result, or Wait if no majority has answered
+	// in time.
 	EventQueryDone
-	// EventNews: news about the watched keys, as seen by one voter. Nonce, Place, Gap, Views,
+	// EventNews has news about the watched keys, as seen by one voter. Nonce, Place, Gap, Views,
 	// AsOf.
 	EventNews
-	// EventRevokeForwarded: a majority has passed on a revoke request. Nonce, Count of holders; or
-	// Wait.
+	// EventRevokeForwarded means that a majority has passed on a revoke request. Nonce, Count of
+	// holders; or Wait.
 	EventRevokeForwarded
-	// EventAlarm: an alarm for the operator. Text.
+	// EventAlarm is an alarm for the operator. Text.
 	EventAlarm
-	// EventDrift: the clocks of a voter and this node differ in rate by more than exclusion may
-	// assume. Text. While the drift goes on, the event isn't repeated for a while.
+	// EventDrift means that the clocks of a voter and this node differ in rate by more than
+	// exclusion may assume. Text. While the drift goes on, the event isn't repeated for a while.
 	EventDrift
-	// EventElectorate: this node now uses another electorate, or none; see Requester.Abandon.
-	// Electorate; Places maps the previous place of each voter to its present place, negative if
-	// none.
+	// EventElectorate means that this node now uses another electorate, or none; see
+	// Requester.Abandon. Electorate; Places maps the previous place of each voter to its present
+	// place, negative if none.
 	EventElectorate
-	// EventRenewed: a voter has acknowledged a refresh or an extension. Only with
+	// EventRenewed means that a voter has acknowledged a refresh or an extension. Only with
 	// Config.ReportRenewals. Who is the voter; Renewal.
 	EventRenewed
-	// EventNotice: a warning for the operator that is no alarm. Text.
+	// EventNotice is a warning for the operator that is no alarm. Text.
 	EventNotice
 )
 
@@ -106,21 +107,21 @@ type Event struct {
 type WaitReason uint8
 
 const (
-	// WaitNone: nothing.
+	// WaitNone means that the request waits for nothing.
 	WaitNone WaitReason = iota
-	// WaitHeld: enough voters count, so another request has the key or is queued ahead.
+	// WaitHeld means that enough voters count, so another request has the key or is queued ahead.
 	WaitHeld
-	// WaitNoQuorum: too few voters answer or count, so the state of the key is unknown.
+	// WaitNoQuorum means that too few voters answer or count, so the state of the key is unknown.
 	WaitNoQuorum
-	// WaitRefused: so many voters refuse this node that no majority is left.
+	// WaitRefused means that so many voters refuse this node that no majority is left.
 	WaitRefused
-	// WaitBusy: so many voters are full that no majority is left.
+	// WaitBusy means that so many voters are full that no majority is left.
 	WaitBusy
-	// WaitUnfit: so many voters know the key with another number of permits that no majority is
-	// left.
+	// WaitUnfit means that so many voters know the key with another number of permits that no
+	// majority is left.
 	WaitUnfit
-	// WaitClash: an older upgrade of the key waits for the end of the shared lease that this
-	// upgrade is to replace.
+	// WaitClash means that an older upgrade of the key waits for the end of the shared lease that
+	// this upgrade is to replace.
 	WaitClash
 )
 

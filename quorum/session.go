@@ -94,19 +94,19 @@ func (p *peer) hopeless() bool {
 type State uint8
 
 const (
-	// Connecting: nothing is known yet, or the connection has just broken.
+	// Connecting means that nothing is known yet, or the connection has just broken.
 	Connecting State = iota
-	// Reachable: the voter answers and its votes count.
+	// Reachable means that the voter answers and its votes count.
 	Reachable
-	// Quiet: the voter answers, but its votes don't count yet.
+	// Quiet means that the voter answers, but its votes don't count yet.
 	Quiet
-	// Unreachable: the voter can't be reached.
+	// Unreachable means that the voter can't be reached.
 	Unreachable
-	// Refused: the voter refuses this node.
+	// Refused means that the voter refuses this node.
 	Refused
-	// Behind: the voter answers, but under an electorate that is over.
+	// Behind means that the voter answers, but under an electorate that is over.
 	Behind
-	// Silent: the voter seems connected, and has left a refresh unanswered.
+	// Silent means that the voter seems connected, and has left a refresh unanswered.
 	Silent
 )
 

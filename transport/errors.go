@@ -8,13 +8,14 @@ import (
 )
 
 var (
-	// ErrClosed: the port or the connection was closed from this side. Don't retry on a closed
-	// port or connection.
+	// ErrClosed means that the port or the connection was closed from this side. Don't retry on a
+	// closed port or connection.
 	ErrClosed = errors.New("transport closed")
-	// ErrSelf: the address leads back to this very process. Leave the address out.
+	// ErrSelf means that the address leads back to this very process. Leave the address out.
 	ErrSelf = errors.New("the address is our own")
-	// ErrQueueFull: the peer takes messages more slowly than they are queued, and the bound is
-	// reached. The connection is broken, since an ordered stream can't skip a message; dial again.
+	// ErrQueueFull means that the peer takes messages more slowly than they are queued, and the
+	// bound is reached. The connection is broken, since an ordered stream can't skip a message;
+	// dial again.
 	ErrQueueFull = errors.New("the send queue is full")
 	// errReplaced: the peer process has opened more connections to this node than needed, and this
 	// connection was the least recently used.
@@ -25,9 +26,10 @@ var (
 	// errStalled: the peer has stopped reading, so that a write didn't finish within writeTimeout.
 	// The connection is broken.
 	errStalled = errors.New("the peer has stopped reading")
-	// ErrNoAnswer: a connection could be opened, which takes small packets only, but no answer
-	// came back in time. Most likely the path silently drops longer packets (see maxSegment), or
-	// the process there is stopped, or the address belongs to another kind of server.
+	// ErrNoAnswer means that a connection could be opened, which takes small packets only, but no
+	// answer came back in time. Most likely the path silently drops longer packets (see
+	// maxSegment), or the process there is stopped, or the address belongs to another kind of
+	// server.
 	ErrNoAnswer = errors.New("connected, but the handshake has no answer: packet size?")
 	// errNotLockmesh: the peer at the address uses another protocol. Correct the address.
 	errNotLockmesh = errors.New("the peer doesn't speak the protocol of lockmesh")

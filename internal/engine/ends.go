@@ -10,19 +10,20 @@ import (
 type EndReason uint8
 
 const (
-	// EndUnlocked: the application has unlocked the lease.
+	// EndUnlocked means that the application has unlocked the lease.
 	EndUnlocked EndReason = iota
-	// EndExpired: the lease was to end by itself, and has.
+	// EndExpired means that the lease was to end by itself, and has.
 	EndExpired
-	// EndLost: the voters didn't confirm the lease in time.
+	// EndLost means that the voters didn't confirm the lease in time.
 	EndLost
-	// EndEvicted: another node has ended the lease.
+	// EndEvicted means that another node has ended the lease.
 	EndEvicted
-	// EndReleased: Leave or Stop has released the lease.
+	// EndReleased means that Leave or Stop has released the lease.
 	EndReleased
-	// EndClosed: Close has ended the node.
+	// EndClosed means that Close has ended the node.
 	EndClosed
-	// EndAbandoned: the lease was granted as the call ended, so no caller has had the lease.
+	// EndAbandoned means that the lease was granted as the call ended, so no caller has had the
+	// lease.
 	EndAbandoned
 
 	// EndReasons is the number of reasons.

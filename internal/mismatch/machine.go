@@ -31,22 +31,23 @@ const (
 type Phase uint8
 
 const (
-	// PhaseFree: no other configuration stands in the way. The voter counts once its startup
-	// quarantine is over.
+	// PhaseFree means that no other configuration stands in the way. The voter counts once its
+	// startup quarantine is over.
 	PhaseFree Phase = iota
-	// PhaseWaiting: another configuration may have a majority. The voter doesn't count.
+	// PhaseWaiting means that another configuration may have a majority. The voter doesn't count.
 	PhaseWaiting
-	// PhaseSettling: the other configuration has no majority left, or is outnumbered; the voter
-	// counts once this has lasted long enough.
+	// PhaseSettling means that the other configuration has no majority left, or is outnumbered; the
+	// voter counts once this has lasted long enough.
 	PhaseSettling
-	// PhaseCounting: the voter counts, or has counted in this incarnation.
+	// PhaseCounting means that the voter counts, or has counted in this incarnation.
 	PhaseCounting
-	// PhaseWithdrawn: the voter counted, met another configuration that counted too, and lost.
+	// PhaseWithdrawn means that the voter counted, met another configuration that counted too, and
+	// lost.
 	PhaseWithdrawn
-	// PhaseDuplicate: an older live process has this node's name. A voter that counted doesn't
-	// count again in this incarnation.
+	// PhaseDuplicate means that an older live process has this node's name. A voter that counted
+	// doesn't count again in this incarnation.
 	PhaseDuplicate
-	// PhaseLeaving: the process is about to end. The voter no longer counts.
+	// PhaseLeaving means that the process is about to end. The voter no longer counts.
 	PhaseLeaving
 )
 

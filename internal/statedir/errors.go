@@ -6,23 +6,24 @@ import (
 
 // The reasons of an [Error], for [errors.Is].
 var (
-	// ErrCorrupt: the file was changed after it was written, or its contents make no sense.
+	// ErrCorrupt means that the file was changed after it was written, or its contents make no
+	// sense.
 	ErrCorrupt error = sentinel("the state can't be trusted")
 
-	// ErrForeign: the file belongs to another mesh or another node.
+	// ErrForeign means that the file belongs to another mesh or another node.
 	ErrForeign error = sentinel("the state belongs to another node")
 
-	// ErrFormat: another version of lockmesh wrote the file.
+	// ErrFormat means that another version of lockmesh wrote the file.
 	ErrFormat error = sentinel("the state is in a format that this version doesn't know")
 
-	// ErrLocked: another process, or this process, already uses the directory.
+	// ErrLocked means that another process, or this process, already uses the directory.
 	ErrLocked error = sentinel("the directory is in use")
 
-	// ErrIO: the system failed to read or write. Error.Err has the system's error.
+	// ErrIO means that the system failed to read or write. Error.Err has the system's error.
 	ErrIO error = sentinel("the disk can't be used")
 
-	// ErrMisuse: the call isn't allowed, such as saving before loading. Nothing was read or
-	// written.
+	// ErrMisuse means that the call isn't allowed, such as saving before loading. Nothing was read
+	// or written.
 	ErrMisuse error = sentinel("the call isn't allowed")
 )
 

@@ -306,22 +306,23 @@ type Reason uint8
 const (
 	// ReasonNone is no refusal.
 	ReasonNone Reason = iota
-	// ReasonNameTaken: another incarnation of the same name answers probes, or has taken over.
+	// ReasonNameTaken means that another incarnation of the same name answers probes, or has taken
+	// over.
 	ReasonNameTaken
-	// ReasonNotVoter: the receiving node isn't in the electorate.
+	// ReasonNotVoter means that the receiving node isn't in the electorate.
 	ReasonNotVoter
-	// ReasonTTL: the session's TTL is outside what the voter can promise.
+	// ReasonTTL means that the session's TTL is outside what the voter can promise.
 	ReasonTTL
-	// ReasonTerms: the handshake found different values for settings that must agree.
+	// ReasonTerms means that the handshake found different values for settings that must agree.
 	ReasonTerms
-	// ReasonSecret: a side couldn't prove knowledge of the mesh's secret.
+	// ReasonSecret means that a side couldn't prove knowledge of the mesh's secret.
 	ReasonSecret
-	// ReasonOldCopy: the node's state directory is known to have had later content than now, so
-	// the directory was restored from an old copy.
+	// ReasonOldCopy means that the node's state directory is known to have had later content than
+	// now, so the directory was restored from an old copy.
 	ReasonOldCopy
-	// ReasonDeposed: the voter counted, and doesn't any more: votes of another configuration, or
-	// of an older process of its name, count instead. The voter's promises are void from now on, so
-	// leases that rest on them end at once.
+	// ReasonDeposed means that the voter counted, and doesn't any more: votes of another
+	// configuration, or of an older process of its name, count instead. The voter's promises are
+	// void from now on, so leases that rest on them end at once.
 	ReasonDeposed
 
 	reasonEnd

@@ -6,13 +6,13 @@ type Presence uint8
 
 // The states of a peer according to gossip.
 const (
-	// Unseen: gossip doesn't list the peer, yet or any more.
+	// Unseen means that gossip doesn't list the peer, yet or any more.
 	Unseen Presence = iota
-	// Alive: the peer answers probes, directly or through another member.
+	// Alive means that the peer answers probes, directly or through another member.
 	Alive
-	// Failed: the peer stopped answering without a goodbye.
+	// Failed means that the peer stopped answering without a goodbye.
 	Failed
-	// Left: the peer announced its departure.
+	// Left means that the peer announced its departure.
 	Left
 )
 

@@ -115,17 +115,18 @@ type Standing uint8
 
 // The standings. Their numbers are on the wire.
 const (
-	// StandingUnknown: the node doesn't report a standing, since its version is older than this
-	// message.
+	// StandingUnknown means that the node doesn't report a standing, since its version is older
+	// than this message.
 	StandingUnknown Standing = iota
-	// StandingNone: the node has no vote.
+	// StandingNone means that the node has no vote.
 	StandingNone
-	// StandingQuiet: the node is a voter, and its votes don't count, not yet or not any more.
+	// StandingQuiet means that the node is a voter, and its votes don't count, not yet or not any
+	// more.
 	StandingQuiet
-	// StandingCounting: the node is a voter, and its votes count.
+	// StandingCounting means that the node is a voter, and its votes count.
 	StandingCounting
-	// StandingLeaving: the node was a voter, its votes don't count any more, and its process is
-	// about to end.
+	// StandingLeaving means that the node was a voter, its votes don't count any more, and its
+	// process is about to end.
 	StandingLeaving
 
 	standingEnd

@@ -117,11 +117,11 @@ type Mode uint8
 // The modes. Requests of different modes never have votes of a voter at the same time, except an
 // upgrade and the shared request that the upgrade replaces.
 const (
-	// Exclusive: the request shares its key with no other request.
+	// Exclusive means that the request shares its key with no other request.
 	Exclusive Mode = 1
-	// Shared: the request shares its key with any number of requests of this mode.
+	// Shared means that the request shares its key with any number of requests of this mode.
 	Shared Mode = 2
-	// Permit: the request takes one of the key's slots, as many as the key has permits.
+	// Permit means that the request takes one of the key's slots, as many as the key has permits.
 	Permit Mode = 3
 )
 

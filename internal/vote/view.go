@@ -7,25 +7,27 @@ type State uint8
 
 // The states and the events.
 const (
-	// Holding: the request has won. As an event: the request was granted, and has this voter's
-	// vote.
+	// Holding means that the request has won. As an event: the request was granted, and has this
+	// voter's vote.
 	Holding State = iota + 1
-	// Promised: the request has this voter's vote, and hasn't won yet as far as the voter knows.
-	// Not an event.
+	// Promised means that the request has this voter's vote, and hasn't won yet as far as the voter
+	// knows. Not an event.
 	Promised
-	// Waiting: the request waits.
+	// Waiting means that the request waits.
 	Waiting
-	// Delayed: the lease is over, and the key stays blocked a little longer. Not an event.
+	// Delayed means that the lease is over, and the key stays blocked a little longer. Not an
+	// event.
 	Delayed
-	// Released: the lease was released, or a waiting request was withdrawn. Only an event.
+	// Released means that the lease was released, or a waiting request was withdrawn. Only an
+	// event.
 	Released
-	// Ended: a lease, or a vote that may have belonged to a lease, ended without a release. Only
-	// an event.
+	// Ended means that a lease, or a vote that may have belonged to a lease, ended without a
+	// release. Only an event.
 	Ended
-	// Changed: a lease's value or mode has changed. Only an event.
+	// Changed means that a lease's value or mode has changed. Only an event.
 	Changed
-	// GrantedElsewhere: the request was granted by the votes of other voters; this voter has no
-	// vote for the request. Only an event.
+	// GrantedElsewhere means that the request was granted by the votes of other voters; this voter
+	// has no vote for the request. Only an event.
 	GrantedElsewhere
 
 	whatEnd
@@ -36,9 +38,9 @@ const (
 // value, so they replace the value. To a voter they are versions like any other: the reader of a
 // view entry takes the lease for over. See View.ReadState and View.ReadEvent.
 const (
-	// VersionEnded: the lease ended without having been unlocked.
+	// VersionEnded means that the lease ended without having been unlocked.
 	VersionEnded uint64 = 1<<64 - 2
-	// VersionReleased: the lease was unlocked.
+	// VersionReleased means that the lease was unlocked.
 	VersionReleased uint64 = 1<<64 - 1
 )
 

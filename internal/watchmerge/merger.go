@@ -12,23 +12,24 @@ type Kind uint8
 
 // The kinds of events.
 const (
-	// Granted: a lease was granted; with Current, the lease is held.
+	// Granted means that a lease was granted; with Current, the lease is held.
 	Granted Kind = iota + 1
-	// Released: a lease was released.
+	// Released means that a lease was released.
 	Released
-	// Lost: a lease ended without a release, as far as any voter has reported.
+	// Lost means that a lease ended without a release, as far as any voter has reported.
 	Lost
-	// Waiting: a request waits.
+	// Waiting means that a request waits.
 	Waiting
-	// Changed: a lease has another value or mode. After an upgrade the lease has another
+	// Changed means that a lease has another value or mode. After an upgrade the lease has another
 	// token, and Previous is the token before.
 	Changed
-	// Gap: events between here and the next Synced may be missing.
+	// Gap means that events between here and the next Synced may be missing.
 	Gap
-	// Confirmed: a majority of the voters has reported a lease as held (confirmed). Applications
-	// have no use for this event: a lease is held before its voters know.
+	// Confirmed means that a majority of the voters has reported a lease as held (confirmed).
+	// Applications have no use for this event: a lease is held before its voters know.
 	Confirmed
-	// Synced: the state has been reported in full; from here on events follow as they happen.
+	// Synced means that the state has been reported in full; from here on events follow as they
+	// happen.
 	Synced
 )
 

@@ -32,11 +32,12 @@ const (
 	RuleRest      = "rest"      // after its end a lease keeps the key for as long as agreed
 	RuleTokens    = "tokens"    // tokens rise
 	RuleLength    = "length"    // no lease lasts longer than agreed
-	// RuleResource: a resource that checks tokens accepts no write out of order and refuses no
-	// rightful holder.
+	// RuleResource means that a resource that checks tokens accepts no write out of order and
+	// refuses no rightful holder.
 	RuleResource = "resource"
 	RuleHistory  = "history" // a single fenced lock explains all observations of users
-	// RulePromises: before the session's deadline only a message from the owner moves a vote.
+	// RulePromises means that before the session's deadline only a message from the owner moves a
+	// vote.
 	RulePromises = "promises"
 	RuleSerial   = "serials" // an incarnation of a voter uses each serial once
 	RuleIdle     = "idle"    // a free key is granted to a waiting request
