@@ -62,18 +62,18 @@ type Config struct {
 // Finder finds and dials the nodes to which one node wants links. The methods may be called from
 // any goroutine after Connect; none of them blocks, except as documented.
 type Finder struct {
-	cfg      Config
-	ctx      context.Context // ends when the node stops
-	links    world.Links
-	group    member.Group
-	book     *addressBook
-	peers    *peerProber
-	excluded *excludedProber
-	feed     *membershipFeed // nil unless membership is dynamic
-	work     sync.WaitGroup  // the finder's goroutines
-	lacks    atomic.Bool     // the node knows no electorate
-	barred   atomic.Bool     // and the register lets no mesh be born
-	mayLive  atomic.Bool     // since the mesh named by the register may be alive
+	cfg             Config
+	ctx             context.Context // ends when the node stops
+	links           world.Links
+	group           member.Group
+	book            *addressBook
+	peers           *peerProber
+	excluded        *excludedProber
+	feed            *membershipFeed // nil unless membership is dynamic
+	work            sync.WaitGroup  // the finder's goroutines
+	lacksElectorate atomic.Bool     // the node knows no electorate
+	barred          atomic.Bool     // and the register lets no mesh be born
+	mayLive         atomic.Bool     // since the mesh named by the register may be alive
 
 	mu      sync.Mutex
 	dialers map[vote.NodeID]*dialer // by the name of the wanted node
@@ -169,7 +169,7 @@ func (f *Finder) needed() int {
 	switch {
 	case f.barred.Load():
 		return math.MaxInt
-	case f.lacks.Load():
+	case f.lacksElectorate.Load():
 		return max(f.cfg.Terms.Birth.Expect-1, 1)
 	}
 	return 1
@@ -196,7 +196,7 @@ func (f *Finder) isAccepted() bool {
 func (f *Finder) SetLacksElectorate(lacks, barred, mayLive bool) {
 	f.mayLive.Store(mayLive)
 	isNews := f.barred.Swap(barred) != barred
-	if f.lacks.Swap(lacks) != lacks || isNews {
+	if f.lacksElectorate.Swap(lacks) != lacks || isNews {
 		wakeup.Send(f.peers.wake)
 	}
 }

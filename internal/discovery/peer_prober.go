@@ -122,7 +122,7 @@ func (p *peerProber) run(ctx context.Context) {
 // seeking reports whether some voter is neither linked nor known to gossip, or whether neither an
 // electorate nor enough other nodes are known.
 func (p *peerProber) seeking() bool {
-	if p.f.lacks.Load() && !p.f.isAccepted() {
+	if p.f.lacksElectorate.Load() && !p.f.isAccepted() {
 		return true
 	}
 	return slices.ContainsFunc(p.f.allDialers(), func(d *dialer) bool { return !d.linked() && !p.f.book.inGossip(d.voter) })

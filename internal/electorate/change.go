@@ -244,7 +244,7 @@ func (m *contactLayer) decisionOn(v vote.Elector) (decision, string) {
 		// own, right after this change. A new directory that can't vote doesn't cost the seat.
 		reason := "its state directory was replaced"
 		if m.byCount() {
-			reason = hasSameName
+			reason = sameNameReason
 		}
 		if m.standby(o) {
 			return parts, reason
@@ -273,9 +273,9 @@ func (m *contactLayer) decisionOn(v vote.Elector) (decision, string) {
 	return stays, ""
 }
 
-// hasSameName is why a voter of a mesh that is born by count gives its seat up to the process that
+// sameNameReason is why a voter of a mesh that is born by count gives its seat up to the process that
 // was started under its name.
-const hasSameName = "it is another process of its name"
+const sameNameReason = "it is another process of its name"
 
 // standby reports whether a node may be voted in.
 func (m *contactLayer) standby(o *other) bool {

@@ -25,7 +25,7 @@ func (m *contactLayer) roll() roll {
 	for i, v := range e.Voters {
 		d, reason := m.decisionOn(v)
 		r.reasons[i] = reason
-		if reason == hasSameName && len(e.Voters) < m.leastVoters() {
+		if reason == sameNameReason && len(e.Voters) < m.leastVoters() {
 			d = absent // one after the other: its predecessor keeps the seat until then
 		}
 		switch d {
@@ -135,12 +135,12 @@ func (m *contactLayer) withoutRestartedName(r *roll) (target []vote.Elector, rea
 		return nil, ""
 	}
 	for i, v := range e.Voters {
-		if r.reasons[i] != hasSameName || !slices.Contains(r.parting, v) {
+		if r.reasons[i] != sameNameReason || !slices.Contains(r.parting, v) {
 			continue
 		}
 		target = slices.Delete(slices.Clone(e.Voters), i, i+1)
 		if majority(target, m.healthy) {
-			return target, fmt.Sprintf("%s out (%s)", v.Name, hasSameName)
+			return target, fmt.Sprintf("%s out (%s)", v.Name, sameNameReason)
 		}
 	}
 	return nil, ""
